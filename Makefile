@@ -1,0 +1,32 @@
+# The two commands of the README are `make demo` and `make test`.
+CARGO ?= cargo
+SECONDS_OF_LOAD ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint dependencies tools build clean-experiments
+
+help:             ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build tools ## forward real traffic by the kernel, then by Wattline, and compare (DEMO="--duration 20s ...")
+	target/release/wattline demo $(DEMO)
+
+build:            ## the release build
+	$(CARGO) build --release -p wattline
+
+test: tools       ## lints, dependency checks and all tests, those with real components too
+	$(MAKE) lint dependencies
+	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace
+
+lint:             ## formatting and clippy, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+dependencies:     ## licences, sources and advisories of all dependencies
+	scripts/check-dependencies
+
+tools:            ## install the programs that demo and tests use (root only; else it lists them)
+	@scripts/install-tools
+
+clean-experiments: ## remove namespaces that killed experiments left behind
+	@scripts/clean-experiments

@@ -1,0 +1,211 @@
+//! The list of configuration keys, and what is printed from it.
+
+use std::fmt::Write;
+
+/// Where in the file a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Before the first section.
+    Top,
+    /// `[router]`.
+    Router,
+    /// `[log]`.
+    Log,
+    /// `[[port]]`, once per port.
+    Port,
+    /// The value of `capture` in a `[[port]]`.
+    Capture,
+    /// `[[route]]`, once per route.
+    Route,
+    /// `[[neighbour]]`, once per neighbour.
+    Neighbour,
+}
+
+impl Section {
+    /// How it is written in the file.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Top => "top level",
+            Self::Router => "[router]",
+            Self::Log => "[log]",
+            Self::Port => "[[port]]",
+            Self::Capture => "[[port]] capture",
+            Self::Route => "[[route]]",
+            Self::Neighbour => "[[neighbour]]",
+        }
+    }
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Where it stands.
+    pub section: Section,
+    /// Its name.
+    pub name: &'static str,
+    /// Its default as TOML; `None` when it has none (see `doc`).
+    pub default: Option<&'static str>,
+    /// An example value as TOML, for keys without a default.
+    pub example: &'static str,
+    /// What is allowed, as it stands in error messages after "must be".
+    pub allowed: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+const fn key(
+    section: Section,
+    name: &'static str,
+    default: Option<&'static str>,
+    example: &'static str,
+    allowed: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key { section, name, default, example, allowed, doc }
+}
+
+/// Every key there is, in the order of the reference.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key(Section::Top, "routes_file", None, "\"routes.txt\"", "the path of a file, relative to this one",
+        "More static routes: a prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. Taken in any section."),
+    key(Section::Router, "workers", Some("1"), "2", "a whole number from 1 to 64",
+        "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them."),
+    key(Section::Router, "mode", Some("\"adaptive\""), "\"poll\"", "\"poll\", \"interrupt\" or \"adaptive\"",
+        "What a worker does without work: poll asks its queues again and again, interrupt blocks at once,\nadaptive polls for the time `idle` and then blocks."),
+    key(Section::Router, "batch", Some("64"), "32", "a whole number from 1 to 64",
+        "Most frames that a worker takes from a queue at once."),
+    key(Section::Router, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
+        "The CPU that each worker is pinned to; empty: not pinned."),
+    key(Section::Router, "busy_poll", Some("false"), "true", "true or false",
+        "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
+    key(Section::Router, "kernel_routes", None, "true", "true or false",
+        "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
+    key(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", "a duration from \"1us\" to \"1s\", such as \"50us\"",
+        "How long an adaptive worker polls in vain before it blocks."),
+    key(Section::Router, "drain", Some("\"500ms\""), "\"2s\"", "a duration from \"0s\" to \"60s\", such as \"500ms\"",
+        "How long workers may go on forwarding what is queued after the router was told to stop."),
+    key(Section::Router, "frames", Some("4096"), "16384", "a whole number from 1024 to 32768",
+        "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
+    key(Section::Router, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
+        "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
+    key(Section::Log, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
+        "How much is logged to standard error."),
+    key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
+        "The port's name in this file and in all output. Required."),
+    key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
+        "The Linux interface whose traffic is taken over, through AF_XDP."),
+    key(Section::Port, "capture", None, "{ read = \"in.pcap\", write = \"out.pcap\", paced = false }", "a table with read, write or both, and paced",
+        "Instead of an interface: capture files (pcap or pcapng). The run ends when all are read."),
+    key(Section::Capture, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
+        "The frames that the port receives."),
+    key(Section::Capture, "write", None, "\"out.pcap\"", "the path of a file, relative to this one",
+        "Where the frames are written that the port sends."),
+    key(Section::Capture, "paced", Some("false"), "true", "true or false",
+        "Whether frames arrive at the times of their timestamps, or as fast as they can be forwarded."),
+    key(Section::Port, "mac", None, "\"02:00:00:00:00:01\"", "a unicast Ethernet address such as \"02:00:00:00:00:01\"",
+        "The Ethernet address of a capture port; default 02:00:00:00 and the port's number from 1.\nAn interface has its own."),
+    key(Section::Port, "addresses", Some("[]"), "[\"192.0.2.1/24\", \"2001:db8::1/64\"]", "a list of addresses with prefix lengths, such as \"192.0.2.1/24\"",
+        "The port's own addresses; their prefixes are on its link. With kernel_routes the interface's own are added."),
+    key(Section::Port, "mtu", None, "1500", "a whole number from 68 to 9000",
+        "Largest IP packet in bytes. Default: 1500 for captures; the interface's own, which it may only lower."),
+    key(Section::Port, "promiscuous", Some("false"), "true", "true or false",
+        "Route frames whatever Ethernet address they are sent to."),
+    key(Section::Route, "prefix", None, "\"0.0.0.0/0\"", "an IPv4 or IPv6 prefix without host bits, such as \"198.51.100.0/24\"",
+        "Destinations. Required."),
+    key(Section::Route, "via", None, "[\"198.51.100.2\", \"198.51.100.3\"]", "an address of the prefix's family, ADDRESS%PORT, or a list of 1 to 64 of them",
+        "The neighbour, or several of which each flow uses one."),
+    key(Section::Route, "port", None, "\"b\"", "the name of a port",
+        "The port of the neighbours in `via` (default: the port whose prefix holds them).\nWithout `via` the destinations are on the port's link themselves."),
+    key(Section::Route, "kind", None, "\"blackhole\"", "\"blackhole\", \"unreachable\" or \"prohibit\"",
+        "Instead of `via` and `port`: discard, silently or with the ICMP error of that name."),
+    key(Section::Neighbour, "address", None, "\"198.51.100.2\"", "a unicast IPv4 or IPv6 address",
+        "The neighbour's address. Required."),
+    key(Section::Neighbour, "mac", None, "\"02:00:00:00:00:02\"", "a unicast Ethernet address such as \"02:00:00:00:00:02\"",
+        "The neighbour's Ethernet address. Required."),
+    key(Section::Neighbour, "port", None, "\"b\"", "the name of a port",
+        "The port it is on (default: the port whose prefix holds the address)."),
+];
+
+/// What is allowed for a key.
+pub(super) fn allowed(section: Section, name: &str) -> &'static str {
+    KEYS.iter()
+        .find(|key| key.section == section && key.name == name)
+        .map_or("a known key", |key| key.allowed)
+}
+
+/// Every key with its default and what it does, as a configuration file. Keys without a
+/// default and sections that may be repeated are commented out.
+pub fn as_toml() -> String {
+    let mut text = String::from(
+        "# Every key of a Wattline configuration with its default.\n\
+         # Commented lines are examples of keys that have no fixed default.\n",
+    );
+    let mut current = Section::Top;
+    for key in KEYS.iter().filter(|key| key.section != Section::Capture) {
+        let repeated = matches!(key.section, Section::Port | Section::Route | Section::Neighbour);
+        if key.section != current {
+            let comment = if repeated { "# " } else { "" };
+            let _ = writeln!(text, "\n{comment}{}", key.section.heading());
+            current = key.section;
+        }
+        text.push('\n');
+        for line in key.doc.lines() {
+            let _ = writeln!(text, "# {line}");
+        }
+        let _ = writeln!(text, "# Allowed: {}.", key.allowed);
+        let _ = match key.default {
+            Some(default) if !repeated => writeln!(text, "{} = {default}", key.name),
+            Some(default) => writeln!(text, "# {} = {default}", key.name),
+            None => writeln!(text, "# {} = {}", key.name, key.example),
+        };
+    }
+    text
+}
+
+/// The same list as the body of a reference page, in Markdown.
+pub fn as_markdown() -> String {
+    let mut text = String::new();
+    let mut current = None;
+    for key in KEYS {
+        if current != Some(key.section) {
+            let _ = write!(
+                text,
+                "\n### {}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n",
+                key.section.heading()
+            );
+            current = Some(key.section);
+        }
+        let default = key.default.map_or("none".to_owned(), |default| format!("`{default}`"));
+        let doc = key.doc.replace('\n', " ");
+        let _ = writeln!(
+            text,
+            "| `{}` | {default} | {}, e.g. `{}` | {doc} |",
+            key.name, key.allowed, key.example
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
+        let problems = Config::parse(&as_toml(), "defaults.toml").unwrap_err();
+        assert_eq!(problems.list.len(), 1, "{problems}");
+        assert!(problems.list[0].message.contains("[[port]]"), "{problems}");
+    }
+
+    #[test]
+    fn every_printed_example_is_accepted() {
+        // Uncommenting everything contradicts itself (interface and capture), so only that
+        // examples are TOML is checked here; their meaning is in the parser's tests.
+        for key in KEYS {
+            let text = format!("{} = {}", key.name, key.example);
+            assert!(text.parse::<toml::Table>().is_ok(), "{text}");
+        }
+    }
+}

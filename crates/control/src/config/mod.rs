@@ -1,0 +1,23 @@
+//! The configuration file of `wattline run`.
+//!
+//! TOML. [`keys::KEYS`] is the one list of keys: the parser, `wattline config` and the
+//! reference page are all made from it. [`Config::load`] reports every mistake it finds,
+//! not only the first.
+
+mod duration;
+pub mod keys;
+mod mac;
+mod parse;
+mod problem;
+mod reader;
+pub mod routes_file;
+mod settings;
+mod words;
+
+pub use duration::parse_duration;
+pub use mac::{format_mac, parse_mac};
+pub use problem::{ConfigError, Problem, Problems};
+pub use settings::{
+    Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
+    RouterSettings, Via,
+};

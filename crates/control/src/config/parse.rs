@@ -1,0 +1,415 @@
+//! From the text of a configuration to [`Config`].
+
+use super::keys::Section;
+use super::mac::is_unicast;
+use super::problem::{ConfigError, Problem, Problems};
+use super::reader::{At, Reader, Table, whole};
+use super::settings::*;
+use super::words::*;
+use super::{parse_duration, parse_mac};
+use ipnet::IpNet;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+/// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
+const LONGEST_SOCKET_PATH: usize = 100;
+const DEFAULT_CAPTURE_MTU: u16 = 1500;
+
+impl Config {
+    /// Reads and checks a configuration file; paths in it are relative to its directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with everything that is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let file = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;
+        let mut config = Self::parse(&text, &file)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        config.resolve_paths(directory);
+        Ok(config)
+    }
+
+    /// Checks the text of a configuration; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        let mut reader = Reader::new(text);
+        for error in &errors {
+            reader.syntax(error);
+        }
+        let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
+        let config = read(&mut reader, &root);
+        let mut list = reader.problems;
+        if list.is_empty() {
+            return Ok(config);
+        }
+        if !errors.is_empty() {
+            // What could not be read as TOML also looks like missing keys: say only the cause.
+            list.retain(|problem| !problem.value.is_empty() || problem.key == "syntax");
+        }
+        list.sort_by_key(|problem| problem.line);
+        Err(Problems { file: file.to_owned(), list })
+    }
+
+    fn resolve_paths(&mut self, directory: &Path) {
+        let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
+        self.routes_file.iter_mut().for_each(resolve);
+        for port in &mut self.ports {
+            if let PortKind::Capture { read, write, .. } = &mut port.kind {
+                read.iter_mut().chain(write).for_each(resolve);
+            }
+        }
+    }
+}
+
+fn not_text(file: &str, error: &std::string::FromUtf8Error) -> Problems {
+    let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let problem = Problem {
+        line: good.iter().filter(|byte| **byte == b'\n').count() + 1,
+        key: "syntax".to_owned(),
+        value: String::new(),
+        message: "is not UTF-8 text".to_owned(),
+    };
+    Problems { file: file.to_owned(), list: vec![problem] }
+}
+
+fn read(reader: &mut Reader, root: &Table) -> Config {
+    reader.refuse_unknown(root);
+    let routes_file = read_routes_file(reader, root);
+    let ports = read_ports(reader, root);
+    let router = read_router(reader, root, &ports);
+    let log_level = single(reader, root, Section::Log, "log")
+        .and_then(|log| {
+            reader.refuse_unknown(&log);
+            reader.parsed(&log, "level", parse_level)
+        })
+        .map_or(LogLevel::Info, |level| level.value);
+    let routes = each(reader, root, Section::Route, "route")
+        .iter()
+        .filter_map(|table| read_route(reader, table, &ports))
+        .collect();
+    let neighbours = each(reader, root, Section::Neighbour, "neighbour")
+        .iter()
+        .filter_map(|table| read_neighbour(reader, table, &ports))
+        .collect();
+    Config { router, ports, routes, neighbours, routes_file, log_level }
+}
+
+/// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
+/// to the last section, which is where such a line is commonly put.
+fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<PathBuf> {
+    let mut places = vec![root.clone()];
+    for (_, value) in root.table {
+        let here = |value: &toml::Spanned<DeValue<'_>>| value.span();
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                places.push(Table { section: Section::Top, table, span: here(value) });
+            }
+            DeValue::Array(items) => places.extend(items.iter().filter_map(|item| {
+                let table = item.get_ref().as_table()?;
+                Some(Table { section: Section::Top, table, span: here(item) })
+            })),
+            _ => {}
+        }
+    }
+    let given: Vec<At<String>> =
+        places.iter().filter_map(|place| reader.string(place, "routes_file")).collect();
+    if let [_, second, ..] = given.as_slice() {
+        let message = "stands twice: there is one file of routes".to_owned();
+        reader.problem(Section::Top, "routes_file", &second.span, message);
+    }
+    given.into_iter().next().map(|path| PathBuf::from(path.value))
+}
+
+/// A section that stands once.
+fn single<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Option<Table<'a, 't>> {
+    let (key, value) = root.table.iter().find(|(key, _)| key.get_ref() == name)?;
+    match value.get_ref() {
+        DeValue::Table(table) => Some(Table { section, table, span: key.span() }),
+        _ => {
+            reader.problem(
+                Section::Top,
+                name,
+                &value.span(),
+                format!("must be a section, [{name}]"),
+            );
+            None
+        }
+    }
+}
+
+/// A section that may be repeated.
+fn each<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Vec<Table<'a, 't>> {
+    let Some((_, value)) = root.table.iter().find(|(key, _)| key.get_ref() == name) else {
+        return Vec::new();
+    };
+    let wrong = format!("must be written [[{name}]], once for each");
+    let DeValue::Array(items) = value.get_ref() else {
+        reader.problem(Section::Top, name, &value.span(), wrong);
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(table) => tables.push(Table { section, table, span: item.span() }),
+            _ => reader.problem(Section::Top, name, &item.span(), wrong.clone()),
+        }
+    }
+    tables
+}
+
+fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> RouterSettings {
+    let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
+    let mut settings = RouterSettings {
+        workers: 1,
+        mode: Mode::Adaptive,
+        batch: 64,
+        cpus: Vec::new(),
+        busy_poll: false,
+        kernel_routes: has_interface,
+        idle: Duration::from_micros(20),
+        drain: Duration::from_millis(500),
+        frames: 4096,
+        socket: None,
+    };
+    let Some(table) = single(reader, root, Section::Router, "router") else { return settings };
+    reader.refuse_unknown(&table);
+    let number = |reader: &mut Reader, key, range| reader.integer(&table, key, range);
+    if let Some(workers) = number(reader, "workers", 1..=64) {
+        settings.workers = workers.value as u16;
+    }
+    if let Some(batch) = number(reader, "batch", 1..=64) {
+        settings.batch = batch.value as u16;
+    }
+    if let Some(frames) = number(reader, "frames", 1024..=1 << 15) {
+        settings.frames = frames.value;
+    }
+    if let Some(mode) = reader.parsed(&table, "mode", parse_mode) {
+        settings.mode = mode.value;
+    }
+    if let Some(busy_poll) = reader.boolean(&table, "busy_poll") {
+        settings.busy_poll = busy_poll;
+    }
+    if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
+        settings.kernel_routes = kernel_routes;
+    }
+    let between = |low: Duration, high: Duration| {
+        move |text: &str| parse_duration(text).filter(|d| (low..=high).contains(d))
+    };
+    let idle = between(Duration::from_micros(1), Duration::from_secs(1));
+    if let Some(idle) = reader.parsed(&table, "idle", idle) {
+        settings.idle = idle.value;
+    }
+    let drain = between(Duration::ZERO, Duration::from_secs(60));
+    if let Some(drain) = reader.parsed(&table, "drain", drain) {
+        settings.drain = drain.value;
+    }
+    let fits = |text: &str| (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into());
+    settings.socket = reader.parsed(&table, "socket", fits).map(|path| path.value);
+    let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
+    if let Some(cpus) = reader.list(&table, "cpus", false, cpu) {
+        settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
+        let distinct: HashSet<u16> = settings.cpus.iter().copied().collect();
+        let count = settings.cpus.len();
+        if count > 0 && (count != usize::from(settings.workers) || distinct.len() != count) {
+            reader.not_allowed(Section::Router, "cpus", &cpus.span);
+        }
+    }
+    settings
+}
+
+fn read_ports(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
+    let tables = each(reader, root, Section::Port, "port");
+    if tables.is_empty() && !root.has("port") {
+        let message = "a router needs at least one [[port]]".to_owned();
+        reader.problem_in(root, "port", message);
+    }
+    let mut names = HashSet::new();
+    let mut interfaces = HashSet::new();
+    let mut ports = Vec::new();
+    for table in &tables {
+        reader.refuse_unknown(table);
+        let name = required(reader, table, "name", parse_name);
+        if let Some(name) = &name
+            && !names.insert(name.value.clone())
+        {
+            let message = "another port has this name already".to_owned();
+            reader.problem(Section::Port, "name", &name.span, message);
+        }
+        let kind = read_port_kind(reader, table, &mut interfaces);
+        let mac =
+            reader.parsed(table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
+        let is_interface = matches!(kind, Some(PortKind::Interface(_)));
+        if let (Some(mac), true) = (&mac, is_interface) {
+            let message = "an interface has its own: leave this out".to_owned();
+            reader.problem(Section::Port, "mac", &mac.span, message);
+        }
+        let address = |value: &DeValue| value.as_str().and_then(|text| text.parse().ok());
+        let addresses = reader.list::<IpNet>(table, "addresses", false, address);
+        let mtu = reader.integer(table, "mtu", 68..=9000).map(|mtu| mtu.value as u16);
+        ports.push(PortSettings {
+            // A port that is named wrongly still counts, so that what names it is not wrong too.
+            name: name.map_or_else(String::new, |name| name.value),
+            kind: kind.unwrap_or(PortKind::Interface(String::new())),
+            mac: mac.map(|mac| mac.value),
+            addresses: addresses
+                .map(|list| list.value.into_iter().map(|address| address.value).collect())
+                .unwrap_or_default(),
+            mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
+            promiscuous: reader.boolean(table, "promiscuous").unwrap_or(false),
+        });
+    }
+    ports
+}
+
+fn read_port_kind(
+    reader: &mut Reader,
+    table: &Table,
+    interfaces: &mut HashSet<String>,
+) -> Option<PortKind> {
+    match (table.has("interface"), table.has("capture")) {
+        (true, true) | (false, false) => {
+            let message = "needs either interface or capture".to_owned();
+            reader.problem_in(table, "", message);
+            return None;
+        }
+        (true, false) => {
+            let interface = reader.parsed(table, "interface", parse_interface)?;
+            if !interfaces.insert(interface.value.clone()) {
+                let message = "another port has this interface already".to_owned();
+                reader.problem(Section::Port, "interface", &interface.span, message);
+            }
+            return Some(PortKind::Interface(interface.value));
+        }
+        (false, true) => {}
+    }
+    let (key, value) = table.table.iter().find(|(key, _)| key.get_ref() == "capture")?;
+    let DeValue::Table(inner) = value.get_ref() else {
+        reader.not_allowed(Section::Port, "capture", &value.span());
+        return None;
+    };
+    let capture = Table { section: Section::Capture, table: inner, span: key.span() };
+    reader.refuse_unknown(&capture);
+    if !capture.has("read") && !capture.has("write") {
+        reader.not_allowed(Section::Port, "capture", &value.span());
+    }
+    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+    Some(PortKind::Capture {
+        read: reader.parsed(&capture, "read", path).map(|path| path.value),
+        write: reader.parsed(&capture, "write", path).map(|path| path.value),
+        paced: reader.boolean(&capture, "paced").unwrap_or(false),
+    })
+}
+
+fn read_route(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<RouteSettings> {
+    reader.refuse_unknown(table);
+    let exact = |text: &str| text.parse::<IpNet>().ok().filter(|net| net.addr() == net.network());
+    let prefix = required(reader, table, "prefix", exact);
+    let port = read_port_name(reader, table, ports);
+    let via = reader.list(table, "via", true, |value| value.as_str().and_then(parse_via));
+    let kind = reader.parsed(table, "kind", parse_kind);
+    if table.has("kind") {
+        if table.has("via") || table.has("port") {
+            let message = "kind stands alone: leave out via and port".to_owned();
+            reader.problem_in(table, "kind", message);
+        }
+        return Some(RouteSettings { prefix: prefix?.value, target: kind?.value });
+    }
+    if !table.has("via") {
+        if !table.has("port") {
+            let message = "needs via, port or kind".to_owned();
+            reader.problem_in(table, "", message);
+        }
+        return Some(RouteSettings { prefix: prefix?.value, target: RouteTarget::OnLink(port?) });
+    }
+    let via = via?;
+    if via.value.is_empty() || via.value.len() > 64 {
+        reader.not_allowed(Section::Route, "via", &via.span);
+    }
+    let prefix = prefix?.value;
+    let mut gateways = Vec::with_capacity(via.value.len());
+    for At { value: (gateway, own_port), span } in via.value {
+        if gateway.is_ipv4() != prefix.addr().is_ipv4() {
+            let message = "is of the other family than the prefix".to_owned();
+            reader.problem(Section::Route, "via", &span, message);
+            continue;
+        }
+        let named = own_port.map(|name| ports.iter().position(|port| port.name == name));
+        match named.unwrap_or_else(|| port.or_else(|| port_of(ports, gateway))) {
+            Some(port) => gateways.push(Via { gateway, port }),
+            None if named.is_some() => reader.problem(Section::Route, "via", &span, known(ports)),
+            None if table.has("port") => {}
+            None => {
+                let message = "is in no port's addresses: say which port with `port`".to_owned();
+                reader.problem(Section::Route, "via", &span, message);
+            }
+        }
+    }
+    Some(RouteSettings { prefix, target: RouteTarget::Via(gateways) })
+}
+
+fn read_neighbour(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+) -> Option<NeighbourSettings> {
+    reader.refuse_unknown(table);
+    let unicast = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
+    };
+    let address = required(reader, table, "address", unicast);
+    let mac = required(reader, table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
+    let named = read_port_name(reader, table, ports);
+    let address = address?;
+    let port = named.or_else(|| port_of(ports, address.value));
+    if port.is_none() && !table.has("port") {
+        let message = "is in no port's addresses: say which port with `port`".to_owned();
+        reader.problem(Section::Neighbour, "address", &address.span, message);
+    }
+    Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
+}
+
+fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
+    let name = reader.string(table, "port")?;
+    let port = ports.iter().position(|port| port.name == name.value);
+    if port.is_none() {
+        reader.problem(table.section, "port", &name.span, known(ports));
+    }
+    port
+}
+
+fn known(ports: &[PortSettings]) -> String {
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    format!("is no port: the ports are {}", names.join(", "))
+}
+
+fn required<T>(
+    reader: &mut Reader,
+    table: &Table,
+    key: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<At<T>> {
+    if !table.has(key) {
+        let allowed = super::keys::allowed(table.section, key);
+        reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
+    }
+    reader.parsed(table, key, parse)
+}

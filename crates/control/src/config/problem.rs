@@ -1,0 +1,66 @@
+//! What is wrong with a configuration.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read at all.
+    #[error("cannot open {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It can be read, but says something that cannot be done.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+/// All that is wrong with one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    /// The file.
+    pub file: String,
+    /// What is wrong, in the order of lines; never empty.
+    pub list: Vec<Problem>,
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// The key with its section, such as `[[port]] mtu`.
+    pub key: String,
+    /// The value as it stands in the file; empty when something is missing.
+    pub value: String,
+    /// What is wrong with it, what is allowed and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.value.is_empty() {
+            write!(out, "{}: {}", self.key, self.message)
+        } else {
+            write!(out, "{} = {}: {}", self.key, self.value, self.message)
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.list.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            write!(out, "{}:{}: {problem}", self.file, problem.line)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}

@@ -1,0 +1,240 @@
+//! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
+
+use super::keys::{self, KEYS, Section};
+use super::problem::Problem;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and where in the text it stands.
+#[derive(Debug, Clone)]
+pub(super) struct At<T> {
+    pub value: T,
+    pub span: Range<usize>,
+}
+
+/// Collects problems while values are read.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    pub problems: Vec<Problem>,
+}
+
+/// A section of the file.
+#[derive(Clone)]
+pub(super) struct Table<'a, 't> {
+    pub section: Section,
+    pub table: &'a DeTable<'t>,
+    /// Where its heading stands.
+    pub span: Range<usize>,
+}
+
+impl<'a, 't> Table<'a, 't> {
+    fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'t>>> {
+        self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    /// Whether the key is there at all, right or wrong.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Self { text, problems: Vec::new() }
+    }
+
+    /// The line of a place in the text, from 1.
+    fn line(&self, at: usize) -> usize {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The text at a place, its first line only.
+    fn excerpt(&self, span: &Range<usize>) -> String {
+        const LONGEST: usize = 60;
+        let text = self.text.get(span.clone()).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        match line.char_indices().nth(LONGEST) {
+            Some((cut, _)) => format!("{}…", &line[..cut]),
+            None => line.to_owned(),
+        }
+    }
+
+    /// Notes a problem with the value at `span`.
+    pub fn problem(&mut self, section: Section, key: &str, span: &Range<usize>, message: String) {
+        let problem = Problem {
+            line: self.line(span.start),
+            key: full_key(section, key),
+            value: self.excerpt(span),
+            message,
+        };
+        self.problems.push(problem);
+    }
+
+    /// Notes that something is missing from (or wrong with) a section as a whole.
+    pub fn problem_in(&mut self, table: &Table, key: &str, message: String) {
+        let line = self.line(table.span.start);
+        let key = full_key(table.section, key);
+        self.problems.push(Problem { line, key, value: String::new(), message });
+    }
+
+    /// Notes that a value is not what the list of keys allows.
+    pub fn not_allowed(&mut self, section: Section, key: &str, span: &Range<usize>) {
+        self.problem(section, key, span, format!("must be {}", keys::allowed(section, key)));
+    }
+
+    /// Notes a syntax error.
+    pub fn syntax(&mut self, error: &toml::de::Error) {
+        let span = error.span().unwrap_or(0..0);
+        let problem = Problem {
+            line: self.line(span.start),
+            key: "syntax".to_owned(),
+            value: self.excerpt(&span),
+            message: error.message().replace('\n', ", "),
+        };
+        self.problems.push(problem);
+    }
+
+    /// Notes every key of a section that is not in the list, with the nearest that is.
+    pub fn refuse_unknown(&mut self, table: &Table) {
+        for (name, _) in table.table {
+            let known = |key: &&keys::Key| key.section == table.section;
+            if KEYS.iter().filter(known).any(|key| key.name == name.get_ref().as_ref()) {
+                continue;
+            }
+            if name.get_ref() == "routes_file" {
+                continue;
+            }
+            if table.section == Section::Top && SECTIONS.contains(&name.get_ref().as_ref()) {
+                continue;
+            }
+            let message = unknown(table.section, name.get_ref());
+            let line = self.line(name.span().start);
+            let key = full_key(table.section, name.get_ref());
+            self.problems.push(Problem { line, key, value: String::new(), message });
+        }
+    }
+
+    /// A string.
+    pub fn string(&mut self, table: &Table, key: &str) -> Option<At<String>> {
+        let value = table.get(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => {
+                Some(At { value: text.clone().into_owned(), span: value.span() })
+            }
+            _ => {
+                self.not_allowed(table.section, key, &value.span());
+                None
+            }
+        }
+    }
+
+    /// A string that `parse` understands.
+    pub fn parsed<T>(
+        &mut self,
+        table: &Table,
+        key: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<At<T>> {
+        let text = self.string(table, key)?;
+        match parse(&text.value) {
+            Some(value) => Some(At { value, span: text.span }),
+            None => {
+                self.not_allowed(table.section, key, &text.span);
+                None
+            }
+        }
+    }
+
+    /// A whole number in a range.
+    pub fn integer(
+        &mut self,
+        table: &Table,
+        key: &str,
+        range: RangeInclusive<u32>,
+    ) -> Option<At<u32>> {
+        let value = table.get(key)?;
+        match whole(value.get_ref()).filter(|number| range.contains(number)) {
+            Some(number) => Some(At { value: number, span: value.span() }),
+            None => {
+                self.not_allowed(table.section, key, &value.span());
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&mut self, table: &Table, key: &str) -> Option<bool> {
+        let value = table.get(key)?;
+        if value.get_ref().as_bool().is_none() {
+            self.not_allowed(table.section, key, &value.span());
+        }
+        value.get_ref().as_bool()
+    }
+
+    /// A list whose every item `parse` understands; items that it does not are reported one by
+    /// one. Where `single` is set, one item may stand without brackets.
+    pub fn list<T>(
+        &mut self,
+        table: &Table,
+        key: &str,
+        single: bool,
+        parse: impl Fn(&DeValue) -> Option<T>,
+    ) -> Option<At<Vec<At<T>>>> {
+        let value = table.get(key)?;
+        let items: Vec<&Spanned<DeValue>> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ if single => vec![value],
+            _ => {
+                self.not_allowed(table.section, key, &value.span());
+                return None;
+            }
+        };
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            match parse(item.get_ref()) {
+                Some(parsed) => list.push(At { value: parsed, span: item.span() }),
+                None => self.not_allowed(table.section, key, &item.span()),
+            }
+        }
+        Some(At { value: list, span: value.span() })
+    }
+}
+
+/// The sections that may stand in the file.
+pub(super) const SECTIONS: [&str; 5] = ["router", "log", "port", "route", "neighbour"];
+
+/// A whole number that is not negative.
+pub(super) fn whole(value: &DeValue) -> Option<u32> {
+    let number = value.as_integer()?;
+    u32::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn full_key(section: Section, key: &str) -> String {
+    match (section, key) {
+        (Section::Top, key) => key.to_owned(),
+        (section, "") => section.heading().to_owned(),
+        (section, key) => format!("{} {key}", section.heading()),
+    }
+}
+
+fn unknown(section: Section, name: &str) -> String {
+    // A key that is right but in the wrong place is the commonest mistake in TOML.
+    if let Some(key) = KEYS.iter().find(|key| key.name == name && key.section != section) {
+        return format!("unknown key here: it belongs into {}", key.section.heading());
+    }
+    let here = KEYS.iter().filter(|key| key.section == section).map(|key| key.name);
+    let sections = SECTIONS.into_iter().filter(|_| section == Section::Top);
+    let candidates: Vec<&str> = here.chain(sections).collect();
+    let nearest = candidates
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .min_by_key(|(distance, _)| *distance);
+    match nearest {
+        Some((distance, candidate)) if distance <= 1 + candidate.len() / 3 => {
+            format!("unknown key: did you mean \"{candidate}\"?")
+        }
+        _ => format!("unknown key: known here are {}", candidates.join(", ")),
+    }
+}

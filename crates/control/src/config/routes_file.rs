@@ -1,0 +1,107 @@
+//! The file of routes: a prefix per line, followed by where it leads.
+
+use super::problem::{ConfigError, Problem, Problems};
+use super::settings::{Config, RouteSettings, RouteTarget, Via};
+use super::words::{parse_kind, parse_via};
+use ipnet::IpNet;
+use std::path::Path;
+
+/// More mistakes than this are not listed: the file is of another kind.
+const MOST_PROBLEMS: usize = 100;
+const ALLOWED: &str = "must be a prefix, followed by a neighbour's address, ADDRESS%PORT, blackhole, unreachable or prohibit";
+
+/// Reads a file of routes for the ports of `config`.
+///
+/// # Errors
+/// When it cannot be read, or with what is wrong in it.
+pub fn load(path: &Path, config: &Config) -> Result<Vec<RouteSettings>, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    Ok(parse(&text, &path.display().to_string(), config)?)
+}
+
+/// Reads the text of such a file; `file` is its name in messages.
+///
+/// # Errors
+/// With what is wrong in it, up to a hundred lines.
+pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSettings>, Problems> {
+    let mut routes = Vec::new();
+    let mut list = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let content = line.split('#').next().unwrap_or_default().trim();
+        if content.is_empty() {
+            continue;
+        }
+        match parse_line(content, config) {
+            Ok(route) => routes.push(route),
+            Err(message) => list.push(Problem {
+                line: index + 1,
+                key: "route".to_owned(),
+                value: content.chars().take(60).collect(),
+                message,
+            }),
+        }
+        if list.len() == MOST_PROBLEMS {
+            break;
+        }
+    }
+    if list.is_empty() { Ok(routes) } else { Err(Problems { file: file.to_owned(), list }) }
+}
+
+fn parse_line(content: &str, config: &Config) -> Result<RouteSettings, String> {
+    let mut words = content.split_whitespace();
+    let prefix: IpNet =
+        words.next().and_then(|word| word.parse().ok()).ok_or_else(|| ALLOWED.to_owned())?;
+    if prefix.addr() != prefix.network() {
+        return Err(format!("has host bits: {} is the prefix", prefix.trunc()));
+    }
+    // `via` may be written as `ip route` prints it.
+    let word = words.find(|word| *word != "via").ok_or_else(|| ALLOWED.to_owned())?;
+    if let Some(extra) = words.next() {
+        return Err(format!("has more than a prefix and a next hop: \"{extra}\""));
+    }
+    if let Some(target) = parse_kind(word) {
+        return Ok(RouteSettings { prefix, target });
+    }
+    let (gateway, port) = parse_via(word).ok_or_else(|| ALLOWED.to_owned())?;
+    if gateway.is_ipv4() != prefix.addr().is_ipv4() {
+        return Err("the next hop is of the other family than the prefix".to_owned());
+    }
+    let port = match port {
+        Some(name) => config.ports.iter().position(|port| port.name == name),
+        None => config.port_of(gateway),
+    };
+    let port = port.ok_or("the next hop is on no known port: write ADDRESS%PORT")?;
+    Ok(RouteSettings { prefix, target: RouteTarget::Via(vec![Via { gateway, port }]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        let text =
+            "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\naddresses = [\"192.0.2.1/24\"]";
+        Config::parse(text, "test").unwrap()
+    }
+
+    #[test]
+    fn reads_prefixes_and_next_hops() {
+        let text = "# comment\n10.0.0.0/8 192.0.2.2\n\n10.1.0.0/16 via 192.0.2.3 # x\n\
+                    2001:db8::/32 fe80::1%a\n10.2.0.0/16 blackhole\n";
+        let routes = parse(text, "routes", &config()).unwrap();
+        assert_eq!(routes.len(), 4);
+        let via = Via { gateway: "fe80::1".parse().unwrap(), port: 0 };
+        assert_eq!(routes[2].target, RouteTarget::Via(vec![via]));
+        assert_eq!(routes[3].target, RouteTarget::Blackhole);
+    }
+
+    #[test]
+    fn reports_every_bad_line() {
+        let text = "10.0.0.1/8 192.0.2.2\nnonsense\n10.0.0.0/8\n10.0.0.0/8 203.0.113.1\n\
+                    10.0.0.0/8 fe80::1%a\n10.0.0.0/8 192.0.2.2%b\n10.0.0.0/8 192.0.2.2 7\n";
+        let problems = parse(text, "routes", &config()).unwrap_err();
+        let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7], "{problems}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Values that are words or names.
+
+use super::settings::{LogLevel, Mode, RouteTarget};
+use std::net::IpAddr;
+
+pub(super) fn parse_mode(text: &str) -> Option<Mode> {
+    match text {
+        "poll" => Some(Mode::Poll),
+        "interrupt" => Some(Mode::Interrupt),
+        "adaptive" => Some(Mode::Adaptive),
+        _ => None,
+    }
+}
+
+pub(super) fn parse_level(text: &str) -> Option<LogLevel> {
+    match text {
+        "error" => Some(LogLevel::Error),
+        "warn" => Some(LogLevel::Warn),
+        "info" => Some(LogLevel::Info),
+        "debug" => Some(LogLevel::Debug),
+        "trace" => Some(LogLevel::Trace),
+        _ => None,
+    }
+}
+
+/// The words for routes that discard, in the file of routes too.
+pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {
+    match text {
+        "blackhole" => Some(RouteTarget::Blackhole),
+        "unreachable" => Some(RouteTarget::Unreachable),
+        "prohibit" => Some(RouteTarget::Prohibit),
+        _ => None,
+    }
+}
+
+/// `ADDRESS` or `ADDRESS%PORT`.
+pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
+    let (address, port) = match text.split_once('%') {
+        Some((address, port)) => (address, Some(port.to_owned())),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
+}
+
+pub(super) fn parse_name(text: &str) -> Option<String> {
+    let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
+pub(super) fn parse_interface(text: &str) -> Option<String> {
+    let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
+    let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
+    (named && text.chars().all(legal)).then(|| text.to_owned())
+}

@@ -1,0 +1,101 @@
+//! Why a router does not run.
+
+use crate::config::ConfigError;
+use std::io;
+use wattline_kernel::bpf::BpfError;
+use wattline_kernel::xdp::XdpError;
+use wattline_ports::afxdp::OpenError;
+use wattline_traffic::capture::{CaptureError, Problem};
+
+/// What kind of remedy a failure calls for; exit codes follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Change the configuration.
+    Config,
+    /// Give a file that exists and may be read.
+    Input,
+    /// Give a capture that is one.
+    Data,
+    /// Give the process more rights.
+    Permission,
+    /// Use another machine or kernel, or free what is in use.
+    Machine,
+    /// Look at the system: reading or writing failed.
+    System,
+}
+
+/// Why a router does not start, or ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit this machine.
+    #[error("{0}")]
+    Unfit(String),
+    /// Capabilities are missing.
+    #[error(
+        "the process lacks {}: run it as root, or `setcap {}=ep` on the program",
+        .0.join(", "),
+        .0.join(",").to_lowercase()
+    )]
+    Capabilities(Vec<&'static str>),
+    /// An AF_XDP socket could not be opened.
+    #[error(transparent)]
+    Socket(#[from] OpenError),
+    /// The XDP program could not be loaded or attached.
+    #[error("[[port]] {port}: {error}")]
+    Xdp {
+        /// Name of the port.
+        port: String,
+        /// Why.
+        error: XdpError,
+    },
+    /// A map of the XDP program could not be written.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// A capture file is not as it should be.
+    #[error("{0}")]
+    Capture(#[from] CaptureError),
+    /// The system failed.
+    #[error("{action}: {source}")]
+    System {
+        /// What was being done.
+        action: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl RouterError {
+    /// For a failure of the system while something was done.
+    pub(crate) fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::System { action: action.into(), source: source.into() }
+    }
+
+    /// What kind of remedy it calls for.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Config(ConfigError::Unreadable { .. }) => Remedy::Input,
+            Self::Config(ConfigError::Invalid(_)) | Self::Unfit(_) => Remedy::Config,
+            Self::Capabilities(_) => Remedy::Permission,
+            Self::Socket(error) => match error {
+                OpenError::MissingCapability { .. } => Remedy::Permission,
+                OpenError::MtuTooLarge { .. } | OpenError::NoSuchQueue { .. } => Remedy::Config,
+                _ => Remedy::Machine,
+            },
+            Self::Bpf(error) | Self::Xdp { error: XdpError::Bpf(error), .. } => match error {
+                BpfError::MissingCapability { .. } => Remedy::Permission,
+                _ => Remedy::Machine,
+            },
+            Self::Xdp { .. } => Remedy::Machine,
+            Self::Capture(error) => match &error.problem {
+                Problem::Open(_) => Remedy::Input,
+                Problem::Io(_) => Remedy::System,
+                _ => Remedy::Data,
+            },
+            Self::System { .. } => Remedy::System,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What other threads tell the control thread.
+
+use crate::socket::{Answer, Request, serve};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use wattline_dataplane::nodes::NeighbourRequest;
+use wattline_ports::waiter::Waker;
+
+/// How long a request over the socket may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Something for the control thread to do.
+pub(super) enum Message {
+    /// A worker needs a neighbour.
+    Neighbour(NeighbourRequest),
+    /// A signal came.
+    Signal(i32),
+    /// Someone asks over the socket.
+    Request(Request, Sender<Answer>),
+    /// A worker has ended by itself.
+    WorkerEnded,
+}
+
+/// Brings messages to the control thread and wakes it.
+#[derive(Clone)]
+pub(super) struct Bell {
+    sender: Sender<Message>,
+    waker: Waker,
+}
+
+impl Bell {
+    /// A bell, and where its messages arrive.
+    pub fn new(waker: Waker) -> (Self, Receiver<Message>) {
+        let (sender, receiver) = channel();
+        (Self { sender, waker }, receiver)
+    }
+
+    /// Sends a message; false once nobody listens any more.
+    pub fn ring(&self, message: Message) -> bool {
+        let sent = self.sender.send(message).is_ok();
+        self.waker.wake();
+        sent
+    }
+
+    /// Makes the control thread look around.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// Passes the workers' requests on, in a thread that ends with the workers.
+    pub fn pass_on(&self, requests: Receiver<NeighbourRequest>) {
+        let bell = self.clone();
+        std::thread::spawn(move || {
+            for request in requests {
+                bell.ring(Message::Neighbour(request));
+            }
+        });
+    }
+
+    /// Answers the control socket, in threads that end with the process.
+    pub fn answer(&self, listener: UnixListener) {
+        let bell = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let bell = bell.clone();
+                // One thread per connection, so that a silent one does not keep others out.
+                std::thread::spawn(move || {
+                    let outcome = serve(&stream, |request| {
+                        let (sender, receiver) = channel();
+                        bell.ring(Message::Request(request, sender));
+                        receiver.recv_timeout(PATIENCE).ok()
+                    });
+                    if let Err(error) = outcome {
+                        tracing::debug!("control socket: {error}");
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,231 @@
+//! The router's dealings with the kernel while it runs.
+
+use super::error::RouterError;
+use crate::rib::{Rib, Source};
+use crate::stats::KernelStats;
+use ipnet::IpNet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+use wattline_kernel::netlink::{Event, Follower, Link, Requester};
+use wattline_kernel::xdp::{XdpModeChoice, XdpProgram};
+
+/// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
+/// one for a minute at least (gc_stale_time).
+const CONFIRM_EVERY: Duration = Duration::from_secs(5);
+/// A neighbour is not asked for again before; the kernel itself asks three times a second apart.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Follows the kernel and asks it for neighbours.
+pub(super) struct KernelSide {
+    follower: Follower,
+    requester: Requester,
+    programs: BTreeMap<PortId, Program>,
+    asked: HashMap<(u32, IpAddr), Instant>,
+    next_confirmation: Instant,
+    /// Whether routes, neighbours and addresses are taken over, or links only.
+    routes: bool,
+    stats: KernelStats,
+}
+
+/// The XDP program of one port, and what it has been told.
+struct Program {
+    program: XdpProgram,
+    name: String,
+    mac: [u8; 6],
+    local: HashSet<IpAddr>,
+    vlans: HashSet<u16>,
+    queues: Vec<u32>,
+}
+
+impl KernelSide {
+    /// Begins to follow; takes over routes only where `routes` says so.
+    pub fn new(routes: bool) -> Result<Self, RouterError> {
+        let failed = |source| RouterError::system("opening a netlink socket", source);
+        Ok(Self {
+            follower: Follower::new().map_err(failed)?,
+            requester: Requester::new().map_err(failed)?,
+            programs: BTreeMap::new(),
+            asked: HashMap::new(),
+            next_confirmation: Instant::now() + CONFIRM_EVERY,
+            routes,
+            stats: KernelStats::default(),
+        })
+    }
+
+    /// What becomes readable when there is something to follow.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.follower.descriptor()
+    }
+
+    /// When [`Self::follow`] and [`Self::care`] want to be called at the latest.
+    pub fn deadline(&self) -> Instant {
+        self.follower
+            .deadline()
+            .map_or(self.next_confirmation, |due| due.min(self.next_confirmation))
+    }
+
+    /// Takes over what has changed; true when there is more.
+    pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
+        let routes = self.routes;
+        let mut apply = |event: Event| {
+            let of_links = matches!(
+                event,
+                Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
+            );
+            if routes || of_links {
+                rib.apply(Source::Kernel, event);
+            }
+        };
+        self.follower
+            .poll(now, &mut apply)
+            .map_err(|source| RouterError::system("following the kernel's routes", source))
+    }
+
+    /// Attaches the XDP program to the link of a port.
+    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, RouterError> {
+        let mac = link.mac.unwrap_or_default();
+        let program = XdpProgram::load(link.index, mac, XdpModeChoice::Auto)
+            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        let mode = format!("{:?} XDP", program.mode()).to_lowercase();
+        let program = Program {
+            program,
+            name: name.to_owned(),
+            mac,
+            local: HashSet::new(),
+            vlans: HashSet::new(),
+            queues: Vec::new(),
+        };
+        self.programs.insert(port, program);
+        Ok(mode)
+    }
+
+    /// Hands the transit traffic of queues over to their sockets.
+    pub fn hand_over(&mut self, sockets: Vec<(PortId, u32, OwnedFd)>) -> Result<(), RouterError> {
+        for (port, queue, socket) in sockets {
+            if let Some(program) = self.programs.get_mut(&port) {
+                program.program.set_socket(queue, std::os::fd::AsFd::as_fd(&socket))?;
+                program.queues.push(queue);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards.
+    pub fn detach(&mut self) {
+        self.programs.clear();
+    }
+
+    /// Tells the XDP programs what is for this machine and which VLANs are routed.
+    pub fn tell_programs(&mut self, rib: &Rib) {
+        let local = local_addresses(rib);
+        let configs = rib.port_configs();
+        for (port, program) in &mut self.programs {
+            let config = &configs[usize::from(port.0)];
+            let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
+            if let Err(error) = program.tell(config.mac, &local, &vlans) {
+                tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+    }
+
+    /// Asks for a neighbour that a worker has packets for.
+    pub fn resolve(&mut self, rib: &Rib, port: PortId, address: IpAddr) {
+        if let Some(link) = rib.link_towards(port, address) {
+            self.ask(link, address);
+        }
+    }
+
+    /// Asks for gateways that routes need, and confirms neighbours that are in use.
+    pub fn care(&mut self, rib: &Rib, now: Instant) {
+        if !self.routes || now < self.next_confirmation {
+            return;
+        }
+        self.next_confirmation = now + CONFIRM_EVERY;
+        self.asked.retain(|_, asked| now.duration_since(*asked) < ASK_AGAIN);
+        for (link, address) in rib.stale_neighbours().into_iter().chain(rib.unresolved_gateways()) {
+            if link < crate::rib::FIRST_STATIC_LINK {
+                self.ask(link, address);
+            }
+        }
+    }
+
+    fn ask(&mut self, link: u32, address: IpAddr) {
+        let now = Instant::now();
+        let recently = |asked: &Instant| now.duration_since(*asked) < ASK_AGAIN;
+        if self.asked.get(&(link, address)).is_some_and(recently) {
+            return;
+        }
+        // Bounded: a scan of many addresses must not fill the memory.
+        if self.asked.len() >= 4096 {
+            self.asked.retain(|_, asked| recently(asked));
+        }
+        self.asked.insert((link, address), now);
+        self.stats.neighbour_requests += 1;
+        if let Err(error) = self.requester.use_neighbour(link, address) {
+            tracing::warn!("cannot ask for the neighbour {address}: {error}");
+        }
+    }
+
+    /// How it went so far.
+    pub fn stats(&self) -> KernelStats {
+        KernelStats {
+            dumps: self.follower.dumps(),
+            unreadable: self.follower.unreadable(),
+            ..self.stats
+        }
+    }
+
+    /// What the program of a port did with frames.
+    pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
+        let Some(program) = self.programs.get(&port) else { return BTreeMap::new() };
+        let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
+        counters.iter().map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
+    }
+}
+
+impl Program {
+    fn tell(
+        &mut self,
+        mac: [u8; 6],
+        local: &HashSet<IpAddr>,
+        vlans: &HashSet<u16>,
+    ) -> Result<(), wattline_kernel::bpf::BpfError> {
+        if self.mac != mac && mac != [0; 6] {
+            self.program.set_mac(mac)?;
+            self.mac = mac;
+        }
+        for address in local.difference(&self.local) {
+            self.program.add_local(*address)?;
+        }
+        for address in self.local.difference(local) {
+            self.program.remove_local(*address)?;
+        }
+        self.local.clone_from(local);
+        for vlan in vlans.difference(&self.vlans) {
+            self.program.set_vlan(*vlan, true)?;
+        }
+        for vlan in self.vlans.difference(vlans) {
+            self.program.set_vlan(*vlan, false)?;
+        }
+        self.vlans.clone_from(vlans);
+        Ok(())
+    }
+}
+
+/// The machine's own addresses with the broadcast addresses of their prefixes.
+fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
+    let mut local = HashSet::new();
+    for net in rib.own_networks() {
+        local.insert(net.addr());
+        if let IpNet::V4(net) = net
+            && net.prefix_len() <= 30
+        {
+            local.insert(net.broadcast().into());
+            local.insert(net.network().into());
+        }
+    }
+    local
+}

@@ -1,0 +1,264 @@
+//! The router from start to end.
+//!
+//! One control thread, which [`Router::run`] is, and the workers. The control thread follows the
+//! kernel, writes the tables, answers the socket and waits for signals; it sleeps
+//! while there is nothing to do.
+//!
+//! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
+//! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
+//! detached first, so that what arrives from then on takes the kernel's way, and the workers
+//! forward what is queued before they end.
+
+mod bundle;
+mod error;
+mod inbox;
+mod kernel;
+mod queues;
+mod reload;
+mod start;
+mod statics;
+mod tun;
+mod workers;
+
+pub use error::{Remedy, RouterError};
+
+use crate::config::{Config, LogLevel, RouteSettings};
+use crate::rib::Rib;
+use crate::socket::{Answer, Request, Server};
+use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
+use inbox::{Bell, Message};
+use kernel::KernelSide;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use wattline_dataplane::counters::Snapshot;
+use wattline_dataplane::port::{PortId, Waiter};
+use wattline_dataplane::routes::Routes;
+use wattline_ports::afxdp::QueueStatus;
+use wattline_ports::capture::CaptureStatus;
+use wattline_ports::waiter::PollWaiter;
+use workers::Workers;
+
+/// The control thread looks around this often, whatever happens.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A router that has been started.
+pub struct Router {
+    config: Config,
+    config_path: PathBuf,
+    /// Routes from the file that the configuration names.
+    extra_routes: Vec<RouteSettings>,
+    port_links: statics::PortLinks,
+    set_log_level: Box<dyn Fn(LogLevel)>,
+    started: Instant,
+    routes: Routes,
+    rib: Rib,
+    workers: Workers,
+    kernel: Option<KernelSide>,
+    captures: Vec<CaptureStatus>,
+    modes: Vec<String>,
+    states: Vec<(PortId, QueueStatus)>,
+    /// Updates that the tables refused.
+    refused: u64,
+    waiter: PollWaiter,
+    inbox: Receiver<Message>,
+    bell: Bell,
+    signals: Option<signal_hook::iterator::Handle>,
+    socket: Server,
+    stopping: bool,
+}
+
+impl Router {
+    /// Runs until all captures are read, a signal says stop, or someone asks for it over the
+    /// socket. Gives the final account, and what went wrong meanwhile: a capture that turned
+    /// out to be bad was forwarded up to there.
+    pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
+        while !self.stopping && !self.workers.have_ended() {
+            let deadline = self.kernel.as_ref().map(|kernel| kernel.deadline());
+            let sleep = deadline.map_or(LONGEST_SLEEP, |deadline| {
+                deadline.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP)
+            });
+            self.waiter.wait(sleep);
+            self.follow_kernel();
+            while let Ok(message) = self.inbox.try_recv() {
+                self.handle(message);
+            }
+            self.commit();
+        }
+        self.end()
+    }
+
+    fn end(mut self) -> (Stats, Result<(), RouterError>) {
+        if let Some(signals) = &self.signals {
+            signals.close();
+        }
+        // The counters of the programs go with them.
+        let verdicts: Vec<_> = (0..self.config.ports.len())
+            .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
+            .collect();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.detach();
+        }
+        self.workers.drain(self.config.router.drain);
+        let mut stats = self.stats();
+        for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
+            port.verdicts = verdicts.unwrap_or_default();
+        }
+        let errors: Vec<_> =
+            self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
+        let first = errors.into_iter().next();
+        (stats, first.map_or(Ok(()), |error| Err(error.into())))
+    }
+
+    fn follow_kernel(&mut self) {
+        let Self { kernel: Some(kernel), rib, .. } = self else { return };
+        let now = Instant::now();
+        loop {
+            match kernel.follow(rib, now) {
+                // What has come so far goes to the workers before more is taken.
+                Ok(more) => {
+                    if !more || rib.has_changes() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!("{error}; routing goes on with what is known");
+                    break;
+                }
+            }
+        }
+        kernel.care(rib, now);
+    }
+
+    /// Brings the workers' tables and the XDP programs up to date.
+    fn commit(&mut self) {
+        if !self.rib.has_changes() {
+            return;
+        }
+        let ports_changed = self.rib.ports_changed();
+        if let Err(errors) = self.rib.commit(&mut self.routes) {
+            self.refused += errors.len() as u64;
+            // One line, however many there are: a table that is full refuses thousands.
+            if let Some(first) = errors.first() {
+                let count = errors.len();
+                tracing::warn!("{count} changes of the tables were refused, the first: {first}");
+            }
+        }
+        if ports_changed && let Some(kernel) = &mut self.kernel {
+            kernel.tell_programs(&self.rib);
+        }
+        // Workers that sleep may hold packets for a neighbour that is known now.
+        self.workers.wake();
+        // There may be more than one poll takes.
+        if self.kernel.is_some() {
+            self.bell.wake();
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Neighbour(request) => {
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.resolve(&self.rib, request.port, request.address);
+                }
+            }
+            Message::Signal(signal_hook::consts::SIGHUP) => match self.reload() {
+                Ok(report) => tracing::info!("configuration read again: {report}"),
+                Err(error) => tracing::error!("the configuration stays as it was:\n{error}"),
+            },
+            Message::Signal(_) => self.stopping = true,
+            Message::WorkerEnded => {}
+            Message::Request(request, answer) => {
+                // Whoever asked may have gone.
+                let _ = answer.send(self.answer(request));
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Stats => to_answer(&self.stats()),
+            Request::Graph => to_answer(&self.graph()),
+            Request::Active { workers } => {
+                let count = self.workers.count();
+                if workers == 0 || workers > count {
+                    return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
+                }
+                self.workers.set_active(workers);
+                Answer::Ok(json!({ "active_workers": workers }))
+            }
+            Request::Reload => match self.reload() {
+                Ok(report) => to_answer(&report),
+                Err(error) => Answer::Error(error.to_string()),
+            },
+            Request::Stop => {
+                self.stopping = true;
+                Answer::Ok(json!({}))
+            }
+        }
+    }
+
+    /// Everything that is counted, now.
+    fn stats(&self) -> Stats {
+        let snapshots = self.workers.snapshots();
+        let mut sum = Snapshot::default();
+        snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
+        let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();
+        let mut stats = Stats::from_sum(&sum, &names);
+        stats.uptime_seconds = self.started.elapsed().as_secs_f64();
+        let (ipv4, ipv6) = self.routes.len();
+        stats.routes = Prefixes { ipv4, ipv6 };
+        stats.workers = snapshots
+            .iter()
+            .map(|(snapshot, active)| WorkerStats::new(snapshot, *active))
+            .collect();
+        for (number, port) in stats.ports.iter_mut().enumerate() {
+            port.mode.clone_from(&self.modes[number]);
+            let own = self.states.iter().filter(|(id, _)| usize::from(id.0) == number);
+            // The worst of its queues.
+            port.state =
+                own.map(|(_, queue)| queue).max_by_key(|q| q.state() as u8).map(|q| q.name());
+            if let Some(kernel) = &self.kernel {
+                port.verdicts = kernel.verdicts(PortId(number as u16));
+            }
+        }
+        stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
+            refused_updates: self.refused,
+            ..kernel.stats()
+        });
+        stats
+    }
+
+    fn graph(&self) -> Graph {
+        let stats = self.stats();
+        let edges = self.workers.edges().iter();
+        Graph {
+            nodes: stats.nodes,
+            edges: edges.map(|(from, to)| [(*from).to_owned(), (*to).to_owned()]).collect(),
+            dropped: stats.dropped,
+            ports: stats.ports.into_iter().map(|port| port.name).collect(),
+        }
+    }
+
+    /// Where its control socket is.
+    pub fn socket_path(&self) -> &std::path::Path {
+        self.socket.path()
+    }
+}
+
+/// The nodes of a router, with their counters, and how they are joined.
+#[derive(Debug, Clone, serde::Serialize)]
+struct Graph {
+    nodes: Vec<NodeStats>,
+    edges: Vec<[String; 2]>,
+    dropped: std::collections::BTreeMap<String, u64>,
+    ports: Vec<String>,
+}
+
+fn to_answer(value: &impl serde::Serialize) -> Answer {
+    serde_json::to_value(value).map_or_else(
+        |error| Answer::Error(format!("cannot be written as JSON: {error}")),
+        Answer::Ok,
+    )
+}

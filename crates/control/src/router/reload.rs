@@ -1,0 +1,129 @@
+//! Reading the configuration again while traffic flows.
+
+use super::{Router, statics};
+use crate::config::{Config, ConfigError, routes_file};
+use crate::rib::Source;
+use std::fmt;
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Report {
+    /// What is in force now.
+    pub applied: Vec<&'static str>,
+    /// What will be only after a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[&str]| {
+            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+        };
+        write!(out, "in force: {}; ", list(&self.applied))?;
+        write!(out, "needs a restart: {}", list(&self.needs_restart))
+    }
+}
+
+impl Router {
+    /// Reads the file again and applies what can be.
+    pub(super) fn reload(&mut self) -> Result<Report, ConfigError> {
+        let new = Config::load(&self.config_path)?;
+        let extra = match &new.routes_file {
+            Some(path) => routes_file::load(path, &new)?,
+            None => Vec::new(),
+        };
+        let mut report = compare(&self.config, &new);
+        if self.extra_routes != extra {
+            report.applied.push("routes_file");
+        }
+        self.config.log_level = new.log_level;
+        (self.set_log_level)(new.log_level);
+        let settings = &mut self.config.router;
+        settings.mode = new.router.mode;
+        settings.batch = new.router.batch;
+        settings.idle = new.router.idle;
+        settings.drain = new.router.drain;
+        self.workers.configure(settings);
+        // Routes name ports by their place: with other ports they would lead astray.
+        if !report.needs_restart.contains(&"[[port]]") {
+            self.config.routes = new.routes;
+            self.config.neighbours = new.neighbours;
+            self.config.routes_file = new.routes_file;
+            self.extra_routes = extra;
+            for (port, new) in self.config.ports.iter_mut().zip(new.ports) {
+                port.addresses = new.addresses;
+            }
+            for event in statics::events(&self.config, &self.extra_routes, &self.port_links) {
+                self.rib.apply(Source::Static, event);
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// What differs, and whether it can be applied.
+fn compare(old: &Config, new: &Config) -> Report {
+    let mut report = Report::default();
+    let mut live = |name, differs: bool| {
+        if differs {
+            report.applied.push(name);
+        }
+    };
+    let (before, after) = (&old.router, &new.router);
+    live("[log] level", old.log_level != new.log_level);
+    live("[router] mode", before.mode != after.mode);
+    live("[router] batch", before.batch != after.batch);
+    live("[router] idle", before.idle != after.idle);
+    live("[router] drain", before.drain != after.drain);
+    let fixed_ports = |config: &Config| {
+        let mut ports = config.ports.clone();
+        ports.iter_mut().for_each(|port| port.addresses.clear());
+        ports
+    };
+    let same_ports = fixed_ports(old) == fixed_ports(new);
+    let addresses = |config: &Config| {
+        config.ports.iter().map(|port| port.addresses.clone()).collect::<Vec<_>>()
+    };
+    live("[[port]] addresses", same_ports && addresses(old) != addresses(new));
+    live("[[route]]", same_ports && old.routes != new.routes);
+    live("[[neighbour]]", same_ports && old.neighbours != new.neighbours);
+    let mut restart = |name, differs: bool| {
+        if differs {
+            report.needs_restart.push(name);
+        }
+    };
+    restart("[[port]]", !same_ports);
+    restart("[router] workers", before.workers != after.workers);
+    restart("[router] cpus", before.cpus != after.cpus);
+    restart("[router] busy_poll", before.busy_poll != after.busy_poll);
+    restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
+    restart("[router] frames", before.frames != after.frames);
+    restart("[router] socket", before.socket != after.socket);
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "[router]\nworkers = 1\nmode = \"poll\"\n[[port]]\nname = \"a\"\n\
+        capture = { read = \"x\" }\naddresses = [\"192.0.2.1/24\"]\n\
+        [[route]]\nprefix = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\n";
+
+    fn changed(from: &str, to: &str) -> Report {
+        assert!(BEFORE.contains(from));
+        let parse = |text: &str| Config::parse(text, "test").unwrap();
+        compare(&parse(BEFORE), &parse(&BEFORE.replace(from, to)))
+    }
+
+    #[test]
+    fn every_difference_is_either_applied_or_needs_a_restart() {
+        assert_eq!(changed("poll", "poll"), Report::default());
+        assert_eq!(changed("poll", "interrupt").applied, ["[router] mode"]);
+        assert_eq!(changed("192.0.2.2", "192.0.2.3").applied, ["[[route]]"]);
+        assert_eq!(changed("192.0.2.1", "192.0.2.9").applied, ["[[port]] addresses"]);
+        assert_eq!(changed("workers = 1", "workers = 2").needs_restart, ["[router] workers"]);
+        let port = changed("name = \"a\"", "name = \"b\"");
+        assert_eq!((port.needs_restart, port.applied), (vec!["[[port]]"], vec![]));
+    }
+}

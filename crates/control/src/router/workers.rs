@@ -1,0 +1,189 @@
+//! Worker threads.
+
+use super::error::RouterError;
+use super::inbox::{Bell, Message};
+use super::queues::WorkerQueues;
+use crate::config::{Mode, RouterSettings};
+use crate::privileges;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_dataplane::counters::{Snapshot, WorkerCounters};
+use wattline_dataplane::forwarding::RouteReader;
+use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
+use wattline_dataplane::punt::PuntSink;
+use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
+use wattline_ports::waiter::{PollWaiter, Waker};
+
+/// ICMP errors per second and worker; Linux's own limits are of this order
+/// (icmp_msgs_per_sec = 1000).
+const ICMP_RATE: u32 = 1000;
+const ICMP_BURST: u32 = 50;
+/// How often the end of threads is looked for.
+const LOOK: Duration = Duration::from_millis(2);
+
+struct Thread {
+    control: Arc<Control>,
+    counters: Arc<WorkerCounters>,
+    waker: Waker,
+    handle: Option<JoinHandle<()>>,
+}
+
+/// All workers; they end with the value.
+pub(super) struct Workers {
+    threads: Vec<Thread>,
+    active: u16,
+    /// The nodes' edges, the same in every worker.
+    edges: Vec<(&'static str, &'static str)>,
+}
+
+/// What a worker gets beside its queues.
+pub(super) struct Equipment {
+    pub routes: RouteReader,
+    pub punt: Box<dyn PuntSink>,
+    pub neighbours: SyncSender<NeighbourRequest>,
+}
+
+impl Workers {
+    pub fn new() -> Self {
+        Self { threads: Vec::new(), active: 0, edges: Vec::new() }
+    }
+
+    /// Starts one more.
+    pub fn start(
+        &mut self,
+        queues: WorkerQueues,
+        equipment: Equipment,
+        settings: &RouterSettings,
+        bell: Bell,
+    ) -> Result<(), RouterError> {
+        let number = self.threads.len();
+        let failed = |what: &str| format!("{what} worker {number}");
+        let mut waiter = PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
+            .map_err(|errno| RouterError::system(failed("making the wake-up of"), errno))?;
+        let waker = waiter.waker();
+        let Equipment { routes, punt, neighbours } = equipment;
+        let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
+        let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
+        let mut worker = Worker::new(parts).map_err(|errors| {
+            let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            RouterError::system(failed("building the graph of"), std::io::Error::other(text))
+        })?;
+        let (control, counters) = (worker.control(), worker.counters());
+        self.edges = worker.graph().edges();
+        let cpu = settings.cpus.get(number).copied();
+        let handle = std::thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                if let Some(cpu) = cpu {
+                    pin(number, cpu);
+                }
+                // It works on open sockets and memory only.
+                if let Err(error) = privileges::drop_all() {
+                    tracing::debug!("worker {number} keeps its capabilities: {error}");
+                }
+                worker.run(&mut waiter);
+                // Its ports are closed before it is said to have ended.
+                drop(worker);
+                bell.ring(Message::WorkerEnded);
+            })
+            .map_err(|source| RouterError::system(failed("starting"), source))?;
+        self.threads.push(Thread { control, counters, waker, handle: Some(handle) });
+        self.active += 1;
+        Ok(())
+    }
+
+    /// Sets what can be changed while they run.
+    pub fn configure(&self, settings: &RouterSettings) {
+        for thread in &self.threads {
+            thread.control.set_mode(match settings.mode {
+                Mode::Poll => WorkerMode::Poll,
+                Mode::Interrupt => WorkerMode::Interrupt,
+                Mode::Adaptive => WorkerMode::Adaptive,
+            });
+            thread.control.set_batch(usize::from(settings.batch));
+            thread.control.set_spin(settings.idle.as_micros().try_into().unwrap_or(u32::MAX));
+            thread.waker.wake();
+        }
+    }
+
+    /// Wakes them all, for something that was published.
+    pub fn wake(&self) {
+        self.threads.iter().for_each(|thread| thread.waker.wake());
+    }
+
+    /// Number of workers.
+    pub fn count(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
+    /// Serves with the first `active` workers and parks the rest; those block, and still
+    /// forward what arrives.
+    pub fn set_active(&mut self, active: u16) {
+        self.active = active;
+        for (number, thread) in self.threads.iter().enumerate() {
+            let command = if number < usize::from(active) { Command::Run } else { Command::Park };
+            thread.control.command(command);
+            thread.waker.wake();
+        }
+    }
+
+    /// True once all threads have ended by themselves.
+    pub fn have_ended(&self) -> bool {
+        self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+
+    /// Lets them forward what is queued, for so long at most, and ends them.
+    pub fn drain(&mut self, patience: Duration) {
+        self.command(Command::Drain);
+        let end = Instant::now() + patience;
+        while !self.have_ended() && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.command(Command::Stop);
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            if thread.handle.take().is_some_and(|handle| handle.join().is_err()) {
+                tracing::error!("worker {number} has panicked: this is a defect");
+            }
+        }
+    }
+
+    fn command(&self, command: Command) {
+        for thread in &self.threads {
+            thread.control.command(command);
+            thread.waker.wake();
+        }
+    }
+
+    /// The counters of each, and whether it is active.
+    pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
+        let active = usize::from(self.active);
+        let threads = self.threads.iter().enumerate();
+        threads.map(|(number, thread)| (thread.counters.snapshot(), number < active)).collect()
+    }
+
+    /// Which node leads to which.
+    pub fn edges(&self) -> &[(&'static str, &'static str)] {
+        &self.edges
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn pin(worker: usize, cpu: u16) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(usize::from(cpu));
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &cpus) {
+        tracing::warn!("worker {worker} cannot be pinned to CPU {cpu}: {error}");
+    }
+}

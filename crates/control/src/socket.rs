@@ -1,0 +1,251 @@
+//! The control socket: one JSON request per line, one JSON answer per line.
+//!
+//! `{"request":"stats"}` is answered by `{"ok":{…}}` or `{"error":"…"}`. The socket can be
+//! opened by its owner only.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest request; whoever sends more is cut off.
+const LONGEST_REQUEST: u64 = 64 << 10;
+/// How long either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a router can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Its counters: [`crate::stats::Stats`].
+    Stats,
+    /// Its nodes with their counters, and the edges between them.
+    Graph,
+    /// Serve traffic with the first so many workers; park the others.
+    Active {
+        /// How many, from 1.
+        workers: u16,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Drain and end.
+    Stop,
+}
+
+/// An answer; on the wire an object with the one or the other key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// What was asked for.
+    Ok(Value),
+    /// Why not.
+    Error(String),
+}
+
+/// Why a router could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// No router runs, as far as one can see.
+    #[error("no router answers in {0}: is one running? name its socket with --socket")]
+    None(PathBuf),
+    /// More than one does.
+    #[error("several routers run: choose one with --socket: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// This one does not answer.
+    #[error("no router answers at {path}: {source}")]
+    Silent {
+        /// Its socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It refuses.
+    #[error("the router refuses: {0}")]
+    Refused(String),
+    /// The socket cannot be made.
+    #[error("control socket {path}: {source}")]
+    Bind {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The directory in which routers put their sockets, unless the configuration says otherwise.
+pub fn directory() -> PathBuf {
+    if let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+        return PathBuf::from(directory).join("wattline");
+    }
+    let user = rustix::process::getuid();
+    if user.is_root() {
+        return PathBuf::from("/run/wattline");
+    }
+    std::env::temp_dir().join(format!("wattline-{}", user.as_raw()))
+}
+
+/// The socket of a router that runs this configuration file in this process.
+pub fn default_path(config: &Path) -> PathBuf {
+    let name = config.file_stem().unwrap_or_default().to_string_lossy();
+    // A path is limited to 107 bytes (unix(7)).
+    let name: String = name.chars().filter(char::is_ascii).take(24).collect();
+    directory().join(format!("{name}.{}.sock", std::process::id()))
+}
+
+/// The listening end; its file goes away with it.
+pub struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Server {
+    /// Makes the socket, and its directory if that is missing. A file that a dead router left
+    /// behind is replaced; a living one is not.
+    ///
+    /// # Errors
+    /// When that is impossible, or another router answers there.
+    pub fn bind(path: &Path) -> Result<Self, SocketError> {
+        let error = |source| SocketError::Bind { path: path.to_owned(), source };
+        if let Some(directory) = path.parent() {
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(directory).map_err(error)?;
+        }
+        if path.exists() {
+            if UnixStream::connect(path).is_ok() {
+                let message = "another router answers there";
+                return Err(error(io::Error::new(io::ErrorKind::AddrInUse, message)));
+            }
+            std::fs::remove_file(path).map_err(error)?;
+        }
+        let listener = UnixListener::bind(path).map_err(error)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(error)?;
+        Ok(Self { listener, path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another handle on the listening socket, for the thread that serves it.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Answers one connection, request by request, until it ends. `answer` gives nothing when the
+/// router has ended meanwhile.
+pub(crate) fn serve(
+    stream: &UnixStream,
+    answer: impl Fn(Request) -> Option<Answer>,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => answer(request)
+                .unwrap_or_else(|| Answer::Error("the router has just ended".to_owned())),
+            Err(error) => Answer::Error(format!("not a request: {error}")),
+        };
+        let mut text = serde_json::to_string(&answer)?;
+        text.push('\n');
+        let mut writer = stream;
+        writer.write_all(text.as_bytes())?;
+    }
+}
+
+/// Asks the router at `path`.
+///
+/// # Errors
+/// When it does not answer or refuses.
+pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
+    let silent = |source| SocketError::Silent { path: path.to_owned(), source };
+    let exchange = || -> io::Result<Answer> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = serde_json::to_string(&request)?;
+        text.push('\n');
+        (&stream).write_all(text.as_bytes())?;
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    };
+    match exchange().map_err(silent)? {
+        Answer::Ok(value) => Ok(value),
+        Answer::Error(message) => Err(SocketError::Refused(message)),
+    }
+}
+
+/// The socket of the only router that runs, as far as the usual directory shows.
+///
+/// # Errors
+/// When there is none, or more than one.
+pub fn find() -> Result<PathBuf, SocketError> {
+    let directory = directory();
+    let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+    let mut living: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .filter(|path| UnixStream::connect(path).is_ok())
+        .collect();
+    match living.len() {
+        0 => Err(SocketError::None(directory)),
+        1 => Ok(living.swap_remove(0)),
+        _ => Err(SocketError::Several(
+            living.iter().map(|path| path.display().to_string()).collect(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_and_nonsense_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sub/test.sock");
+        let server = Server::bind(&path).unwrap();
+        assert!(matches!(Server::bind(&path), Err(SocketError::Bind { .. })), "two at one place");
+        let listener = server.listener().unwrap();
+        let thread = std::thread::spawn(move || {
+            // The first connection was the attempt to bind twice.
+            for stream in listener.incoming().take(4) {
+                let _ = serve(&stream.unwrap(), |request| match request {
+                    Request::Active { workers } => Some(Answer::Ok(workers.into())),
+                    _ => None,
+                });
+            }
+        });
+        assert_eq!(ask(&path, Request::Active { workers: 3 }).unwrap(), 3);
+        assert!(matches!(ask(&path, Request::Stop), Err(SocketError::Refused(_))));
+        let stream = UnixStream::connect(&path).unwrap();
+        (&stream).write_all(b"{\"request\":\"dance\"}\nnonsense\n").unwrap();
+        let mut lines = BufReader::new(&stream).lines();
+        for _ in 0..2 {
+            assert!(lines.next().unwrap().unwrap().contains("not a request"));
+        }
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+        thread.join().unwrap();
+        drop(server);
+        assert!(!path.exists(), "the socket's file stays");
+    }
+}

@@ -1,0 +1,198 @@
+//! What a router says about itself, as it goes over the control socket.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+
+/// A router's counters, all since it was started.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stats {
+    /// How long it has run.
+    pub uptime_seconds: f64,
+    /// Frames taken from ports.
+    pub received: u64,
+    /// Frames that ports took.
+    pub forwarded: u64,
+    /// Frames left to the kernel by the workers.
+    pub punted: u64,
+    /// Frames that the router made itself: ICMP errors and further fragments.
+    pub generated: u64,
+    /// Frames that wait for a neighbour now.
+    pub held: u64,
+    /// Frames dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// ICMP errors that were not sent, by reason.
+    pub icmp_not_sent: BTreeMap<String, u64>,
+    /// Prefixes in the tables.
+    pub routes: Prefixes,
+    /// By port.
+    pub ports: Vec<PortStats>,
+    /// By worker.
+    pub workers: Vec<WorkerStats>,
+    /// By node, all workers together.
+    pub nodes: Vec<NodeStats>,
+    /// What the kernel's state was followed with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelStats>,
+}
+
+/// Numbers of prefixes.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Prefixes {
+    /// IPv4.
+    pub ipv4: usize,
+    /// IPv6.
+    pub ipv6: usize,
+}
+
+/// What one port counted.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PortStats {
+    /// Its name.
+    pub name: String,
+    /// What it is: `capture`, or how AF_XDP runs on it.
+    pub mode: String,
+    /// Its interface when last used: `up`, `down`, or `gone`, after which only a restart of the
+    /// router brings it back; none for a capture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// Frames handed to workers.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Frames taken for transmission.
+    pub transmitted_packets: u64,
+    /// Bytes of those.
+    pub transmitted_bytes: u64,
+    /// Frames lost before a worker saw them: receive ring full.
+    pub receive_ring_full: u64,
+    /// Frames lost before a worker saw them: no free chunk.
+    pub fill_ring_empty: u64,
+    /// Frames that the port refused as malformed or too long.
+    pub receive_invalid: u64,
+    /// What the XDP program did with frames, by verdict.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub verdicts: BTreeMap<String, u64>,
+}
+
+/// What one worker did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct WorkerStats {
+    /// Whether traffic is meant for it.
+    pub active: bool,
+    /// Frames that it took.
+    pub received: u64,
+    /// Frames that it sent.
+    pub forwarded: u64,
+    /// Rounds that found frames, and that found none.
+    pub useful_iterations: u64,
+    /// Rounds that found none.
+    pub empty_iterations: u64,
+    /// Time-stamp counter cycles of rounds that found frames.
+    pub useful_cycles: u64,
+    /// Time-stamp counter cycles of rounds that found none.
+    pub empty_cycles: u64,
+    /// Times that it blocked.
+    pub sleeps: u64,
+}
+
+/// What one node did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct NodeStats {
+    /// Its name.
+    pub name: String,
+    /// Frames that it processed.
+    pub packets: u64,
+    /// Batches in which they came.
+    pub batches: u64,
+    /// Time-stamp counter cycles per packet.
+    pub cycles_per_packet: f64,
+}
+
+/// How well the kernel could be followed.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct KernelStats {
+    /// Complete dumps: one at start, more after overruns and silent changes.
+    pub dumps: u64,
+    /// Messages that could not be understood.
+    pub unreadable: u64,
+    /// Times that a neighbour was asked for.
+    pub neighbour_requests: u64,
+    /// Updates of the tables that were refused.
+    pub refused_updates: u64,
+}
+
+impl From<&NodeSnapshot> for NodeStats {
+    fn from(node: &NodeSnapshot) -> Self {
+        let per_packet = node.cycles as f64 / node.frames.max(1) as f64;
+        Self {
+            name: node.name.to_owned(),
+            packets: node.frames,
+            batches: node.batches,
+            cycles_per_packet: per_packet,
+        }
+    }
+}
+
+impl WorkerStats {
+    /// From a worker's counters.
+    pub(crate) fn new(snapshot: &Snapshot, active: bool) -> Self {
+        Self {
+            active,
+            received: snapshot.received,
+            forwarded: snapshot.forwarded,
+            useful_iterations: snapshot.useful_iterations,
+            empty_iterations: snapshot.empty_iterations,
+            useful_cycles: snapshot.useful_cycles,
+            empty_cycles: snapshot.empty_cycles,
+            sleeps: snapshot.sleeps,
+        }
+    }
+}
+
+impl Stats {
+    /// Everything but what only the control thread knows, from the sum of all workers.
+    pub(crate) fn from_sum(sum: &Snapshot, port_names: &[String]) -> Self {
+        let owned = |(name, count): (&&'static str, &u64)| ((*name).to_owned(), *count);
+        let not_sent = [
+            ("rate-limited", sum.icmp_rate_limited),
+            ("not-allowed", sum.icmp_not_allowed),
+            ("impossible", sum.icmp_impossible),
+        ];
+        let ports = port_names.iter().enumerate().map(|(number, name)| {
+            let port = sum.ports.get(number).copied().unwrap_or_default();
+            PortStats {
+                name: name.clone(),
+                received_packets: port.received_packets,
+                received_bytes: port.received_bytes,
+                transmitted_packets: port.transmitted_packets,
+                transmitted_bytes: port.transmitted_bytes,
+                receive_ring_full: port.receive_ring_full,
+                fill_ring_empty: port.fill_ring_empty,
+                receive_invalid: port.receive_invalid,
+                ..PortStats::default()
+            }
+        });
+        Self {
+            received: sum.received,
+            forwarded: sum.forwarded,
+            punted: sum.punted,
+            generated: sum.generated,
+            held: sum.held,
+            dropped: sum.dropped.iter().map(owned).collect(),
+            icmp_not_sent: not_sent
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            ports: ports.collect(),
+            nodes: sum.nodes.iter().map(NodeStats::from).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Frames dropped for whatever reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+}

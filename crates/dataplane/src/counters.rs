@@ -1,0 +1,323 @@
+//! Where every frame went: counters that one worker writes and anyone reads.
+//!
+//! Each counter has one writer, so it is added to with a load and a store, both relaxed;
+//! no bus is locked. Readers may see counters of one batch half updated: sums hold
+//! exactly once a worker is idle ([`Snapshot::is_conserved`]).
+
+use crate::drop_reason::DropReason;
+use crate::port::PortCounters;
+use crossbeam_utils::CachePadded;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread changes and any may read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; by the owning worker only.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.set(self.get().wrapping_add(count));
+    }
+    /// Replaces the value; by the owning worker only.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a node did.
+#[derive(Debug, Default)]
+pub struct NodeCounters {
+    /// Frames that it processed.
+    pub frames: Counter,
+    /// Batches in which they came.
+    pub batches: Counter,
+    /// Time-stamp counter cycles that it took.
+    pub cycles: Counter,
+}
+
+/// What happens to frames as a whole and how the worker spends its time.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Frames taken from receive rings.
+    pub received: Counter,
+    /// Frames that the router made: ICMP errors, and fragments beyond the first.
+    pub generated: Counter,
+    /// Frames that transmit rings took.
+    pub forwarded: Counter,
+    /// Frames handed to the kernel.
+    pub punted: Counter,
+    /// Frames that wait for a neighbour now.
+    pub held: Counter,
+    /// ICMP errors not sent because too many were (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
+    pub icmp_rate_limited: Counter,
+    /// ICMP errors not sent because none is allowed there (RFC 1812 4.3.2.7, RFC 4443 2.4 e).
+    pub icmp_not_allowed: Counter,
+    /// ICMP errors not sent for want of a chunk or of a source address.
+    pub icmp_impossible: Counter,
+    /// Requests for neighbours that the control plane had no room for.
+    pub neighbour_requests_lost: Counter,
+    /// Iterations of the loop that found frames.
+    pub useful_iterations: Counter,
+    /// Iterations that found none.
+    pub empty_iterations: Counter,
+    /// Cycles of iterations that found frames.
+    pub useful_cycles: Counter,
+    /// Cycles of iterations that found none.
+    pub empty_cycles: Counter,
+    /// Times that the worker blocked.
+    pub sleeps: Counter,
+}
+
+/// What one port queue counted, as the worker last saw it.
+#[derive(Debug, Default)]
+pub struct PortTotals {
+    received_packets: Counter,
+    received_bytes: Counter,
+    transmitted_packets: Counter,
+    transmitted_bytes: Counter,
+    receive_ring_full: Counter,
+    fill_ring_empty: Counter,
+    receive_invalid: Counter,
+}
+
+impl PortTotals {
+    /// Publishes what the port counted; by the owning worker only.
+    pub fn set(&self, counters: &PortCounters) {
+        self.received_packets.set(counters.received_packets);
+        self.received_bytes.set(counters.received_bytes);
+        self.transmitted_packets.set(counters.transmitted_packets);
+        self.transmitted_bytes.set(counters.transmitted_bytes);
+        self.receive_ring_full.set(counters.receive_ring_full);
+        self.fill_ring_empty.set(counters.fill_ring_empty);
+        self.receive_invalid.set(counters.receive_invalid);
+    }
+}
+
+/// All counters of one worker.
+#[derive(Debug)]
+pub struct WorkerCounters {
+    /// As a whole.
+    pub totals: CachePadded<Totals>,
+    node_names: Vec<&'static str>,
+    nodes: CachePadded<Box<[NodeCounters]>>,
+    drops: CachePadded<Box<[Counter]>>,
+    ports: CachePadded<Box<[PortTotals]>>,
+}
+
+impl WorkerCounters {
+    /// All zero.
+    pub fn new(node_names: Vec<&'static str>, ports: usize) -> Self {
+        let nodes = node_names.iter().map(|_| NodeCounters::default()).collect::<Box<[_]>>();
+        let drops = DropReason::ALL.iter().map(|_| Counter::default()).collect::<Box<[_]>>();
+        let ports = (0..ports).map(|_| PortTotals::default()).collect::<Box<[_]>>();
+        Self {
+            totals: CachePadded::default(),
+            node_names,
+            nodes: nodes.into(),
+            drops: drops.into(),
+            ports: ports.into(),
+        }
+    }
+
+    /// Counts frames dropped for one reason; by the owning worker only.
+    #[inline]
+    pub fn dropped(&self, reason: DropReason, count: u64) {
+        self.drops[reason as usize].add(count);
+    }
+
+    /// The counters of a node, by its number in the graph.
+    #[inline]
+    pub(crate) fn node(&self, number: usize) -> &NodeCounters {
+        &self.nodes[number]
+    }
+
+    /// The counters of a port, by its number.
+    #[inline]
+    pub(crate) fn port(&self, number: usize) -> &PortTotals {
+        &self.ports[number]
+    }
+
+    /// Everything as plain numbers.
+    pub fn snapshot(&self) -> Snapshot {
+        let totals = &self.totals;
+        Snapshot {
+            received: totals.received.get(),
+            generated: totals.generated.get(),
+            forwarded: totals.forwarded.get(),
+            punted: totals.punted.get(),
+            held: totals.held.get(),
+            dropped: DropReason::ALL
+                .iter()
+                .map(|reason| (reason.name(), self.drops[*reason as usize].get()))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            icmp_rate_limited: totals.icmp_rate_limited.get(),
+            icmp_not_allowed: totals.icmp_not_allowed.get(),
+            icmp_impossible: totals.icmp_impossible.get(),
+            neighbour_requests_lost: totals.neighbour_requests_lost.get(),
+            useful_iterations: totals.useful_iterations.get(),
+            empty_iterations: totals.empty_iterations.get(),
+            useful_cycles: totals.useful_cycles.get(),
+            empty_cycles: totals.empty_cycles.get(),
+            sleeps: totals.sleeps.get(),
+            nodes: self
+                .node_names
+                .iter()
+                .zip(&**self.nodes)
+                .map(|(name, node)| NodeSnapshot {
+                    name,
+                    frames: node.frames.get(),
+                    batches: node.batches.get(),
+                    cycles: node.cycles.get(),
+                })
+                .collect(),
+            ports: self.ports.iter().map(PortSnapshot::from).collect(),
+        }
+    }
+}
+
+/// The counters of one worker, or of several added up, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of `Totals`, described there")]
+pub struct Snapshot {
+    pub received: u64,
+    pub generated: u64,
+    pub forwarded: u64,
+    pub punted: u64,
+    pub held: u64,
+    /// By name of the reason; reasons that never happened are left out.
+    pub dropped: BTreeMap<&'static str, u64>,
+    pub icmp_rate_limited: u64,
+    pub icmp_not_allowed: u64,
+    pub icmp_impossible: u64,
+    pub neighbour_requests_lost: u64,
+    pub useful_iterations: u64,
+    pub empty_iterations: u64,
+    pub useful_cycles: u64,
+    pub empty_cycles: u64,
+    pub sleeps: u64,
+    /// In the order of the graph.
+    pub nodes: Vec<NodeSnapshot>,
+    /// By port number.
+    pub ports: Vec<PortSnapshot>,
+}
+
+/// What a node did until now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of `NodeCounters`")]
+pub struct NodeSnapshot {
+    pub name: &'static str,
+    pub frames: u64,
+    pub batches: u64,
+    pub cycles: u64,
+}
+
+/// What a port counted until now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of `PortCounters`")]
+pub struct PortSnapshot {
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub transmitted_packets: u64,
+    pub transmitted_bytes: u64,
+    pub receive_ring_full: u64,
+    pub fill_ring_empty: u64,
+    pub receive_invalid: u64,
+}
+
+impl From<&PortTotals> for PortSnapshot {
+    fn from(port: &PortTotals) -> Self {
+        Self {
+            received_packets: port.received_packets.get(),
+            received_bytes: port.received_bytes.get(),
+            transmitted_packets: port.transmitted_packets.get(),
+            transmitted_bytes: port.transmitted_bytes.get(),
+            receive_ring_full: port.receive_ring_full.get(),
+            fill_ring_empty: port.fill_ring_empty.get(),
+            receive_invalid: port.receive_invalid.get(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Frames dropped, whatever the reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// True when every frame is accounted for:
+    /// received + generated = forwarded + punted + dropped + held.
+    pub fn is_conserved(&self) -> bool {
+        self.received + self.generated
+            == self.forwarded + self.punted + self.dropped_total() + self.held
+    }
+
+    /// Adds the counters of another worker, whose graph has the same nodes.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.generated += other.generated;
+        self.forwarded += other.forwarded;
+        self.punted += other.punted;
+        self.held += other.held;
+        for (name, count) in &other.dropped {
+            *self.dropped.entry(name).or_default() += count;
+        }
+        self.icmp_rate_limited += other.icmp_rate_limited;
+        self.icmp_not_allowed += other.icmp_not_allowed;
+        self.icmp_impossible += other.icmp_impossible;
+        self.neighbour_requests_lost += other.neighbour_requests_lost;
+        self.useful_iterations += other.useful_iterations;
+        self.empty_iterations += other.empty_iterations;
+        self.useful_cycles += other.useful_cycles;
+        self.empty_cycles += other.empty_cycles;
+        self.sleeps += other.sleeps;
+        self.nodes.resize(self.nodes.len().max(other.nodes.len()), NodeSnapshot::default());
+        for (node, more) in self.nodes.iter_mut().zip(&other.nodes) {
+            node.name = more.name;
+            node.frames += more.frames;
+            node.batches += more.batches;
+            node.cycles += more.cycles;
+        }
+        self.ports.resize(self.ports.len().max(other.ports.len()), PortSnapshot::default());
+        for (port, more) in self.ports.iter_mut().zip(&other.ports) {
+            port.received_packets += more.received_packets;
+            port.received_bytes += more.received_bytes;
+            port.transmitted_packets += more.transmitted_packets;
+            port.transmitted_bytes += more.transmitted_bytes;
+            port.receive_ring_full += more.receive_ring_full;
+            port.fill_ring_empty += more.fill_ring_empty;
+            port.receive_invalid += more.receive_invalid;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_add_up() {
+        let counters = WorkerCounters::new(vec!["a", "b"], 1);
+        counters.totals.received.add(3);
+        counters.dropped(DropReason::NoRoute, 2);
+        counters.node(1).frames.add(3);
+        counters.port(0).set(&PortCounters { received_packets: 3, ..Default::default() });
+        let one = counters.snapshot();
+        assert!(!one.is_conserved());
+        counters.totals.forwarded.add(1);
+        let mut sum = counters.snapshot();
+        assert!(sum.is_conserved());
+        sum.merge(&one);
+        assert_eq!((sum.received, sum.dropped["no-route"]), (6, 4));
+        assert_eq!((sum.nodes[1].frames, sum.ports[0].received_packets), (6, 6));
+    }
+}

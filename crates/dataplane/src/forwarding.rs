@@ -1,0 +1,250 @@
+//! What the nodes read: next hops, ports, and the tables that lead to them.
+//!
+//! # Order
+//! A worker looks an address up in the FIB *first* and fetches the next-hop table
+//! *after* that. The control plane ([`crate::routes`]) publishes a next hop in a table
+//! before a FIB entry names it. So whatever id a lookup gave, the table that is fetched
+//! next knows it. Ids are reused only after a grace period, and a worker reports itself
+//! quiescent only between batches: an id that was looked up keeps its meaning for the
+//! whole batch, in every newer table too.
+
+use crate::next_hop::{Adjacency, NextHop};
+use crate::port::PortId;
+use arc_swap::{ArcSwap, Cache};
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wattline_fib::grace::ReaderSlot;
+use wattline_fib::{Fib4Reader, Fib6Reader, NextHopId};
+
+/// A port, as far as packets that come in are concerned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The port's own address.
+    pub mac: [u8; 6],
+    /// Take frames for other stations as if they were for this one.
+    pub promiscuous: bool,
+    /// Its IP addresses with their prefix lengths; the source of ICMP errors.
+    pub addresses: Vec<IpNet>,
+    /// VLANs that are routed; frames of any other go to the kernel.
+    pub vlans: Vec<VlanConfig>,
+}
+
+/// A VLAN subinterface of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VlanConfig {
+    /// VLAN id, 1 to 4094.
+    pub id: u16,
+    /// Its IP addresses with their prefix lengths.
+    pub addresses: Vec<IpNet>,
+}
+
+/// What becomes of a packet, as one byte for the fast path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum HopKind {
+    /// As [`NextHop::None`].
+    #[default]
+    None,
+    /// As [`NextHop::Forward`].
+    Forward,
+    /// As [`NextHop::Resolve`].
+    Resolve,
+    /// As [`NextHop::Punt`].
+    Punt,
+    /// As [`NextHop::Blackhole`].
+    Blackhole,
+    /// As [`NextHop::Unreachable`].
+    Unreachable,
+    /// As [`NextHop::Prohibit`].
+    Prohibit,
+    /// As [`NextHop::Group`].
+    Group,
+}
+
+/// A next hop laid out for the fast path: two of them share a cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C, align(32))]
+pub struct Hop {
+    /// Destination and source MAC address, as they are written before a packet.
+    pub macs: [u8; 12],
+    /// Largest IP packet; 0 unless `kind` is [`HopKind::Forward`], so that nothing fits
+    /// through what is no way out, and one comparison tells.
+    pub mtu: u16,
+    /// Way out.
+    pub port: PortId,
+    /// VLAN id to push, 0 for none.
+    pub vlan: u16,
+    /// What becomes of the packet.
+    pub kind: HopKind,
+    /// Index into the table's gateways or groups, by kind.
+    index: u32,
+}
+
+/// What all ids mean; immutable, published whole.
+#[derive(Debug, Default)]
+pub struct Table {
+    hops: Vec<Hop>,
+    gateways: Vec<Option<IpAddr>>,
+    groups: Vec<Box<[NextHopId]>>,
+    ports: Arc<[PortConfig]>,
+}
+
+static NO_HOP: Hop =
+    Hop { macs: [0; 12], mtu: 0, port: PortId(0), vlan: 0, kind: HopKind::None, index: 0 };
+
+impl Table {
+    /// Lays out next hops by id; the first is that of [`NextHopId::NONE`].
+    pub fn new<'a>(next_hops: impl Iterator<Item = &'a NextHop>, ports: Arc<[PortConfig]>) -> Self {
+        let mut table = Self { ports, ..Self::default() };
+        for next_hop in next_hops {
+            let hop = table.lay_out(next_hop);
+            table.hops.push(hop);
+        }
+        table
+    }
+
+    fn lay_out(&mut self, next_hop: &NextHop) -> Hop {
+        let plain = |kind| Hop { kind, ..NO_HOP };
+        match next_hop {
+            NextHop::None => NO_HOP,
+            NextHop::Punt => plain(HopKind::Punt),
+            NextHop::Blackhole => plain(HopKind::Blackhole),
+            NextHop::Unreachable => plain(HopKind::Unreachable),
+            NextHop::Prohibit => plain(HopKind::Prohibit),
+            NextHop::Forward(adjacency) => forward(adjacency),
+            NextHop::Resolve { port, gateway } => {
+                self.gateways.push(*gateway);
+                let index = (self.gateways.len() - 1) as u32;
+                Hop { kind: HopKind::Resolve, port: *port, index, ..NO_HOP }
+            }
+            NextHop::Group(members) => {
+                self.groups.push(members.as_slice().into());
+                let index = (self.groups.len() - 1) as u32;
+                Hop { kind: HopKind::Group, index, ..NO_HOP }
+            }
+        }
+    }
+
+    /// What an id means; that of no route where the table does not know it.
+    #[inline]
+    pub fn hop(&self, id: NextHopId) -> &Hop {
+        self.hops.get(usize::from(id.0)).unwrap_or(&NO_HOP)
+    }
+
+    /// All next hops by id, for loops over a batch.
+    #[inline]
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// The member of a group that a flow takes; no route where the group is empty.
+    pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
+        let Some(members) = self.groups.get(group.index as usize) else { return NextHopId::NONE };
+        // The high bits of a product, where a remainder would need a division.
+        let index = (u64::from(hash) * members.len() as u64) >> 32;
+        members.get(index as usize).copied().unwrap_or(NextHopId::NONE)
+    }
+
+    /// The neighbour that has to be resolved for `hop`, where it is not the destination.
+    pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
+        self.gateways.get(hop.index as usize).copied().flatten()
+    }
+
+    /// A port.
+    #[inline]
+    pub fn port(&self, port: PortId) -> Option<&PortConfig> {
+        self.ports.get(usize::from(port.0))
+    }
+
+    /// The addresses of the interface that a packet came in on; those of all ports
+    /// where it has none.
+    pub fn addresses(&self, port: PortId, vlan: u16) -> impl Iterator<Item = &IpNet> {
+        let own = self.port(port).map_or(&[][..], |config| {
+            match config.vlans.iter().find(|known| vlan != 0 && known.id == vlan) {
+                Some(known) => &known.addresses,
+                None => &config.addresses,
+            }
+        });
+        own.iter().chain(self.ports.iter().flat_map(|config| &config.addresses))
+    }
+}
+
+fn forward(adjacency: &Adjacency) -> Hop {
+    let mut macs = [0; 12];
+    macs[..6].copy_from_slice(&adjacency.destination_mac);
+    macs[6..].copy_from_slice(&adjacency.source_mac);
+    Hop {
+        macs,
+        mtu: adjacency.mtu,
+        port: adjacency.port,
+        vlan: adjacency.vlan.unwrap_or(0),
+        kind: HopKind::Forward,
+        index: 0,
+    }
+}
+
+/// What the control plane publishes to all workers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Published {
+    pub table: Arc<ArcSwap<Table>>,
+    /// Counts publications, the FIB's included: whoever waits for a change looks here.
+    pub generation: Arc<AtomicU64>,
+}
+
+/// One worker's eyes on everything that is published.
+pub struct RouteReader {
+    /// IPv4 prefixes to ids.
+    pub fib4: Fib4Reader,
+    /// IPv6 prefixes to ids.
+    pub fib6: Fib6Reader,
+    /// Says when this worker holds nothing: between batches, and while it sleeps.
+    pub slot: ReaderSlot,
+    table: Cache<Arc<ArcSwap<Table>>, Arc<Table>>,
+    generation: Arc<AtomicU64>,
+}
+
+impl RouteReader {
+    pub(crate) fn new(
+        fib4: Fib4Reader,
+        fib6: Fib6Reader,
+        slot: ReaderSlot,
+        published: &Published,
+    ) -> Self {
+        Self {
+            fib4,
+            fib6,
+            slot,
+            table: Cache::new(published.table.clone()),
+            generation: published.generation.clone(),
+        }
+    }
+
+    /// The newest table; call it after a FIB lookup, never before (see above).
+    #[inline]
+    pub fn table(&mut self) -> &Table {
+        self.table.load()
+    }
+
+    /// Changes whenever anything was published.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Where packets to `destination` go, all lookups taken together: for slow paths.
+    pub fn resolve(&mut self, destination: IpAddr, flow_hash: u32) -> (NextHopId, Hop) {
+        let id = match destination {
+            IpAddr::V4(address) => self.fib4.lookup(address.into()),
+            IpAddr::V6(address) => self.fib6.lookup(address.into()),
+        };
+        let table = self.table.load();
+        let hop = table.hop(id);
+        if hop.kind == HopKind::Group {
+            let member = table.member(hop, flow_hash);
+            return (member, *table.hop(member));
+        }
+        (id, *hop)
+    }
+}

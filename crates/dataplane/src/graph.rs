@@ -1,0 +1,389 @@
+//! The graph: nodes, and how batches travel between them.
+//!
+//! Each node works through a whole batch before the next node runs, so that its code
+//! and data stay in the first-level cache. A node says for every packet which of its
+//! edges it takes. Where all take the same one, as nearly always, the batch moves on
+//! without a copy; else it is scattered. Nodes that have packets waiting run in the
+//! order of their numbers, so a batch that was split comes together again downstream.
+
+use crate::counters::WorkerCounters;
+use crate::forwarding::RouteReader;
+use crate::frame::{BATCH_MAX, Frame, FramePool};
+use crate::packet::Packet;
+use quanta::Clock;
+use std::sync::Arc;
+use wattline_units::Time;
+
+/// Which way out of a node: an index into its [`Node::next`].
+pub type Edge = u8;
+
+/// The edge of a packet that the node kept, sent off or freed.
+pub const CONSUMED: Edge = Edge::MAX;
+
+/// One step of packet processing.
+pub trait Node: Send {
+    /// Unique in its graph.
+    fn name(&self) -> &'static str;
+
+    /// The names of the nodes that its edges lead to.
+    fn next(&self) -> &'static [&'static str];
+
+    /// Processes a batch of at most [`BATCH_MAX`] packets: for each, sets the edge that
+    /// it takes, or [`CONSUMED`] where it goes no further. `edges` is as long as
+    /// `packets`, and its content is undefined before.
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
+
+    /// Called about every millisecond and whenever routes changed: for nodes that wait.
+    fn tick(&mut self, context: &mut Context) {
+        let _ = context;
+    }
+
+    /// Called when the worker ends: frees what the node holds.
+    fn shut_down(&mut self, context: &mut Context) {
+        let _ = context;
+    }
+}
+
+/// What nodes work with: all of it belongs to one worker.
+pub struct Context {
+    /// The time of this iteration.
+    pub now: Time,
+    /// Memory of the frames.
+    pub pool: FramePool,
+    /// What the control plane published.
+    pub routes: RouteReader,
+    /// Where every frame went.
+    pub counters: Arc<WorkerCounters>,
+    /// What is to be transmitted, by port number; filled by `output`.
+    pub transmit: Vec<Vec<Frame>>,
+    spawned: Vec<(Edge, Packet)>,
+}
+
+impl Context {
+    /// A context for a worker with so many ports.
+    pub fn new(
+        pool: FramePool,
+        routes: RouteReader,
+        counters: Arc<WorkerCounters>,
+        ports: usize,
+    ) -> Self {
+        // All packets together are never more than chunks, so nothing here grows later.
+        let most = pool.chunks() as usize;
+        Self {
+            now: Time::ZERO,
+            pool,
+            routes,
+            counters,
+            transmit: (0..ports).map(|_| Vec::with_capacity(most)).collect(),
+            spawned: Vec::with_capacity(most),
+        }
+    }
+
+    /// Sends a packet that is not of the batch (made, or released) along an edge of the
+    /// node that runs.
+    pub fn spawn(&mut self, edge: Edge, packet: Packet) {
+        self.spawned.push((edge, packet));
+    }
+
+    /// What a node under test spawned.
+    #[cfg(test)]
+    pub(crate) fn take_spawned(&mut self) -> Vec<(Edge, Packet)> {
+        std::mem::take(&mut self.spawned)
+    }
+}
+
+/// Why nodes do not make a graph.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// An edge leads nowhere.
+    #[error("node `{node}` names `{next}` as a next node, but there is none of that name")]
+    UnknownNext {
+        /// Whose edge.
+        node: &'static str,
+        /// What it names.
+        next: &'static str,
+    },
+    /// Two nodes have one name.
+    #[error("two nodes are named `{0}`")]
+    Duplicate(&'static str),
+    /// More nodes than the set of waiting ones holds.
+    #[error("{0} nodes are too many: at most 64 are allowed")]
+    TooMany(usize),
+    /// There is no node at which frames could enter.
+    #[error("a graph needs at least one node")]
+    Empty,
+}
+
+struct Slot {
+    node: Box<dyn Node>,
+    /// Node numbers by edge.
+    next: Vec<usize>,
+    waiting: Vec<Packet>,
+}
+
+/// Nodes, joined. Frames enter at the first one.
+pub struct Graph {
+    slots: Vec<Slot>,
+    /// Which nodes have packets waiting, a bit each.
+    ready: u64,
+    batch: Vec<Packet>,
+    clock: Clock,
+}
+
+impl Graph {
+    /// Joins nodes by the names of their edges, for a pool of so many chunks.
+    ///
+    /// # Errors
+    /// All that is wrong with names and number.
+    pub fn new(nodes: Vec<Box<dyn Node>>, chunks: u32) -> Result<Self, Vec<GraphError>> {
+        let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+        let mut errors = Vec::new();
+        if names.is_empty() {
+            errors.push(GraphError::Empty);
+        }
+        if names.len() > 64 {
+            errors.push(GraphError::TooMany(names.len()));
+        }
+        for (number, name) in names.iter().enumerate() {
+            if names[..number].contains(name) {
+                errors.push(GraphError::Duplicate(name));
+            }
+        }
+        let mut slots = Vec::new();
+        for node in nodes {
+            let mut next = Vec::new();
+            for wanted in node.next() {
+                match names.iter().position(|name| name == wanted) {
+                    Some(number) => next.push(number),
+                    None => {
+                        errors.push(GraphError::UnknownNext { node: node.name(), next: wanted })
+                    }
+                }
+            }
+            // Packets in the graph own a chunk each, so a queue never outgrows this.
+            slots.push(Slot { node, next, waiting: Vec::with_capacity(chunks as usize) });
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self {
+            slots,
+            ready: 0,
+            batch: Vec::with_capacity(chunks as usize),
+            clock: Clock::new(),
+        })
+    }
+
+    /// The names of all nodes, in their order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.slots.iter().map(|slot| slot.node.name()).collect()
+    }
+
+    /// Every edge, as names of the nodes at its ends.
+    pub fn edges(&self) -> Vec<(&'static str, &'static str)> {
+        let names = self.names();
+        let of = |slot: &Slot| {
+            let from = slot.node.name();
+            slot.next.iter().map(|to| (from, names[*to])).collect::<Vec<_>>()
+        };
+        self.slots.iter().flat_map(of).collect()
+    }
+
+    /// Puts received frames before the first node.
+    #[inline]
+    pub fn enter(&mut self, frames: &[Frame]) {
+        self.slots[0].waiting.extend(frames.iter().map(|frame| Packet::new(*frame)));
+        self.ready |= 1;
+    }
+
+    /// Runs until no node has packets waiting.
+    pub fn run(&mut self, context: &mut Context) {
+        let mut before = self.clock.raw();
+        while self.ready != 0 {
+            let number = self.ready.trailing_zeros() as usize;
+            self.ready &= !(1 << number);
+            let counters = context.counters.node(number);
+            counters.frames.add(self.slots[number].waiting.len() as u64);
+            counters.batches.add(1);
+            self.run_node(number, context);
+            let after = self.clock.raw();
+            context.counters.node(number).cycles.add(after.wrapping_sub(before));
+            before = after;
+        }
+    }
+
+    fn run_node(&mut self, number: usize, context: &mut Context) {
+        std::mem::swap(&mut self.batch, &mut self.slots[number].waiting);
+        let mut edges = [0; BATCH_MAX];
+        if self.batch.len() <= BATCH_MAX {
+            let edges = &mut edges[..self.batch.len()];
+            self.slots[number].node.process(context, &mut self.batch, edges);
+            let first = edges.first().copied().unwrap_or(CONSUMED);
+            // No early exit: a whole batch is compared in a few vector instructions.
+            let uniform = edges.iter().fold(0, |difference, edge| difference | (edge ^ first)) == 0;
+            if uniform {
+                self.pass_on(number, first);
+            } else {
+                self.scatter(number, 0, edges);
+            }
+        } else {
+            for start in (0..self.batch.len()).step_by(BATCH_MAX) {
+                let end = self.batch.len().min(start + BATCH_MAX);
+                let edges = &mut edges[..end - start];
+                self.slots[number].node.process(context, &mut self.batch[start..end], edges);
+                self.scatter(number, start, edges);
+            }
+        }
+        self.batch.clear();
+        if !context.spawned.is_empty() {
+            self.collect_spawned(number, context);
+        }
+    }
+
+    /// The whole batch takes one edge.
+    fn pass_on(&mut self, number: usize, edge: Edge) {
+        if edge == CONSUMED {
+            return;
+        }
+        let target = self.slots[number].next[usize::from(edge)];
+        let waiting = &mut self.slots[target].waiting;
+        if waiting.is_empty() {
+            std::mem::swap(waiting, &mut self.batch);
+        } else {
+            waiting.extend_from_slice(&self.batch);
+        }
+        self.ready |= 1 << target;
+    }
+
+    fn scatter(&mut self, number: usize, start: usize, edges: &[Edge]) {
+        for (offset, edge) in edges.iter().enumerate() {
+            if *edge != CONSUMED {
+                let target = self.slots[number].next[usize::from(*edge)];
+                self.slots[target].waiting.push(self.batch[start + offset]);
+                self.ready |= 1 << target;
+            }
+        }
+    }
+
+    fn collect_spawned(&mut self, number: usize, context: &mut Context) {
+        for (edge, packet) in context.spawned.drain(..) {
+            let target = self.slots[number].next[usize::from(edge)];
+            self.slots[target].waiting.push(packet);
+            self.ready |= 1 << target;
+        }
+    }
+
+    /// Lets nodes that wait look at the time and at changed routes.
+    pub fn tick(&mut self, context: &mut Context) {
+        for number in 0..self.slots.len() {
+            self.slots[number].node.tick(context);
+            self.collect_spawned(number, context);
+        }
+    }
+
+    /// Lets nodes free what they hold, and drops what they send on.
+    pub fn shut_down(&mut self, context: &mut Context) {
+        for slot in &mut self.slots {
+            slot.node.shut_down(context);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pool, routes};
+    use std::sync::Mutex;
+
+    /// A node, and the lengths of the packets in a batch that it got.
+    type Seen = (&'static str, Vec<u16>);
+
+    /// Sends packets along the edge that their length names; beyond its edges, it keeps them.
+    struct ByLength {
+        name: &'static str,
+        next: &'static [&'static str],
+        seen: Arc<Mutex<Vec<Seen>>>,
+    }
+
+    impl Node for ByLength {
+        fn name(&self) -> &'static str {
+            self.name
+        }
+        fn next(&self) -> &'static [&'static str] {
+            self.next
+        }
+        fn process(&mut self, _: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+            assert_eq!(packets.len(), edges.len());
+            let lengths: Vec<_> = packets.iter().map(|packet| packet.frame.length).collect();
+            for (edge, length) in edges.iter_mut().zip(&lengths) {
+                *edge =
+                    if usize::from(*length) < self.next.len() { *length as Edge } else { CONSUMED };
+            }
+            self.seen.lock().unwrap().push((self.name, lengths));
+        }
+    }
+
+    /// `first` splits into `left` and `right`, both of which lead to `last`.
+    fn run(lengths: &[u16]) -> Vec<Seen> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let node =
+            |name, next| -> Box<dyn Node> { Box::new(ByLength { name, next, seen: seen.clone() }) };
+        let nodes = vec![
+            node("first", &["left", "right"]),
+            node("left", &["last", "last"]),
+            node("right", &["last", "last"]),
+            node("last", &[]),
+        ];
+        let mut graph = Graph::new(nodes, 256).unwrap();
+        assert_eq!(graph.edges().len(), 6);
+        let counters = Arc::new(WorkerCounters::new(graph.names(), 0));
+        let mut context = Context::new(pool(), routes().reader(), counters, 0);
+        let frame = |length: &u16| Frame { length: *length, ..Frame::default() };
+        graph.enter(&lengths.iter().map(frame).collect::<Vec<_>>());
+        graph.run(&mut context);
+        seen.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn a_uniform_batch_stays_together() {
+        let all = vec![1, 1, 1];
+        assert_eq!(run(&all), [("first", all.clone()), ("right", all.clone()), ("last", all)]);
+    }
+
+    #[test]
+    fn a_split_batch_comes_together_again() {
+        let expected = [
+            ("first", vec![1, 0, 9, 1]),
+            ("left", vec![0]),
+            ("right", vec![1, 1]),
+            ("last", vec![0, 1, 1]),
+        ];
+        assert_eq!(run(&[1, 0, 9, 1]), expected);
+    }
+
+    #[test]
+    fn nodes_never_see_more_than_a_batch() {
+        let sizes: Vec<_> =
+            run(&[0; 100]).iter().map(|(name, lengths)| (*name, lengths.len())).collect();
+        let expected = ["first", "left", "last"].map(|name| [(name, 64), (name, 36)]);
+        assert_eq!(sizes, expected.concat());
+    }
+
+    #[test]
+    fn all_wrong_names_are_reported() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let node =
+            |name, next| -> Box<dyn Node> { Box::new(ByLength { name, next, seen: seen.clone() }) };
+        let nodes = vec![node("a", &["b", "c"]), node("a", &[])];
+        let errors = Graph::new(nodes, 1).err().unwrap();
+        assert_eq!(
+            errors,
+            [
+                GraphError::Duplicate("a"),
+                GraphError::UnknownNext { node: "a", next: "b" },
+                GraphError::UnknownNext { node: "a", next: "c" },
+            ]
+        );
+        assert_eq!(Graph::new(vec![], 1).err().unwrap(), [GraphError::Empty]);
+    }
+}

@@ -1,0 +1,163 @@
+//! `icmp4-error`: tells the source why its packet is dropped, then drops it.
+//!
+//! Time exceeded, unreachable (network, host, fragmentation needed, prohibited), by the
+//! packet's drop reason; sent only where RFC 1812 section 4.3.2.7 allows one, at a
+//! limited rate (4.3.2.8), from an address of the interface that the packet came in on,
+//! quoting as much as 576 bytes hold (4.3.2.3). The message is looked up like any packet.
+//!
+//! - next: `drop` (the reason that the packet came with), `ip4-lookup` (the message)
+
+use super::made;
+use crate::drop_reason::DropReason;
+use crate::graph::{Context, Edge, Node};
+use crate::packet::Packet;
+use crate::token_bucket::TokenBucket;
+use ipnet::IpNet;
+use std::net::Ipv4Addr;
+use wattline_packet::ethernet;
+use wattline_packet::icmp4::{self, Icmp4Error as Message};
+use wattline_packet::ipv4::Ipv4Packet;
+
+const DROP: Edge = 0;
+const LOOKUP: Edge = 1;
+/// What leaves has 64: `ip4-rewrite` takes one off.
+const TTL: u8 = 65;
+
+/// The node.
+pub struct Icmp4Error {
+    bucket: TokenBucket,
+}
+
+impl Icmp4Error {
+    /// Sends what `bucket` lets pass.
+    pub fn new(bucket: TokenBucket) -> Self {
+        Self { bucket }
+    }
+
+    fn report(&mut self, context: &mut Context, packet: &Packet) -> Option<()> {
+        let totals = &context.counters.totals;
+        let mtu = context.routes.table().hop(packet.next_hop).mtu;
+        let message = message(packet.reason, mtu)?;
+        let about = Ipv4Packet::parse(packet.network_bytes(context.pool.bytes())).ok();
+        let Some(about) = about.filter(icmp4::may_report) else {
+            totals.icmp_not_allowed.add(1);
+            return None;
+        };
+        let to = about.header.source.get().into();
+        if !self.bucket.take(context.now) {
+            totals.icmp_rate_limited.add(1);
+            return None;
+        }
+        let made = source(context, packet, to).and_then(|source| {
+            made::make(&mut context.pool, packet, ethernet::IPV4, |about, buffer| {
+                icmp4::write(buffer, message, source.into(), TTL, about)
+            })
+        });
+        match made {
+            Some(made) => {
+                context.counters.totals.generated.add(1);
+                context.spawn(LOOKUP, made);
+            }
+            None => context.counters.totals.icmp_impossible.add(1),
+        }
+        Some(())
+    }
+}
+
+impl Node for Icmp4Error {
+    fn name(&self) -> &'static str {
+        "icmp4-error"
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &["drop", "ip4-lookup"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        for packet in packets {
+            self.report(context, packet);
+        }
+        edges.fill(DROP);
+    }
+}
+
+/// What to say about a packet dropped for this reason, if anything; `mtu` is that of the way out.
+fn message(reason: DropReason, mtu: u16) -> Option<Message> {
+    match reason {
+        DropReason::TtlExpired => Some(Message::TimeExceeded),
+        DropReason::NoRoute => Some(Message::NetworkUnreachable),
+        DropReason::Unreachable | DropReason::NeighbourTimeout => Some(Message::HostUnreachable),
+        DropReason::Prohibited => Some(Message::Prohibited),
+        DropReason::TooBig => Some(Message::FragmentationNeeded { mtu }),
+        _ => None,
+    }
+}
+
+/// An address of the interface that the packet came in on, best of the sender's network.
+fn source(context: &mut Context, packet: &Packet, to: Ipv4Addr) -> Option<Ipv4Addr> {
+    let addresses = context.routes.table().addresses(packet.frame.port_in, packet.vlan_in);
+    let mut first = None;
+    for address in addresses {
+        if let IpNet::V4(address) = address {
+            if address.contains(&to) {
+                return Some(address.addr());
+            }
+            first = first.or(Some(address.addr()));
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, MAC_A, frame4};
+
+    fn run(bench: &mut Bench, node: &mut Icmp4Error, reason: DropReason) -> Option<Vec<u8>> {
+        let hop = Bench::forward_mtu(1, 1400);
+        let mut packet = bench.packet_via(&frame4(MAC_A, 64, &[7; 100]), &hop);
+        packet.reason = reason;
+        assert_eq!(bench.process(node, packet).0, DROP);
+        let spawned = bench.spawned();
+        let (edge, made) = spawned.first()?;
+        assert_eq!(*edge, LOOKUP);
+        Some(made.network_bytes(bench.context.pool.bytes()).to_vec())
+    }
+
+    #[test]
+    fn each_reason_has_its_message() {
+        let mut bench = Bench::new();
+        let mut node = Icmp4Error::new(TokenBucket::new(1000, 50));
+        for (reason, expected) in [
+            (DropReason::TtlExpired, (11, 0)),
+            (DropReason::NoRoute, (3, 0)),
+            (DropReason::Unreachable, (3, 1)),
+            (DropReason::NeighbourTimeout, (3, 1)),
+            (DropReason::TooBig, (3, 4)),
+            (DropReason::Prohibited, (3, 13)),
+        ] {
+            let bytes = run(&mut bench, &mut node, reason).unwrap();
+            assert_eq!(icmp4::type_and_code(&bytes), Some(expected));
+            let packet = Ipv4Packet::parse(&bytes).unwrap();
+            assert_eq!(packet.header.source.get(), 0xc000_0201, "192.0.2.1 of port 0");
+            assert_eq!(packet.header.destination.get(), 0xc000_0209);
+        }
+        assert_eq!(run(&mut bench, &mut node, DropReason::Blackhole), None);
+    }
+
+    #[test]
+    fn rate_and_chunks_are_limits_that_are_counted() {
+        let mut bench = Bench::new();
+        let mut node = Icmp4Error::new(TokenBucket::new(1, 2));
+        let sent = (0..5).filter_map(|_| run(&mut bench, &mut node, DropReason::TtlExpired));
+        assert_eq!(sent.count(), 2);
+        let mut node = Icmp4Error::new(TokenBucket::new(1, 2));
+        let packet = bench.packet(&frame4(MAC_A, 64, &[7; 100]));
+        while bench.context.pool.take_chunk().is_some() {}
+        let packet = Packet { reason: DropReason::TtlExpired, ..packet };
+        bench.process(&mut node, packet);
+        let counted = bench.context.counters.snapshot();
+        assert_eq!((counted.icmp_rate_limited, counted.icmp_impossible), (3, 1));
+        assert_eq!(counted.generated, 2);
+    }
+}

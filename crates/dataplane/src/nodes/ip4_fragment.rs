@@ -1,0 +1,155 @@
+//! `ip4-fragment`: cuts a packet that is too long for its way out (RFC 791 section 3.2).
+//!
+//! The packet itself becomes the first fragment; the others are made and count as
+//! generated. Either all can be made or none is.
+//!
+//! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28)
+
+use super::made;
+use crate::drop_reason::DropReason;
+use crate::graph::{Context, Edge, Node};
+use crate::packet::Packet;
+use wattline_packet::ipv4::{HEADER, Ipv4Header, MORE_FRAGMENTS};
+use wattline_packet::{FromBytes, IntoBytes, ethernet};
+
+const REWRITE: Edge = 0;
+const DROP: Edge = 1;
+
+/// The node.
+pub struct Ip4Fragment;
+
+impl Node for Ip4Fragment {
+    fn name(&self) -> &'static str {
+        "ip4-fragment"
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &["ip4-rewrite", "drop"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            *edge = if fragment(context, packet).is_some() {
+                REWRITE
+            } else {
+                packet.reason = DropReason::NoBuffer;
+                DROP
+            };
+        }
+    }
+}
+
+fn fragment(context: &mut Context, packet: &mut Packet) -> Option<()> {
+    let mtu = usize::from(context.routes.table().hop(packet.next_hop).mtu);
+    let start = packet.network_offset();
+    let bytes = context.pool.bytes().get_mut(start..)?;
+    let whole = *Ipv4Header::ref_from_prefix(bytes).ok()?.0;
+    let total = usize::from(whole.total_length.get());
+    if total <= mtu || mtu == 0 {
+        return Some(()); // The next hop changed; `ip4-rewrite` sorts that out.
+    }
+    let payload = total.checked_sub(HEADER)?;
+    // All but the last carry a multiple of eight bytes.
+    let piece = mtu.min(made::room(&context.pool)).checked_sub(HEADER)? & !7;
+    let pieces = payload.checked_add(piece)?.checked_sub(1)?.checked_div(piece)?;
+    if context.pool.free_chunks() < pieces - 1 {
+        return None;
+    }
+    for number in 1..pieces {
+        let from = number * piece;
+        let length = piece.min(payload - from);
+        let header = header_of(&whole, from, length, number + 1 == pieces);
+        let made = made::make(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
+            let (head, body) = buffer.split_at_mut_checked(HEADER)?;
+            header.write_to(head).ok()?;
+            body.get_mut(..length)?.copy_from_slice(packet.get(HEADER + from..)?.get(..length)?);
+            Some(HEADER + length)
+        });
+        // Counted out above, so each succeeds.
+        let Some(mut made) = made else { continue };
+        made.next_hop = packet.next_hop;
+        context.counters.totals.generated.add(1);
+        context.spawn(REWRITE, made);
+    }
+    let header = header_of(&whole, 0, piece.min(payload), pieces == 1);
+    header.write_to_prefix(context.pool.bytes().get_mut(start..)?).ok()
+}
+
+/// The header of the fragment whose payload begins `from` bytes into that of `whole`.
+fn header_of(whole: &Ipv4Header, from: usize, length: usize, last: bool) -> Ipv4Header {
+    let mut header = *whole;
+    header.total_length.set((HEADER + length) as u16);
+    // `whole` may be a fragment itself: its offset and its flag go on.
+    let more = if last { 0 } else { MORE_FRAGMENTS };
+    header.fragment.set((whole.fragment.get() + (from / 8) as u16) | more);
+    header.fill_checksum();
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, MAC_A, fix_checksum, frame4};
+    use wattline_packet::ipv4::{Ipv4Packet, OFFSET};
+
+    /// Puts the pieces together again.
+    fn reassembled(bench: &mut Bench, fragments: &[Packet], mtu: usize) -> Vec<u8> {
+        let mut payload = Vec::new();
+        for (number, fragment) in fragments.iter().enumerate() {
+            let memory = bench.context.pool.bytes();
+            let packet = Ipv4Packet::parse(fragment.network_bytes(memory)).unwrap();
+            assert!(usize::from(packet.header.total_length.get()) <= mtu);
+            let field = packet.header.fragment.get();
+            assert_eq!(field & MORE_FRAGMENTS != 0, number + 1 < fragments.len());
+            assert_eq!(usize::from(field & OFFSET) * 8, payload.len());
+            payload.extend_from_slice(packet.payload);
+        }
+        payload
+    }
+
+    fn run(bench: &mut Bench, bytes: &[u8], mtu: u16) -> Option<Vec<Packet>> {
+        let packet = bench.packet_via(bytes, &Bench::forward_mtu(1, mtu));
+        let (edge, packet) = bench.process(&mut Ip4Fragment, packet);
+        let mut fragments = vec![packet];
+        fragments.extend(bench.spawned().iter().map(|(_, packet)| packet));
+        (edge == REWRITE).then_some(fragments)
+    }
+
+    #[test]
+    fn pieces_make_the_whole() {
+        for mtu in [68, 576, 577, 1006, 1400] {
+            let mut bench = Bench::new();
+            let payload: Vec<u8> = (0..1480).map(|number| number as u8).collect();
+            let fragments = run(&mut bench, &frame4(MAC_A, 64, &payload), mtu).unwrap();
+            assert_eq!(reassembled(&mut bench, &fragments, usize::from(mtu)), payload);
+            let generated = bench.context.counters.snapshot().generated;
+            assert_eq!(generated, fragments.len() as u64 - 1);
+        }
+    }
+
+    #[test]
+    fn a_fragment_of_a_fragment_keeps_its_place() {
+        let mut bench = Bench::new();
+        let mut bytes = frame4(MAC_A, 64, &[7; 1480]);
+        bytes[20..22].copy_from_slice(&(MORE_FRAGMENTS | 512).to_be_bytes());
+        fix_checksum(&mut bytes);
+        let fragments = run(&mut bench, &bytes, 1000).unwrap();
+        let memory = bench.context.pool.bytes();
+        let fields: Vec<u16> = fragments
+            .iter()
+            .map(|f| Ipv4Packet::parse(f.network_bytes(memory)).unwrap().header.fragment.get())
+            .collect();
+        assert_eq!(fields, [MORE_FRAGMENTS | 512, MORE_FRAGMENTS | (512 + 122)]);
+    }
+
+    #[test]
+    fn without_chunks_nothing_is_sent_in_part() {
+        let mut bench = Bench::new();
+        while bench.context.pool.free_chunks() > 2 {
+            bench.context.pool.take_chunk();
+        }
+        assert_eq!(run(&mut bench, &frame4(MAC_A, 64, &[0; 1480]), 576), None);
+        assert_eq!(bench.context.pool.free_chunks(), 1);
+        assert_eq!(run(&mut Bench::new(), &frame4(MAC_A, 64, &[0; 1480]), 27), None);
+    }
+}

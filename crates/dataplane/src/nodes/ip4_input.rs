@@ -1,0 +1,192 @@
+//! `ip4-input`: is it an IPv4 packet that may be forwarded?
+//!
+//! All of RFC 1812 section 5.2.2, in its order: length, version, header length,
+//! checksum, total length; then martian addresses (5.3.7). Packets with options are the
+//! kernel's, multicasts and broadcasts too. TTL is looked at when a packet is about to
+//! be forwarded (`ip4-rewrite`): for packets to the router itself it does not count (5.3.1).
+//!
+//! - next: `ip4-lookup`, `punt`, `drop` (`truncated`, `bad-version`,
+//!   `bad-header-length`, `bad-checksum`, `bad-length`, `martian-source`,
+//!   `martian-destination`)
+
+use crate::drop_reason::DropReason;
+use crate::graph::{Context, Edge, Node};
+use crate::packet::{Packet, array_at, field};
+use wattline_packet::checksum::ipv4_header_is_intact;
+use wattline_packet::ethernet;
+use wattline_packet::ipv4::{AddressKind, Ipv4Error, Ipv4Header, Ipv4Packet, kind_of};
+
+const LOOKUP: Edge = 0;
+const PUNT: Edge = 1;
+const DROP: Edge = 2;
+
+/// By first byte of an address: may it be a host's?
+static UNICAST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut first = 1;
+    while first < 224 {
+        table[first] = first != 127;
+        first += 1;
+    }
+    table
+};
+
+/// The node.
+pub struct Ip4Input;
+
+impl Node for Ip4Input {
+    fn name(&self) -> &'static str {
+        "ip4-input"
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &["ip4-lookup", "punt", "drop"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        let memory = &*context.pool.bytes();
+        let prefetch = context.routes.fib4.prefetcher();
+        edges.fill(LOOKUP);
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            if let Some(header) = array_at::<20>(memory, packet.network_offset()) {
+                // While this node checks the batch, memory gets the lookups ready.
+                let destination = u32::from_be_bytes(field::<16, 4, _>(header));
+                prefetch(destination);
+                if is_plain(packet, header, destination) {
+                    continue;
+                }
+            }
+            *edge = classify(packet, memory);
+        }
+    }
+}
+
+/// True for what nearly all packets are: nothing wrong, no options, from host to host.
+#[inline]
+fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
+    let total = u32::from(u16::from_be_bytes(field::<2, 2, _>(header)));
+    (header[0] == 0x45)
+        & (total >= 20)
+        & (total + ethernet::HEADER as u32 <= u32::from(packet.frame.length))
+        & UNICAST[usize::from(header[12])]
+        & UNICAST[(destination >> 24) as usize]
+        & ipv4_header_is_intact(header)
+}
+
+/// Why it is not.
+#[cold]
+fn classify(packet: &mut Packet, memory: &[u8]) -> Edge {
+    let bytes = packet.network_bytes(memory);
+    // Too short for a header, as parsing says too; here the version comes first.
+    let reason = match Ipv4Packet::parse(bytes) {
+        Ok(checked) => match classify_addresses(checked.header) {
+            Ok(_) if !checked.options.is_empty() => return PUNT,
+            Ok(edge) => return edge,
+            Err(reason) => reason,
+        },
+        Err(Ipv4Error::Truncated) => DropReason::Truncated,
+        Err(Ipv4Error::Version) => DropReason::BadVersion,
+        Err(Ipv4Error::HeaderLength) => DropReason::BadHeaderLength,
+        Err(Ipv4Error::Checksum) => DropReason::BadChecksum,
+        Err(Ipv4Error::TotalLength) => DropReason::BadLength,
+    };
+    packet.reason = reason;
+    DROP
+}
+
+fn classify_addresses(header: &Ipv4Header) -> Result<Edge, DropReason> {
+    use AddressKind::{Broadcast, Loopback, Multicast, Reserved, ThisNetwork, Unicast};
+    let source = kind_of(header.source.get());
+    let destination = kind_of(header.destination.get());
+    match (source, destination) {
+        // A host that has no address yet asks all for one (DHCP): for the kernel to hear.
+        (ThisNetwork, Broadcast) if header.source.get() == 0 => Ok(PUNT),
+        (ThisNetwork | Loopback | Multicast | Reserved | Broadcast, _) => {
+            Err(DropReason::MartianSource)
+        }
+        (Unicast, ThisNetwork | Loopback | Reserved) => Err(DropReason::MartianDestination),
+        (Unicast, Multicast | Broadcast) => Ok(PUNT),
+        (Unicast, Unicast) => Ok(LOOKUP),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, MAC_A, fix_checksum, frame4};
+
+    fn result(bytes: &[u8]) -> Result<Edge, DropReason> {
+        let mut bench = Bench::new();
+        let packet = bench.packet(bytes);
+        let (edge, packet) = bench.process(&mut Ip4Input, packet);
+        if edge == DROP { Err(packet.reason) } else { Ok(edge) }
+    }
+
+    fn patched(at: usize, value: u8) -> Vec<u8> {
+        let mut bytes = frame4(MAC_A, 64, b"payload");
+        bytes[14 + at] = value;
+        bytes
+    }
+
+    fn fixed(at: usize, value: u8) -> Result<Edge, DropReason> {
+        let mut bytes = patched(at, value);
+        fix_checksum(&mut bytes);
+        result(&bytes)
+    }
+
+    #[test]
+    fn good_packets_pass_whatever_their_ttl_and_padding() {
+        assert_eq!(result(&frame4(MAC_A, 64, b"payload")), Ok(LOOKUP));
+        assert_eq!(result(&frame4(MAC_A, 0, b"payload")), Ok(LOOKUP));
+        let mut padded = frame4(MAC_A, 64, b"");
+        padded.extend_from_slice(&[0; 18]);
+        assert_eq!(result(&padded), Ok(LOOKUP));
+    }
+
+    #[test]
+    fn each_check_of_rfc_1812_drops_for_its_own_reason() {
+        let good = frame4(MAC_A, 64, b"payload");
+        assert_eq!(result(&good[..14 + 19]), Err(DropReason::Truncated));
+        assert_eq!(result(&patched(0, 0x65)), Err(DropReason::BadVersion));
+        assert_eq!(result(&patched(0, 0x44)), Err(DropReason::BadHeaderLength));
+        assert_eq!(result(&patched(9, 99)), Err(DropReason::BadChecksum));
+        assert_eq!(fixed(3, 200), Err(DropReason::BadLength));
+        assert_eq!(fixed(3, 19), Err(DropReason::BadLength));
+        for first in [0, 127, 224, 240, 255] {
+            assert_eq!(fixed(12, first), Err(DropReason::MartianSource));
+        }
+        for first in [0, 127, 240] {
+            assert_eq!(fixed(16, first), Err(DropReason::MartianDestination));
+        }
+    }
+
+    #[test]
+    fn groups_broadcasts_and_options_are_the_kernels() {
+        assert_eq!(fixed(16, 224), Ok(PUNT));
+        let mut broadcast = frame4(MAC_A, 64, b"payload");
+        broadcast[14 + 16..14 + 20].fill(255);
+        fix_checksum(&mut broadcast);
+        assert_eq!(result(&broadcast), Ok(PUNT));
+        broadcast[14 + 12..14 + 16].fill(0);
+        fix_checksum(&mut broadcast);
+        assert_eq!(result(&broadcast), Ok(PUNT), "DHCP discovery");
+        // Four bytes of payload become a no-operation option.
+        let mut options = frame4(MAC_A, 64, b"payload");
+        options[14] = 0x46;
+        options[34..38].fill(1);
+        let checksum = {
+            options[24..26].fill(0);
+            wattline_packet::checksum::Sum::new().bytes(&options[14..38]).checksum()
+        };
+        options[24..26].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!(result(&options), Ok(PUNT));
+    }
+
+    #[test]
+    fn the_fast_table_agrees_with_the_kinds() {
+        for first in 0..=255u8 {
+            let kind = kind_of(u32::from(first) << 24 | 1);
+            assert_eq!(UNICAST[usize::from(first)], kind == AddressKind::Unicast, "{first}");
+        }
+    }
+}

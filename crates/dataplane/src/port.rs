@@ -1,0 +1,72 @@
+//! What the data plane asks of a port.
+
+use crate::frame::{Frame, FramePool};
+
+/// A port's number, dense from 0, the same in every worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub struct PortId(pub u16);
+
+/// One queue pair (receive and transmit) of one port, owned by one worker.
+///
+/// Nothing here blocks, and no call makes more than one system call per batch.
+/// Chunks travel: pool → fill ring → [`PortQueue::receive`] → graph →
+/// [`PortQueue::transmit`] → completion ([`PortQueue::recycle`]) → pool.
+pub trait PortQueue: Send {
+    /// Takes received frames, at most `frames.len()`, into `frames`; returns how many.
+    /// Their chunks then belong to the caller.
+    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize;
+
+    /// Queues frames for transmission, in order; returns how many were taken, the first
+    /// ones. The rest still belongs to the caller (who counts and frees them).
+    fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize;
+
+    /// Sends off what [`Self::transmit`] queued (the kick of a ring).
+    fn flush(&mut self, pool: &mut FramePool);
+
+    /// Gives chunks of sent frames back to the pool and tops up the fill ring from it.
+    fn recycle(&mut self, pool: &mut FramePool);
+
+    /// Frames that wait now, as far as the port can tell: received ones (ring fill level), and
+    /// those that the last kick could not send and the next may. None: the worker may block.
+    fn pending(&mut self) -> usize;
+
+    /// True once no frame will ever come again (a capture that has been read).
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// The descriptor that becomes readable when frames arrive, for a blocking worker;
+    /// `None` when the port can only be polled.
+    fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
+    /// What the port itself counted since it was opened.
+    fn counters(&self) -> PortCounters;
+}
+
+/// What a port queue counts by itself; all since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames handed to the worker.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Frames taken for transmission.
+    pub transmitted_packets: u64,
+    /// Bytes of those.
+    pub transmitted_bytes: u64,
+    /// Frames lost before the worker saw them: receive ring full.
+    pub receive_ring_full: u64,
+    /// Frames lost before the worker saw them: no free chunk in the fill ring.
+    pub fill_ring_empty: u64,
+    /// Frames that the port refused because they were malformed or too long for a chunk.
+    pub receive_invalid: u64,
+}
+
+/// What blocks a worker when there is no work (poll(2) over all its ports and a wake-up).
+pub trait Waiter: Send {
+    /// Blocks until a port may have frames, the wake-up was rung or `timeout` is over.
+    fn wait(&mut self, timeout: std::time::Duration);
+}

@@ -1,0 +1,424 @@
+//! How the control plane changes what the workers read.
+//!
+//! [`Routes`] collects changes and makes them visible together in [`Routes::publish`]:
+//! first the next-hop table, then the FIB entries that name its new ids, then the
+//! generation, for whoever waits. An id that nothing refers to any more keeps its
+//! meaning until a grace period is over; only then is it given out again.
+
+use crate::forwarding::{PortConfig, Published, RouteReader, Table};
+use crate::next_hop::NextHop;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wattline_fib::grace::{Epoch, Grace};
+use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
+
+/// Why a change was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// Every id is taken.
+    #[error("no more than {} different next hops are possible", NextHopId::MAX.0)]
+    NextHopsExhausted,
+    /// An id that was never given out, or was released.
+    #[error("next hop {0} does not exist")]
+    UnknownNextHop(u16),
+    /// A group without members, or with another group as one.
+    #[error("a group needs at least one member, and none may be a group")]
+    BadGroup,
+    /// The FIB refused a prefix; the others of the same publication are in place.
+    #[error("route {prefix}: {error}")]
+    Fib {
+        /// Which.
+        prefix: IpNet,
+        /// Why.
+        error: FibError,
+    },
+}
+
+#[derive(Debug)]
+struct Entry {
+    next_hop: NextHop,
+    references: u32,
+}
+
+/// The writer's side of everything that workers read. Workers must hold the reader of
+/// the same `Routes`.
+pub struct Routes {
+    grace: Grace,
+    fib4: Fib4,
+    fib6: Fib6,
+    published: Published,
+    ports: Arc<[PortConfig]>,
+    entries: Vec<Entry>,
+    ids: HashMap<NextHop, NextHopId>,
+    unused: Vec<NextHopId>,
+    /// Without references since the last publication.
+    released: Vec<NextHopId>,
+    retired: VecDeque<(Epoch, Vec<NextHopId>)>,
+    table_changed: bool,
+    /// In order; `None` removes. Each `Some` holds a reference.
+    pending: Vec<(IpNet, Option<NextHopId>)>,
+}
+
+impl Routes {
+    /// No routes, and ports as given.
+    pub fn new(ports: Vec<PortConfig>) -> Self {
+        let grace = Grace::new();
+        let mut routes = Self {
+            fib4: Fib4::new(&grace),
+            fib6: Fib6::new(&grace),
+            grace,
+            published: Published::default(),
+            ports: ports.into(),
+            entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
+            ids: HashMap::new(),
+            unused: Vec::new(),
+            released: Vec::new(),
+            retired: VecDeque::new(),
+            table_changed: false,
+            pending: Vec::new(),
+        };
+        routes.publish_table();
+        routes
+    }
+
+    /// Eyes for one more worker.
+    pub fn reader(&self) -> RouteReader {
+        let slot = self.grace.register();
+        RouteReader::new(self.fib4.reader(), self.fib6.reader(), slot, &self.published)
+    }
+
+    /// Replaces the configuration of the ports at the next publication.
+    pub fn set_ports(&mut self, ports: Vec<PortConfig>) {
+        self.ports = ports.into();
+        self.table_changed = true;
+    }
+
+    /// The id of a next hop, with one reference for the caller, who must
+    /// [`Self::release`] it. Equal next hops have equal ids.
+    ///
+    /// # Errors
+    /// When ids are exhausted or a group is not one.
+    pub fn acquire(&mut self, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
+        if let Some(id) = self.ids.get(next_hop) {
+            self.entries[usize::from(id.0)].references += 1;
+            return Ok(*id);
+        }
+        self.check(next_hop)?;
+        let id = self.unused_id()?;
+        self.reference_members(next_hop);
+        self.entries[usize::from(id.0)] = Entry { next_hop: next_hop.clone(), references: 1 };
+        self.ids.insert(next_hop.clone(), id);
+        self.table_changed = true;
+        Ok(id)
+    }
+
+    /// An id that nobody else gets for an equal next hop, with one reference for the
+    /// caller: for next hops that will each [`Self::set`] to change on their own.
+    ///
+    /// # Errors
+    /// When ids are exhausted or a group is not one.
+    pub fn acquire_own(&mut self, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
+        self.check(next_hop)?;
+        let id = self.unused_id()?;
+        self.reference_members(next_hop);
+        self.entries[usize::from(id.0)] = Entry { next_hop: next_hop.clone(), references: 1 };
+        self.table_changed = true;
+        Ok(id)
+    }
+
+    /// Gives a reference back. Ids outlive their last one by a grace period.
+    pub fn release(&mut self, id: NextHopId) {
+        let Some(entry) = self.entries.get_mut(usize::from(id.0)) else { return };
+        if id == NextHopId::NONE || entry.references == 0 {
+            return;
+        }
+        entry.references -= 1;
+        if entry.references == 0 {
+            // Under its name nobody may find it again; another id may have that name by now.
+            if self.ids.get(&entry.next_hop) == Some(&id) {
+                self.ids.remove(&entry.next_hop);
+            }
+            self.released.push(id);
+        }
+    }
+
+    /// Changes what an id means for all routes that lead to it at once: a neighbour was
+    /// resolved, moved or lost.
+    ///
+    /// # Errors
+    /// When the id does not exist or a group is not one.
+    pub fn set(&mut self, id: NextHopId, next_hop: &NextHop) -> Result<(), RouteError> {
+        let number = usize::from(id.0);
+        if id == NextHopId::NONE || self.entries.get(number).is_none_or(|e| e.references == 0) {
+            return Err(RouteError::UnknownNextHop(id.0));
+        }
+        if self.entries[number].next_hop == *next_hop {
+            return Ok(());
+        }
+        self.check(next_hop)?;
+        self.reference_members(next_hop);
+        let old = std::mem::replace(&mut self.entries[number].next_hop, next_hop.clone());
+        if self.ids.get(&old) == Some(&id) {
+            self.ids.remove(&old);
+        }
+        self.ids.entry(next_hop.clone()).or_insert(id);
+        self.release_members(&old);
+        self.table_changed = true;
+        Ok(())
+    }
+
+    /// What an id means now, published or not.
+    pub fn next_hop(&self, id: NextHopId) -> Option<&NextHop> {
+        self.entries.get(usize::from(id.0)).filter(|e| e.references > 0).map(|e| &e.next_hop)
+    }
+
+    /// Adds or replaces a route at the next publication; it holds a reference of its own.
+    ///
+    /// # Errors
+    /// When the id does not exist.
+    pub fn insert(&mut self, prefix: IpNet, id: NextHopId) -> Result<(), RouteError> {
+        let entry = self.entries.get_mut(usize::from(id.0)).filter(|entry| entry.references > 0);
+        let entry = entry.filter(|_| id != NextHopId::NONE);
+        entry.ok_or(RouteError::UnknownNextHop(id.0))?.references += 1;
+        self.pending.push((prefix.trunc(), Some(id)));
+        Ok(())
+    }
+
+    /// [`Self::acquire`] and [`Self::insert`] in one.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn route(&mut self, prefix: IpNet, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
+        let id = self.acquire(next_hop)?;
+        let result = self.insert(prefix, id);
+        self.release(id);
+        result.map(|()| id)
+    }
+
+    /// Removes a route at the next publication.
+    pub fn remove(&mut self, prefix: IpNet) {
+        self.pending.push((prefix.trunc(), None));
+    }
+
+    /// Makes all changes visible, in the order that [`crate::forwarding`] explains.
+    ///
+    /// # Errors
+    /// The prefixes that the FIB refused; all else is done.
+    pub fn publish(&mut self) -> Result<(), Vec<RouteError>> {
+        self.reclaim();
+        if self.table_changed {
+            self.publish_table();
+        }
+        let mut errors = Vec::new();
+        for (prefix, id) in std::mem::take(&mut self.pending) {
+            let replaced = match (prefix, id) {
+                (IpNet::V4(prefix), Some(id)) => self.fib4.insert(prefix, id),
+                (IpNet::V6(prefix), Some(id)) => self.fib6.insert(prefix, id),
+                (IpNet::V4(prefix), None) => Ok(self.fib4.remove(prefix)),
+                (IpNet::V6(prefix), None) => Ok(self.fib6.remove(prefix)),
+            };
+            match replaced {
+                Ok(Some(old)) => self.release(old),
+                Ok(None) => {}
+                Err(error) => {
+                    errors.push(RouteError::Fib { prefix, error });
+                    self.release(id.unwrap_or_default());
+                }
+            }
+        }
+        // Release: who sees the new generation finds everything above.
+        self.published.generation.fetch_add(1, Ordering::Release);
+        if !self.released.is_empty() {
+            let epoch = self.grace.retire();
+            self.retired.push_back((epoch, std::mem::take(&mut self.released)));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// The longest prefix that holds an address, and where it leads; as published.
+    pub fn longest_match(&self, address: IpAddr) -> Option<(IpNet, NextHopId)> {
+        match address {
+            IpAddr::V4(address) => {
+                self.fib4.longest_match(address).map(|(prefix, id)| (prefix.into(), id))
+            }
+            IpAddr::V6(address) => {
+                self.fib6.longest_match(address).map(|(prefix, id)| (prefix.into(), id))
+            }
+        }
+    }
+
+    /// Where exactly this IPv4 prefix leads; as published.
+    pub fn get4(&self, prefix: Ipv4Net) -> Option<NextHopId> {
+        self.fib4.get(prefix)
+    }
+
+    /// Where exactly this IPv6 prefix leads; as published.
+    pub fn get6(&self, prefix: Ipv6Net) -> Option<NextHopId> {
+        self.fib6.get(prefix)
+    }
+
+    /// Number of published prefixes, IPv4 and IPv6.
+    pub fn len(&self) -> (usize, usize) {
+        (self.fib4.len(), self.fib6.len())
+    }
+
+    /// True when no prefix is published.
+    pub fn is_empty(&self) -> bool {
+        self.fib4.is_empty() && self.fib6.is_empty()
+    }
+
+    fn publish_table(&mut self) {
+        let next_hops = self.entries.iter().map(|entry| &entry.next_hop);
+        self.published.table.store(Arc::new(Table::new(next_hops, self.ports.clone())));
+        self.table_changed = false;
+    }
+
+    /// Takes ids back whose grace period is over.
+    fn reclaim(&mut self) {
+        while let Some((epoch, _)) = self.retired.front() {
+            if !self.grace.passed(*epoch) {
+                return;
+            }
+            let Some((_, ids)) = self.retired.pop_front() else { return };
+            for id in ids {
+                let entry = &mut self.entries[usize::from(id.0)];
+                let old = std::mem::replace(&mut entry.next_hop, NextHop::None);
+                self.release_members(&old);
+                self.unused.push(id);
+            }
+        }
+    }
+
+    fn unused_id(&mut self) -> Result<NextHopId, RouteError> {
+        if self.unused.is_empty() {
+            self.reclaim();
+        }
+        if let Some(id) = self.unused.pop() {
+            return Ok(id);
+        }
+        let id = u16::try_from(self.entries.len()).map(NextHopId);
+        let id = id.ok().filter(|id| *id <= NextHopId::MAX).ok_or(RouteError::NextHopsExhausted)?;
+        self.entries.push(Entry { next_hop: NextHop::None, references: 0 });
+        Ok(id)
+    }
+
+    fn check(&self, next_hop: &NextHop) -> Result<(), RouteError> {
+        let NextHop::Group(members) = next_hop else { return Ok(()) };
+        if members.is_empty() {
+            return Err(RouteError::BadGroup);
+        }
+        for member in members {
+            match self.next_hop(*member) {
+                None => return Err(RouteError::UnknownNextHop(member.0)),
+                Some(NextHop::Group(_)) => return Err(RouteError::BadGroup),
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn reference_members(&mut self, next_hop: &NextHop) {
+        if let NextHop::Group(members) = next_hop {
+            for member in members {
+                self.entries[usize::from(member.0)].references += 1;
+            }
+        }
+    }
+
+    fn release_members(&mut self, next_hop: &NextHop) {
+        if let NextHop::Group(members) = next_hop {
+            for member in members {
+                self.release(*member);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forwarding::HopKind;
+    use crate::port::PortId;
+
+    fn resolve(port: u16) -> NextHop {
+        NextHop::Resolve { port: PortId(port), gateway: None }
+    }
+
+    fn net(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn equal_next_hops_share_an_id_that_is_reused_only_after_a_grace_period() {
+        let mut routes = Routes::new(vec![]);
+        let reader = routes.reader();
+        let a = routes.route(net("10.0.0.0/8"), &resolve(1)).unwrap();
+        let b = routes.route(net("2001:db8::/32"), &resolve(1)).unwrap();
+        assert_eq!(a, b);
+        routes.publish().unwrap();
+        routes.remove(net("10.0.0.0/8"));
+        routes.publish().unwrap();
+        assert!(routes.next_hop(a).is_some(), "one route still holds it");
+        routes.remove(net("2001:db8::/32"));
+        routes.publish().unwrap();
+        assert!(routes.next_hop(a).is_none());
+        assert_ne!(routes.acquire(&resolve(2)).unwrap(), a, "a worker may still look at it");
+        reader.slot.quiescent();
+        routes.publish().unwrap();
+        assert_eq!(routes.acquire(&resolve(3)).unwrap(), a);
+        assert!(routes.is_empty());
+    }
+
+    #[test]
+    fn readers_see_changes_only_when_published_and_then_together() {
+        let mut routes = Routes::new(vec![]);
+        let mut reader = routes.reader();
+        let address = "10.1.2.3".parse().unwrap();
+        let id = routes.route(net("10.0.0.0/8"), &NextHop::Blackhole).unwrap();
+        assert_eq!(reader.resolve(address, 0).1.kind, HopKind::None);
+        let generation = reader.generation();
+        routes.publish().unwrap();
+        assert_eq!(reader.resolve(address, 0), (id, *reader.table().hop(id)));
+        assert_eq!(reader.resolve(address, 0).1.kind, HopKind::Blackhole);
+        assert_ne!(reader.generation(), generation);
+        routes.set(id, &NextHop::Punt).unwrap();
+        routes.publish().unwrap();
+        assert_eq!(reader.resolve(address, 0).1.kind, HopKind::Punt);
+        assert_eq!(routes.longest_match(address), Some((net("10.0.0.0/8"), id)));
+    }
+
+    #[test]
+    fn groups_hold_their_members_and_spread_flows() {
+        let mut routes = Routes::new(vec![]);
+        let mut reader = routes.reader();
+        let members: Vec<_> = (0..2).map(|p| routes.acquire(&resolve(p)).unwrap()).collect();
+        let group = NextHop::Group(members.clone());
+        let id = routes.route(net("0.0.0.0/0"), &group).unwrap();
+        for member in &members {
+            routes.release(*member);
+        }
+        routes.publish().unwrap();
+        let mut to = |hash| reader.resolve("192.0.2.1".parse().unwrap(), hash).0;
+        assert_eq!((to(0), to(u32::MAX)), (members[0], members[1]));
+        assert_eq!(routes.acquire(&NextHop::Group(vec![id])), Err(RouteError::BadGroup));
+        assert_eq!(routes.acquire(&NextHop::Group(vec![])), Err(RouteError::BadGroup));
+        routes.remove(net("0.0.0.0/0"));
+        routes.publish().unwrap();
+        reader.slot.quiescent();
+        routes.publish().unwrap();
+        assert!(members.iter().all(|member| routes.next_hop(*member).is_none()));
+    }
+
+    #[test]
+    fn unknown_ids_are_refused() {
+        let mut routes = Routes::new(vec![]);
+        let unknown = Err(RouteError::UnknownNextHop(9));
+        assert_eq!(routes.insert(net("10.0.0.0/8"), NextHopId(9)), unknown);
+        assert_eq!(routes.set(NextHopId(9), &NextHop::Punt), unknown);
+        routes.release(NextHopId(9));
+        assert!(routes.insert(net("10.0.0.0/8"), NextHopId::NONE).is_err());
+    }
+}

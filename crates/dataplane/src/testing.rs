@@ -1,0 +1,293 @@
+//! What the tests of this crate share: frames, a bench for single nodes, a port.
+
+use crate::counters::{Snapshot, WorkerCounters};
+use crate::forwarding::{PortConfig, VlanConfig};
+use crate::frame::{Frame, FramePool};
+use crate::graph::{Context, Edge, Node};
+use crate::next_hop::{Adjacency, NextHop};
+use crate::nodes::{NeighbourRequest, RouterParts};
+use crate::packet::Packet;
+use crate::port::{PortCounters, PortId, PortQueue};
+use crate::punt::Discard;
+use crate::routes::Routes;
+use crate::worker::{Worker, WorkerParts};
+use etherparse::PacketBuilder;
+use ipnet::IpNet;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+use wattline_units::{Span, Time};
+
+pub const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub const MAC_NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 1, 2];
+const MAC_SENDER: [u8; 6] = [2, 0, 0, 0, 1, 1];
+const CHUNK: u32 = 2048;
+const CHUNKS: u32 = 64;
+
+pub fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+/// 192.0.2.9 to 203.0.113.5; the payload begins with ports, whether or not it means to.
+pub fn frame4(to: [u8; 6], ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    PacketBuilder::ethernet2(MAC_SENDER, to)
+        .ipv4([192, 0, 2, 9], [203, 0, 113, 5], ttl)
+        .write(&mut bytes, etherparse::IpNumber::UDP, payload)
+        .unwrap();
+    // Neither flag set: it may be fragmented.
+    bytes[20] = 0;
+    fix_checksum(&mut bytes);
+    bytes
+}
+
+/// [`frame4`] with a VLAN tag.
+pub fn frame4_vlan(to: [u8; 6], vlan: u8) -> Vec<u8> {
+    let mut bytes = frame4(to, 64, b"payload");
+    bytes.splice(12..12, [0x81, 0, 0, vlan]);
+    bytes
+}
+
+/// 2001:db8:1::9 to 2001:db8:3::5.
+pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let mut bytes = Vec::new();
+    PacketBuilder::ethernet2(MAC_SENDER, to)
+        .ipv6(address("2001:db8:1::9"), address("2001:db8:3::5"), hop_limit)
+        .write(&mut bytes, etherparse::IpNumber::UDP, payload)
+        .unwrap();
+    bytes
+}
+
+/// Makes the checksum of an untagged IPv4 frame right, by etherparse's reckoning.
+pub fn fix_checksum(frame: &mut [u8]) {
+    let [a, b, c, d, ..] = frame[14..34] else { unreachable!() };
+    let sum = etherparse::checksum::Sum16BitWords::new()
+        .add_4bytes([a, b, c, d])
+        .add_slice(&frame[18..24])
+        .add_slice(&frame[26..34])
+        .ones_complement();
+    frame[24..26].copy_from_slice(&sum.to_ne_bytes());
+}
+
+pub fn ports() -> Vec<PortConfig> {
+    vec![
+        PortConfig {
+            mac: MAC_A,
+            promiscuous: false,
+            addresses: vec![net("192.0.2.1/24"), net("2001:db8:1::1/64")],
+            vlans: vec![VlanConfig { id: 7, addresses: vec![net("192.0.7.1/24")] }],
+        },
+        PortConfig {
+            mac: MAC_B,
+            promiscuous: false,
+            addresses: vec![net("198.51.100.1/24"), net("2001:db8:2::1/64")],
+            vlans: vec![],
+        },
+    ]
+}
+
+pub fn pool() -> FramePool {
+    FramePool::new(Box::new(vec![0u8; (CHUNK * CHUNKS) as usize]), CHUNK, 128)
+}
+
+/// Two ports; 203.0.113.0/24 and 2001:db8:3::/48 leave by port 1, what answers by port 0.
+pub fn routes() -> Routes {
+    let mut routes = Routes::new(ports());
+    for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
+        routes.route(net(prefix), &Bench::forward(1)).unwrap();
+    }
+    for prefix in ["192.0.2.0/24", "2001:db8:1::/64"] {
+        routes.route(net(prefix), &Bench::forward(0)).unwrap();
+    }
+    routes.publish().unwrap();
+    routes
+}
+
+/// Everything that a single node needs.
+pub struct Bench {
+    pub routes: Routes,
+    pub context: Context,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let routes = routes();
+        let counters = Arc::new(WorkerCounters::new(vec!["test"], 2));
+        let context = Context::new(pool(), routes.reader(), counters, 2);
+        Self { routes, context }
+    }
+
+    pub fn promiscuous(&mut self) {
+        let mut ports = ports();
+        ports[0].promiscuous = true;
+        self.routes.set_ports(ports);
+        self.routes.publish().unwrap();
+    }
+
+    pub fn forward(port: u16) -> NextHop {
+        Self::forward_mtu(port, 1500)
+    }
+
+    pub fn forward_mtu(port: u16, mtu: u16) -> NextHop {
+        NextHop::Forward(Adjacency {
+            port: PortId(port),
+            mtu,
+            destination_mac: MAC_NEIGHBOUR,
+            source_mac: [MAC_A, MAC_B][usize::from(port)],
+            vlan: None,
+        })
+    }
+
+    pub fn forward_vlan(port: u16, vlan: u16) -> NextHop {
+        let NextHop::Forward(mut adjacency) = Self::forward(port) else { unreachable!() };
+        adjacency.vlan = Some(vlan);
+        NextHop::Forward(adjacency)
+    }
+
+    /// A frame as received on port 0.
+    pub fn packet(&mut self, bytes: &[u8]) -> Packet {
+        let frame = fill(&mut self.context.pool, bytes, PortId(0)).unwrap();
+        Packet::new(frame)
+    }
+
+    /// A frame on its way to a next hop.
+    pub fn packet_via(&mut self, bytes: &[u8], next_hop: &NextHop) -> Packet {
+        let id = self.routes.acquire(next_hop).unwrap();
+        self.routes.publish().unwrap();
+        Packet { next_hop: id, ..self.packet(bytes) }
+    }
+
+    pub fn process(&mut self, node: &mut dyn Node, packet: Packet) -> (Edge, Packet) {
+        let mut packets = [packet];
+        let mut edges = [0];
+        node.process(&mut self.context, &mut packets, &mut edges);
+        (edges[0], packets[0])
+    }
+
+    pub fn spawned(&mut self) -> Vec<(Edge, Packet)> {
+        self.context.take_spawned()
+    }
+
+    pub fn bytes(&mut self, packet: &Packet) -> Vec<u8> {
+        self.context.pool.frame_bytes(&packet.frame).to_vec()
+    }
+}
+
+fn fill(pool: &mut FramePool, bytes: &[u8], port_in: PortId) -> Option<Frame> {
+    let offset = pool.take_chunk()? + pool.headroom();
+    let frame = Frame { offset, length: bytes.len() as u16, port_in };
+    pool.frame_bytes(&frame).copy_from_slice(bytes);
+    Some(frame)
+}
+
+/// A port whose frames a test gives and takes.
+#[derive(Clone, Default)]
+pub struct TestPort {
+    pub number: PortId,
+    pub input: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    pub output: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub limit: Option<usize>,
+    pub counters: PortCounters,
+}
+
+impl TestPort {
+    pub fn new(number: u16) -> Self {
+        Self { number: PortId(number), ..Self::default() }
+    }
+
+    pub fn send(&self, frame: &[u8]) {
+        self.input.lock().unwrap().push_back(frame.to_vec());
+    }
+
+    pub fn sent(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.output.lock().unwrap())
+    }
+}
+
+impl PortQueue for TestPort {
+    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
+        let mut input = self.input.lock().unwrap();
+        let mut count = 0;
+        while count < frames.len() && pool.free_chunks() > 0 {
+            let Some(bytes) = input.pop_front() else { break };
+            frames[count] = fill(pool, &bytes, self.number).unwrap();
+            self.counters.received_packets += 1;
+            self.counters.received_bytes += bytes.len() as u64;
+            count += 1;
+        }
+        count
+    }
+
+    fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+        let count = frames.len().min(self.limit.unwrap_or(usize::MAX));
+        for frame in &frames[..count] {
+            self.output.lock().unwrap().push(pool.frame_bytes(frame).to_vec());
+            self.counters.transmitted_packets += 1;
+            self.counters.transmitted_bytes += u64::from(frame.length);
+            pool.free(frame.offset);
+        }
+        count
+    }
+
+    fn flush(&mut self, _pool: &mut FramePool) {}
+
+    fn recycle(&mut self, _pool: &mut FramePool) {}
+
+    fn pending(&mut self) -> usize {
+        self.input.lock().unwrap().len()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+}
+
+/// The whole router between two test ports.
+pub struct Router {
+    pub worker: Worker,
+    pub ports: [TestPort; 2],
+    pub routes: Routes,
+    pub requests: Receiver<NeighbourRequest>,
+    pub now: Time,
+    pub chunks: usize,
+}
+
+impl Router {
+    pub fn new() -> Self {
+        Self::with_transmit_limit(None)
+    }
+
+    pub fn with_transmit_limit(limit: Option<usize>) -> Self {
+        let ports = [TestPort::new(0), TestPort { limit, ..TestPort::new(1) }];
+        let routes = routes();
+        let (neighbours, requests) = sync_channel(64);
+        let router =
+            RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 1000, icmp_burst: 50 };
+        let pool = pool();
+        let chunks = pool.free_chunks();
+        let parts = WorkerParts {
+            ports: ports.iter().map(|port| Box::new(port.clone()) as _).collect(),
+            pool,
+            routes: routes.reader(),
+            router,
+        };
+        let worker = Worker::new(parts).unwrap();
+        Self { worker, ports, routes, requests, now: Time::ZERO, chunks }
+    }
+
+    /// Steps until nothing is left to do.
+    pub fn settle(&mut self) -> Snapshot {
+        loop {
+            self.now += Span::from_millis(1);
+            if self.worker.step(self.now) == 0 {
+                break;
+            }
+        }
+        let snapshot = self.worker.counters().snapshot();
+        assert!(snapshot.is_conserved(), "{snapshot:?}");
+        assert_eq!(self.worker.free_chunks() + snapshot.held as usize, self.chunks, "leak");
+        snapshot
+    }
+}

@@ -1,0 +1,56 @@
+//! A token bucket: so many per second, and a burst.
+
+use wattline_units::Time;
+
+const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// Lets `rate` events per second pass on average and at most `burst` at once.
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    /// Time that one token takes, in picoseconds.
+    interval: u64,
+    /// Time that a full bucket takes.
+    full: u64,
+    /// Time saved up, in picoseconds.
+    saved: u64,
+    last: Time,
+}
+
+impl TokenBucket {
+    /// A full bucket. A rate of zero lets only the first burst pass.
+    pub fn new(rate: u32, burst: u32) -> Self {
+        let interval = PICOS_PER_SECOND.checked_div(u64::from(rate)).unwrap_or(u64::MAX >> 32);
+        let full = interval.saturating_mul(u64::from(burst));
+        Self { interval, full, saved: full, last: Time::ZERO }
+    }
+
+    /// True when an event may pass now, which it then has.
+    pub fn take(&mut self, now: Time) -> bool {
+        let elapsed = now.since(self.last).as_picos();
+        self.last = now;
+        self.saved = self.saved.saturating_add(elapsed).min(self.full);
+        let pass = self.saved >= self.interval;
+        if pass {
+            self.saved -= self.interval;
+        }
+        pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_units::Span;
+
+    #[test]
+    fn burst_then_rate() {
+        let mut bucket = TokenBucket::new(1000, 5);
+        let start = Time::ZERO + Span::from_millis(7);
+        assert_eq!((0..20).filter(|_| bucket.take(start)).count(), 5);
+        assert!(!bucket.take(start + Span::from_micros(999)));
+        assert!(bucket.take(start + Span::from_micros(1000)));
+        // A long pause saves up no more than a burst.
+        let later = start + Span::from_millis(1000);
+        assert_eq!((0..20).filter(|_| bucket.take(later)).count(), 5);
+    }
+}

@@ -1,0 +1,319 @@
+//! The loop: receive, graph, transmit.
+//!
+//! A worker owns one queue of every port. [`Worker::step`] is one iteration, with the
+//! time passed in; [`Worker::run`] repeats it until told to end, and decides when to
+//! block. A worker that blocks misses no wake-up: it asks every port whether frames are
+//! pending *after* it has given chunks back to its fill rings, and what it then blocks
+//! on is level-triggered ([`Waiter`]).
+
+use crate::counters::WorkerCounters;
+use crate::drop_reason::DropReason;
+use crate::forwarding::RouteReader;
+use crate::frame::{BATCH_MAX, Frame, FramePool};
+use crate::graph::{Context, Graph, GraphError};
+use crate::nodes::{RouterParts, router};
+use crate::port::{PortQueue, Waiter};
+use quanta::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+use wattline_units::{Span, Time};
+
+/// How often nodes that wait are asked, at least.
+const TICK: Span = Span::from_millis(1);
+/// How long a worker blocks at most, so that commands and timeouts are seen.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// The same while packets are held for a neighbour.
+const SLEEP_WHILE_HOLDING: Duration = Duration::from_millis(1);
+/// Iterations without a frame after which a draining worker has drained.
+const DRAINED: u32 = 3;
+
+/// What a worker is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Command {
+    /// Forward, idling as its mode says.
+    Run = 0,
+    /// No traffic is meant for it now: block whenever nothing is there, whatever the
+    /// mode; what arrives all the same is forwarded.
+    Park = 1,
+    /// Forward what is there, then end.
+    Drain = 2,
+    /// End after the present iteration.
+    Stop = 3,
+}
+
+/// What a worker does when nothing is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// Look again at once, always.
+    Poll = 0,
+    /// Block at once.
+    Interrupt = 1,
+    /// Look again for a while ([`Control::set_spin`]), then block.
+    Adaptive = 2,
+}
+
+/// The reins of a worker, for other threads. Changes count from its next iteration on;
+/// one that blocks has to be woken by whoever owns its [`Waiter`]'s bell.
+#[derive(Debug)]
+pub struct Control {
+    command: AtomicU8,
+    mode: AtomicU8,
+    batch: AtomicU32,
+    spin_micros: AtomicU32,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            command: AtomicU8::new(Command::Run as u8),
+            mode: AtomicU8::new(Mode::Adaptive as u8),
+            batch: AtomicU32::new(BATCH_MAX as u32),
+            spin_micros: AtomicU32::new(20),
+        }
+    }
+}
+
+impl Control {
+    /// Gives a command.
+    pub fn command(&self, command: Command) {
+        self.command.store(command as u8, Ordering::Release);
+    }
+    /// Sets the mode.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+    /// Sets how many frames are taken at once: 1 to [`BATCH_MAX`], else the nearer of them.
+    pub fn set_batch(&self, batch: usize) {
+        self.batch.store(batch.clamp(1, BATCH_MAX) as u32, Ordering::Relaxed);
+    }
+    /// Sets for how many microseconds an adaptive worker looks again before it blocks.
+    pub fn set_spin(&self, micros: u32) {
+        self.spin_micros.store(micros, Ordering::Relaxed);
+    }
+    /// The command in force.
+    pub fn current_command(&self) -> Command {
+        match self.command.load(Ordering::Acquire) {
+            0 => Command::Run,
+            1 => Command::Park,
+            2 => Command::Drain,
+            _ => Command::Stop,
+        }
+    }
+    fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::Relaxed) {
+            0 => Mode::Poll,
+            1 => Mode::Interrupt,
+            _ => Mode::Adaptive,
+        }
+    }
+}
+
+/// What a worker is made of.
+pub struct WorkerParts {
+    /// Its queue of every port, in the order of port numbers.
+    pub ports: Vec<Box<dyn PortQueue>>,
+    /// Its frames; shared with the ports.
+    pub pool: FramePool,
+    /// What the control plane publishes ([`crate::routes::Routes::reader`]).
+    pub routes: RouteReader,
+    /// What the nodes need.
+    pub router: RouterParts,
+}
+
+/// One worker.
+pub struct Worker {
+    ports: Vec<Box<dyn PortQueue>>,
+    graph: Graph,
+    context: Context,
+    control: Arc<Control>,
+    clock: Clock,
+    next_tick: Time,
+    generation: u64,
+}
+
+impl Worker {
+    /// Puts a worker together, with the nodes of an IP router.
+    ///
+    /// # Errors
+    /// When the nodes make no graph, which would be a defect of this crate.
+    pub fn new(parts: WorkerParts) -> Result<Self, Vec<GraphError>> {
+        let graph = Graph::new(router(parts.router), parts.pool.chunks())?;
+        let counters = Arc::new(WorkerCounters::new(graph.names(), parts.ports.len()));
+        Ok(Self {
+            context: Context::new(parts.pool, parts.routes, counters, parts.ports.len()),
+            ports: parts.ports,
+            graph,
+            control: Arc::default(),
+            clock: Clock::new(),
+            next_tick: Time::ZERO,
+            generation: 0,
+        })
+    }
+
+    /// Its counters, to be read by anyone at any time.
+    pub fn counters(&self) -> Arc<WorkerCounters> {
+        self.context.counters.clone()
+    }
+
+    /// Its reins.
+    pub fn control(&self) -> Arc<Control> {
+        self.control.clone()
+    }
+
+    /// Its graph, to be looked at.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Its frames, between iterations: for benchmarks that write them in place.
+    pub fn pool(&mut self) -> &mut FramePool {
+        &mut self.context.pool
+    }
+
+    /// Chunks of its pool that are neither in a ring nor held.
+    pub fn free_chunks(&self) -> usize {
+        self.context.pool.free_chunks()
+    }
+
+    /// True once no port will ever give a frame again.
+    pub fn is_exhausted(&self) -> bool {
+        self.ports.iter().all(|port| port.exhausted())
+    }
+
+    /// One iteration: takes at most a batch from every port, forwards it and sends it
+    /// off. Returns how many frames it took.
+    pub fn step(&mut self, now: Time) -> usize {
+        let began = self.clock.raw();
+        self.context.routes.slot.quiescent();
+        self.context.now = now;
+        let batch = self.control.batch.load(Ordering::Relaxed) as usize;
+        let mut frames = [Frame::default(); BATCH_MAX];
+        let mut received = 0;
+        for port in &mut self.ports {
+            let count = port.receive(&mut self.context.pool, &mut frames[..batch]);
+            if count > 0 {
+                received += count;
+                self.context.counters.totals.received.add(count as u64);
+                self.graph.enter(&frames[..count]);
+                self.graph.run(&mut self.context);
+            }
+        }
+        self.tick(now);
+        self.transmit();
+        for port in &mut self.ports {
+            port.recycle(&mut self.context.pool);
+        }
+        self.account(received, began);
+        received
+    }
+
+    /// Lets waiting nodes look at the clock and at changed routes.
+    fn tick(&mut self, now: Time) {
+        let generation = self.context.routes.generation();
+        if now < self.next_tick && generation == self.generation {
+            return;
+        }
+        self.generation = generation;
+        self.next_tick = now + TICK;
+        self.graph.tick(&mut self.context);
+        self.graph.run(&mut self.context);
+    }
+
+    fn transmit(&mut self) {
+        let Context { transmit, pool, counters, .. } = &mut self.context;
+        for (queue, port) in transmit.iter_mut().zip(&mut self.ports) {
+            if queue.is_empty() {
+                continue;
+            }
+            let taken = port.transmit(pool, queue).min(queue.len());
+            port.flush(pool);
+            counters.totals.forwarded.add(taken as u64);
+            let rest = &queue[taken..];
+            if !rest.is_empty() {
+                counters.dropped(DropReason::TransmitRingFull, rest.len() as u64);
+                for frame in rest {
+                    pool.free(frame.offset);
+                }
+            }
+            queue.clear();
+        }
+    }
+
+    fn account(&mut self, received: usize, began: u64) {
+        let totals = &self.context.counters.totals;
+        let cycles = self.clock.raw().wrapping_sub(began);
+        if received > 0 {
+            totals.useful_iterations.add(1);
+            totals.useful_cycles.add(cycles);
+            for (number, port) in self.ports.iter().enumerate() {
+                self.context.counters.port(number).set(&port.counters());
+            }
+        } else {
+            totals.empty_iterations.add(1);
+            totals.empty_cycles.add(cycles);
+        }
+    }
+
+    /// Repeats [`Self::step`] until told to end or until no port will give a frame
+    /// again; then frees what it holds. `waiter` blocks it where its mode says so.
+    pub fn run(&mut self, waiter: &mut dyn Waiter) {
+        let start = self.clock.now();
+        let mut empty = 0u32;
+        let mut last_work = Time::ZERO;
+        loop {
+            let now = Time::ZERO + Span::from(self.clock.now().duration_since(start));
+            let received = self.step(now);
+            if received > 0 {
+                empty = 0;
+                last_work = now;
+            } else {
+                empty = empty.saturating_add(1);
+            }
+            let command = self.control.current_command();
+            let drained = empty >= DRAINED && (command == Command::Drain || self.is_exhausted());
+            if command == Command::Stop || drained {
+                break;
+            }
+            let idle = now.since(last_work);
+            if received == 0 && command != Command::Drain && self.may_block(command, idle) {
+                self.block(waiter);
+            }
+        }
+        self.shut_down();
+    }
+
+    fn may_block(&self, command: Command, idle: Span) -> bool {
+        let spin = self.control.spin_micros.load(Ordering::Relaxed);
+        match self.control.mode() {
+            _ if command == Command::Park => true,
+            Mode::Poll => false,
+            Mode::Interrupt => true,
+            Mode::Adaptive => idle >= Span::from_micros(u64::from(spin)),
+        }
+    }
+
+    fn block(&mut self, waiter: &mut dyn Waiter) {
+        // `step` has just topped up the fill rings, so a frame that arrives from now on
+        // makes a descriptor readable, and one that arrived before is pending.
+        if self.ports.iter_mut().any(|port| port.pending() > 0) {
+            return;
+        }
+        let totals = &self.context.counters.totals;
+        totals.sleeps.add(1);
+        let holding = totals.held.get() > 0;
+        self.context.routes.slot.offline();
+        waiter.wait(if holding { SLEEP_WHILE_HOLDING } else { LONGEST_SLEEP });
+        self.context.routes.slot.online();
+    }
+
+    /// Frees all that nodes hold; counted as dropped (`shutdown`).
+    pub fn shut_down(&mut self) {
+        self.graph.shut_down(&mut self.context);
+        for (number, port) in self.ports.iter().enumerate() {
+            self.context.counters.port(number).set(&port.counters());
+        }
+    }
+}

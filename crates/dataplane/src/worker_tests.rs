@@ -1,0 +1,167 @@
+//! How a worker idles and ends.
+
+use crate::port::Waiter;
+use crate::testing::{MAC_A, Router, TestPort, frame4};
+use crate::worker::{Command, Control, Mode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Blocks for no time: while it is "asleep" a frame arrives, until it has been so often
+/// enough; then the worker is told to end.
+struct Arrivals {
+    port: TestPort,
+    control: Arc<Control>,
+    sleeps: u32,
+    end: Command,
+}
+
+impl Waiter for Arrivals {
+    fn wait(&mut self, _timeout: Duration) {
+        assert!(self.port.input.lock().unwrap().is_empty(), "blocked although a frame was there");
+        self.sleeps += 1;
+        if self.sleeps == 10 {
+            self.control.command(self.end);
+        }
+        self.port.send(&frame4(MAC_A, 64, b"payload"));
+    }
+}
+
+fn run(router: &mut Router, end: Command) -> u32 {
+    let control = router.worker.control();
+    let mut waiter = Arrivals { port: router.ports[0].clone(), control, sleeps: 0, end };
+    router.worker.run(&mut waiter);
+    let counted = router.worker.counters().snapshot();
+    assert!(counted.is_conserved(), "{counted:?}");
+    assert_eq!(counted.sleeps, u64::from(waiter.sleeps));
+    waiter.sleeps
+}
+
+#[test]
+fn every_frame_that_arrives_during_sleep_is_forwarded_before_draining_ends() {
+    for mode in [Mode::Interrupt, Mode::Adaptive] {
+        let mut router = Router::new();
+        router.worker.control().set_mode(mode);
+        assert_eq!(run(&mut router, Command::Drain), 10);
+        assert_eq!(router.ports[1].sent().len(), 10, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_parked_worker_blocks_even_when_polling_and_still_forwards() {
+    let mut router = Router::new();
+    router.worker.control().set_mode(Mode::Poll);
+    router.worker.control().command(Command::Park);
+    assert_eq!(run(&mut router, Command::Drain), 10);
+    assert_eq!(router.ports[1].sent().len(), 10);
+}
+
+#[test]
+fn polling_never_blocks_and_draining_forwards_what_is_there() {
+    let mut router = Router::new();
+    router.worker.control().set_mode(Mode::Poll);
+    for _ in 0..150 {
+        router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
+    }
+    router.worker.control().command(Command::Drain);
+    assert_eq!(run(&mut router, Command::Stop), 0);
+    assert_eq!(router.ports[1].sent().len(), 150);
+}
+
+#[test]
+fn stopping_ends_after_one_iteration() {
+    let mut router = Router::new();
+    router.worker.control().set_batch(4);
+    for _ in 0..10 {
+        router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
+    }
+    router.worker.control().command(Command::Stop);
+    run(&mut router, Command::Stop);
+    assert_eq!(router.ports[1].sent().len(), 4, "a batch of four, as set");
+    router.worker.control().set_batch(0);
+    router.worker.step(router.now);
+    assert_eq!(router.ports[1].sent().len(), 1, "a batch is never empty");
+}
+
+#[test]
+fn a_sleeping_worker_holds_up_no_grace_period() {
+    use crate::next_hop::NextHop;
+    use crate::testing::net;
+    struct Reuse {
+        routes: crate::routes::Routes,
+        control: Arc<Control>,
+        reused: Option<bool>,
+    }
+    impl Waiter for Reuse {
+        fn wait(&mut self, _timeout: Duration) {
+            let prefix = net("10.0.0.0/8");
+            let id = self.routes.route(prefix, &NextHop::Unreachable).unwrap();
+            self.routes.publish().unwrap();
+            self.routes.remove(prefix);
+            self.routes.publish().unwrap();
+            self.routes.publish().unwrap();
+            self.reused = Some(self.routes.acquire(&NextHop::Prohibit).unwrap() == id);
+            self.control.command(Command::Stop);
+        }
+    }
+    let mut router = Router::new();
+    router.worker.control().set_mode(Mode::Interrupt);
+    let routes = std::mem::replace(&mut router.routes, crate::testing::routes());
+    let mut waiter = Reuse { routes, control: router.worker.control(), reused: None };
+    router.worker.run(&mut waiter);
+    assert_eq!(waiter.reused, Some(true));
+}
+
+/// The order of publication, under fire: routes change all the time while a worker
+/// forwards. No packet may meet an id that its table does not know (`no-route`), nor one
+/// that was given a new meaning while the worker could still look at the old one, which
+/// would show as a next hop from the future before one from the past.
+#[test]
+fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
+    use crate::next_hop::{Adjacency, NextHop};
+    use crate::port::PortId;
+    use crate::testing::{MAC_B, net};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const CHANGES: u32 = 3_000;
+    let mut router = Router::new();
+    let mut routes = std::mem::replace(&mut router.routes, crate::testing::routes());
+    let done = AtomicBool::new(false);
+    let newest = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=CHANGES {
+                let [a, b, c, d] = number.to_be_bytes();
+                let next_hop = NextHop::Forward(Adjacency {
+                    port: PortId(1),
+                    mtu: 1500,
+                    destination_mac: [2, 1, a, b, c, d],
+                    source_mac: MAC_B,
+                    vlan: None,
+                });
+                routes.route(net("203.0.113.0/24"), &next_hop).unwrap();
+                routes.publish().unwrap();
+            }
+            done.store(true, Ordering::Release);
+        });
+        let frame = frame4(MAC_A, 64, b"payload");
+        let mut newest = [0; 6];
+        loop {
+            let last = done.load(Ordering::Acquire);
+            for _ in 0..32 {
+                router.ports[0].send(&frame);
+            }
+            router.worker.step(router.now);
+            for sent in router.ports[1].sent() {
+                let destination = *sent.first_chunk().unwrap();
+                // What came before the first change has an address that sorts first.
+                assert!(destination >= newest, "{destination:?} after {newest:?}");
+                newest = destination;
+            }
+            if last {
+                return newest;
+            }
+        }
+    });
+    let counted = router.worker.counters().snapshot();
+    assert_eq!((counted.dropped_total(), counted.punted), (0, 0), "{counted:?}");
+    assert_eq!(newest[2..], CHANGES.to_be_bytes());
+}

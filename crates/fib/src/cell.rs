@@ -1,0 +1,47 @@
+//! One entry of a table: a next hop, or the number of a group that says more.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+/// An entry that readers load while the writer stores.
+///
+/// The top bit tells a group's number from a next hop. Only atomic integers may implement
+/// this: tables begin as zero bytes, which must be a valid cell.
+pub(crate) trait Cell: Send + Sync {
+    /// Set where the other bits are a group's number.
+    const EXTENDED: u32;
+
+    /// Loads the entry. Relaxed: an acquire fence must stand between this and looking into
+    /// the group that it names.
+    fn read(&self) -> u32;
+
+    /// Stores the entry; what was written before is seen by whoever follows it.
+    fn write(&self, entry: u32);
+}
+
+impl Cell for AtomicU16 {
+    const EXTENDED: u32 = 1 << 15;
+
+    #[inline]
+    fn read(&self) -> u32 {
+        self.load(Ordering::Relaxed).into()
+    }
+
+    #[inline]
+    fn write(&self, entry: u32) {
+        self.store(entry as u16, Ordering::Release);
+    }
+}
+
+impl Cell for AtomicU32 {
+    const EXTENDED: u32 = 1 << 31;
+
+    #[inline]
+    fn read(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn write(&self, entry: u32) {
+        self.store(entry, Ordering::Release);
+    }
+}

@@ -1,0 +1,270 @@
+//! Files of routes: a prefix per line, if wanted with a word that names its next hop.
+//!
+//! ```text
+//! # a comment
+//! 198.51.100.0/24  198.51.100.1
+//! 2001:db8::/32
+//! ```
+//!
+//! A prefix that comes twice leads where its last line says.
+
+use crate::NextHopId;
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// More mistakes than this are counted, not listed: the file is of another kind.
+const MOST_LISTED: usize = 20;
+/// Characters of a wrong value that a message repeats.
+const MOST_SHOWN: usize = 60;
+/// All ids but [`RoutesFile::UNNAMED`].
+const MOST_NAMES: usize = NextHopId::MAX.0 as usize - 1;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// What a file of routes holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutesFile {
+    /// In the order of the file.
+    pub routes: Vec<Route>,
+    /// The words that name next hops; id 1 is the first.
+    names: Vec<String>,
+}
+
+/// One line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// Without host bits.
+    pub prefix: IpNet,
+    /// `None` where the line names none. See [`RoutesFile::name`].
+    pub next_hop: Option<NextHopId>,
+}
+
+/// Why a file of routes cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RoutesFileError {
+    /// It cannot be opened or read.
+    #[error("cannot open {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// It is compressed.
+    #[error("{}: is compressed; unpack it first: gunzip < {} > routes.txt", path.display(), path.display())]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Some of its lines are wrong.
+    #[error("{}", Located(path, problems))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        problems: Problems,
+    },
+}
+
+/// The lines that are wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problems {
+    /// The first of them.
+    pub listed: Vec<Problem>,
+    /// How many there are beyond those.
+    pub more: usize,
+}
+
+/// A line that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its number, from 1.
+    pub line: usize,
+    /// The word that is wrong.
+    pub value: String,
+    /// What is wrong with it, and what is allowed.
+    pub reason: String,
+}
+
+/// One problem per line, each with its place.
+struct Located<'a>(&'a Path, &'a Problems);
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(path, problems) = self;
+        let file = path.display();
+        for (i, Problem { line, value, reason }) in problems.listed.iter().enumerate() {
+            let newline = if i == 0 { "" } else { "\n" };
+            write!(out, "{newline}{file}:{line}: \"{value}\" {reason}")?;
+        }
+        if problems.more > 0 {
+            write!(out, "\n{file}: and {} more lines like these", problems.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl RoutesFile {
+    /// An id that no word has: for tables, which must have one for routes that name none.
+    pub const UNNAMED: NextHopId = NextHopId::MAX;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with the lines that are wrong.
+    pub fn load(path: &Path) -> Result<Self, RoutesFileError> {
+        let bytes = std::fs::read(path)
+            .map_err(|source| RoutesFileError::Unreadable { path: path.to_owned(), source })?;
+        if bytes.starts_with(&GZIP_MAGIC) {
+            return Err(RoutesFileError::Compressed { path: path.to_owned() });
+        }
+        // What is no UTF-8 is no prefix either: the line is reported as such.
+        Self::parse(&String::from_utf8_lossy(&bytes))
+            .map_err(|problems| RoutesFileError::Invalid { path: path.to_owned(), problems })
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// With the lines that are wrong.
+    pub fn parse(text: &str) -> Result<Self, Problems> {
+        let mut file = Self::default();
+        let mut ids = HashMap::new();
+        let mut problems = Problems::default();
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.split('#').next().unwrap_or_default();
+            let mut words = content.split_whitespace();
+            let Some(word) = words.next() else { continue };
+            match file.line(word, words, &mut ids) {
+                Ok(route) => file.routes.push(route),
+                Err(_) if problems.listed.len() == MOST_LISTED => problems.more += 1,
+                Err((value, reason)) => {
+                    let value = value.chars().take(MOST_SHOWN).collect();
+                    problems.listed.push(Problem { line, value, reason });
+                }
+            }
+        }
+        if problems.listed.is_empty() { Ok(file) } else { Err(problems) }
+    }
+
+    /// The word that the file has for a next hop.
+    pub fn name(&self, id: NextHopId) -> Option<&str> {
+        let index = usize::from(id.0).checked_sub(1)?;
+        self.names.get(index).map(String::as_str)
+    }
+
+    fn line<'a>(
+        &mut self,
+        word: &'a str,
+        mut rest: impl Iterator<Item = &'a str>,
+        ids: &mut HashMap<&'a str, NextHopId>,
+    ) -> Result<Route, (&'a str, String)> {
+        let prefix: IpNet = word.parse().map_err(|_| {
+            let reason = "is not a prefix: ADDRESS/LENGTH is allowed, the length up to 32 (IPv4) \
+                          or 128 (IPv6)";
+            (word, reason.to_owned())
+        })?;
+        if prefix != prefix.trunc() {
+            return Err((word, format!("has host bits set: the prefix is {}", prefix.trunc())));
+        }
+        let next_hop = match rest.next() {
+            None => None,
+            Some(name) => Some(match ids.get(name) {
+                Some(&id) => id,
+                None => {
+                    if self.names.len() == MOST_NAMES {
+                        let most = MOST_NAMES;
+                        return Err((
+                            name,
+                            format!("is one next hop too many: {most} are allowed"),
+                        ));
+                    }
+                    self.names.push(name.to_owned());
+                    let id = NextHopId(self.names.len() as u16);
+                    ids.insert(name, id);
+                    id
+                }
+            }),
+        };
+        match rest.next() {
+            None => Ok(Route { prefix, next_hop }),
+            Some(extra) => {
+                let reason = "is one word too many: a prefix and one word for its next hop are \
+                              allowed";
+                Err((extra, reason.to_owned()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_prefixes_next_hops_and_comments() {
+        let text =
+            "# all\n10.0.0.0/8 gw1\n\n  10.1.0.0/16\tgw2  # two\n::/0 gw1\r\n2001:db8::/32\n";
+        let file = RoutesFile::parse(text).unwrap();
+        let read: Vec<_> = file
+            .routes
+            .iter()
+            .map(|route| (route.prefix.to_string(), route.next_hop.and_then(|id| file.name(id))))
+            .collect();
+        let expected = [
+            ("10.0.0.0/8".to_owned(), Some("gw1")),
+            ("10.1.0.0/16".to_owned(), Some("gw2")),
+            ("::/0".to_owned(), Some("gw1")),
+            ("2001:db8::/32".to_owned(), None),
+        ];
+        assert_eq!(read, expected);
+        assert_eq!(file.name(NextHopId::NONE), None);
+        assert_eq!(RoutesFile::parse(""), Ok(RoutesFile::default()));
+    }
+
+    #[test]
+    fn names_every_wrong_line_and_its_value() {
+        let text = "10.0.0.0/8\n10.0.0.0/33\n10.0.0.0\n10.0.0.1/8\nx\n10.0.0.0/8 a b\n::/129 a\n";
+        let problems = RoutesFile::parse(text).unwrap_err().listed;
+        let named: Vec<_> = problems.iter().map(|p| (p.line, p.value.as_str())).collect();
+        let expected = [
+            (2, "10.0.0.0/33"),
+            (3, "10.0.0.0"),
+            (4, "10.0.0.1/8"),
+            (5, "x"),
+            (6, "b"),
+            (7, "::/129"),
+        ];
+        assert_eq!(named, expected);
+        assert!(problems[2].reason.contains("10.0.0.0/8"));
+    }
+
+    #[test]
+    fn refuses_more_next_hops_than_there_are_ids() {
+        let most = MOST_NAMES;
+        let text: String = (0..=most).map(|i| format!("10.0.0.0/8 gw{i}\n")).collect();
+        let problems = RoutesFile::parse(&text).unwrap_err().listed;
+        assert_eq!(problems.len(), 1);
+        assert_eq!((problems[0].line, problems[0].value.as_str()), (most + 1, "gw32766"));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_told_apart() {
+        let directory =
+            std::env::temp_dir().join(format!("wattline-routes-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("routes");
+        let load = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            RoutesFile::load(&path).unwrap_err().to_string()
+        };
+        assert!(load(&[0x1f, 0x8b, 8, 0]).contains("gunzip"));
+        let many = load("bad\n".repeat(50).as_bytes());
+        assert!(many.contains("routes:20: \"bad\""), "{many}");
+        assert!(many.ends_with("and 30 more lines like these"), "{many}");
+        assert!(load(b"10.0.0.0/8\n\xff\xfe/8\n").contains("routes:2:"));
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(RoutesFile::load(&path).unwrap_err().to_string().starts_with("cannot open"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Readers look up while the writer updates: what they see is the state before or after an
+//! update, nothing else.
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use wattline_fib::grace::Grace;
+use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
+
+const ROUNDS: usize = 6_000;
+/// Insertions without which a run says nothing.
+const ENOUGH: usize = 500;
+const PATIENCE: Duration = Duration::from_secs(60);
+const HOSTS: u32 = 64;
+/// The id of the default route, always there.
+const DEFAULT: u16 = 0x7fff;
+/// Few, so that groups are soon used again for other prefixes.
+const GROUPS: usize = 40;
+
+/// Which host route the writer flips in a round: all of them in turn, in no simple order.
+fn host_of(round: usize) -> u32 {
+    (round as u32).wrapping_mul(2_654_435_761) >> 26
+}
+
+/// Stops the readers even when the writer panics, so that the test fails instead of hanging.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Flips host routes in and out of a table with few groups while `$readers` threads look all
+/// of their addresses up; each may lead to its own id or to the default, never to another's.
+macro_rules! flips_host_routes {
+    ($name:ident, $fib:ty, $net:ty, $bits:ty, $groups:expr, $base:expr, $stride:expr) => {
+        #[test]
+        fn $name() {
+            assert_eq!(HOSTS, 1 << (32 - 26), "host_of yields as many");
+            let base: $bits = $base;
+            let address = |host: u32| base + <$bits>::from(host) * $stride;
+            let full_length = <$bits>::BITS as u8;
+            let prefix = |host: u32| <$net>::new_assert(address(host).into(), full_length);
+
+            let grace = Grace::new();
+            let mut fib = <$fib>::with_groups(&grace, $groups);
+            fib.insert(<$net>::default(), NextHopId(DEFAULT)).unwrap();
+            let stop = AtomicBool::new(false);
+            let (stopped, inserted, seen) = (&stop, &mut 0_usize, &mut [0_usize; 2]);
+            thread::scope(|scope| {
+                let stop = StopOnDrop(stopped);
+                let readers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let (reader, slot) = (fib.reader(), grace.register());
+                        scope.spawn(move || {
+                            let addresses: Vec<$bits> = (0..HOSTS).map(address).collect();
+                            let mut next_hops = vec![NextHopId::NONE; addresses.len()];
+                            let mut seen = [0_usize; 2];
+                            while !stopped.load(Ordering::Relaxed) {
+                                reader.lookup_batch(&addresses, &mut next_hops);
+                                slot.quiescent();
+                                for (host, next_hop) in (1_u16..).zip(&next_hops) {
+                                    let own = next_hop.0 == host;
+                                    assert!(own || next_hop.0 == DEFAULT, "{host}: {next_hop:?}");
+                                    seen[usize::from(own)] += 1;
+                                }
+                            }
+                            seen
+                        })
+                    })
+                    .collect();
+                // Where readers get no processor, groups come back late: go on until enough have.
+                let deadline = Instant::now() + PATIENCE;
+                let mut round = 0;
+                while round < ROUNDS || (*inserted <= ENOUGH && Instant::now() < deadline) {
+                    let host = host_of(round);
+                    round += 1;
+                    if fib.remove(prefix(host)).is_none() {
+                        match fib.insert(prefix(host), NextHopId(host as u16 + 1)) {
+                            Ok(before) => {
+                                assert_eq!(before, None);
+                                *inserted += 1;
+                            }
+                            // All groups in use or waiting for the readers: let them run.
+                            Err(error) => {
+                                assert_eq!(error, FibError::Full($groups));
+                                thread::yield_now();
+                            }
+                        }
+                    }
+                }
+                drop(stop);
+                for reader in readers {
+                    let counts = reader.join().expect("a reader saw what it must not see");
+                    seen.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+                }
+            });
+            assert!(*inserted > ENOUGH, "groups came back: {inserted} inserted");
+            assert!(seen.iter().all(|&count| count > 0), "readers met both states: {seen:?}");
+        }
+    };
+}
+
+// Each host in a /24 of its own: each inserted needs a group, each removed gives it back.
+flips_host_routes!(ipv4, Fib4, Ipv4Net, u32, GROUPS, 0x0a00_0001, 256);
+// Each host in a /120 of its own: chains of groups grow and shrink at their ends.
+flips_host_routes!(
+    ipv6,
+    Fib6,
+    Ipv6Net,
+    u128,
+    GROUPS + 12,
+    0x2001_0db8_0000_0000_0000_0000_0000_0001,
+    256
+);

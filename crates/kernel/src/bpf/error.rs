@@ -1,0 +1,105 @@
+//! What can go wrong with bpf(2).
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities};
+
+/// Why the kernel refused a BPF operation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// The process lacks privileges.
+    #[error("{action} needs {}, which this process lacks", missing.join(" and "))]
+    MissingCapability {
+        /// What was being done.
+        action: String,
+        /// Names such as `CAP_BPF`.
+        missing: Vec<&'static str>,
+    },
+    /// The kernel was built without it or is too old.
+    #[error("this kernel lacks what {action} needs: {feature} ({source})")]
+    MissingFeature {
+        /// What was being done.
+        action: String,
+        /// Name and first kernel version.
+        feature: &'static str,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// The verifier refused the program: a defect of ours.
+    #[error("the kernel refused the program {name} ({source}):\n{log}")]
+    Rejected {
+        /// Name of the program.
+        name: String,
+        /// What the verifier said.
+        log: String,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// Anything else.
+    #[error("{action}: {source}")]
+    System {
+        /// What was being done.
+        action: String,
+        /// What the kernel answered.
+        source: Errno,
+    },
+}
+
+impl BpfError {
+    /// Sorts an error number, for an operation that needs the given capabilities.
+    pub(super) fn new(action: impl Into<String>, needed: CapabilitySet, source: Errno) -> Self {
+        let action = action.into();
+        match source {
+            Errno::PERM | Errno::ACCESS => {
+                Self::MissingCapability { action, missing: missing_capabilities(needed) }
+            }
+            Errno::NOSYS => {
+                Self::MissingFeature { action, feature: "bpf(2) (CONFIG_BPF_SYSCALL)", source }
+            }
+            _ => Self::System { action, source },
+        }
+    }
+
+    /// The error number behind it, if there is one.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::MissingCapability { .. } => None,
+            Self::MissingFeature { source, .. }
+            | Self::Rejected { source, .. }
+            | Self::System { source, .. } => Some(*source),
+        }
+    }
+}
+
+/// Which of the needed capabilities are not in effect; all of them when none is missing
+/// (then another rule, such as kernel lockdown, forbids it) or the question fails.
+fn missing_capabilities(needed: CapabilitySet) -> Vec<&'static str> {
+    let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let missing = needed.difference(effective);
+    let named = if missing.is_empty() { needed } else { missing };
+    [
+        (CapabilitySet::BPF, "CAP_BPF"),
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
+        (CapabilitySet::PERFMON, "CAP_PERFMON"),
+        (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
+    ]
+    .into_iter()
+    .filter(|(capability, _)| named.contains(*capability))
+    .map(|(_, name)| name)
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_is_missing() {
+        let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN;
+        let text = BpfError::new("loading a program", needed, Errno::PERM).to_string();
+        assert!(text.starts_with("loading a program needs CAP_"), "{text}");
+        let other = BpfError::new("creating a map", needed, Errno::NOMEM);
+        assert_eq!(other.errno(), Some(Errno::NOMEM));
+    }
+}

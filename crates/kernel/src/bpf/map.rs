@@ -1,0 +1,189 @@
+//! BPF maps: tables that a program and this process share.
+
+use super::error::BpfError;
+use super::syscall::{Attributes, Command};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
+
+/// `enum bpf_map_type`, as far as we use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapKind {
+    /// A hash table.
+    Hash = 1,
+    /// An array, whose keys are 32-bit indices.
+    Array = 2,
+    /// An array with its own values for each processor.
+    PerCpuArray = 6,
+    /// AF_XDP sockets by queue number.
+    Sockets = 17,
+}
+
+/// A map; it lives until this and every program that uses it are gone.
+#[derive(Debug)]
+pub struct Map {
+    descriptor: OwnedFd,
+    kind: MapKind,
+    name: &'static str,
+    key_size: usize,
+    value_size: usize,
+}
+
+impl Map {
+    /// Creates a map. Sizes are in bytes; the name has at most 15 letters, digits and `_`.
+    ///
+    /// # Errors
+    /// Without CAP_BPF (for a map of sockets CAP_NET_ADMIN also), or memory.
+    pub fn create(
+        kind: MapKind,
+        name: &'static str,
+        key_size: u32,
+        value_size: u32,
+        entries: u32,
+    ) -> Result<Self, BpfError> {
+        let mut attributes = Attributes::new()
+            .word(0, kind as u32)
+            .word(4, key_size)
+            .word(8, value_size)
+            .word(12, entries)
+            .name(28, name);
+        let descriptor =
+            attributes.call_for_descriptor(Command::MapCreate).map_err(|errno| match errno {
+                Errno::INVAL if kind == MapKind::Sockets => BpfError::MissingFeature {
+                    action: format!("creating the map {name}"),
+                    feature: "AF_XDP socket maps (CONFIG_XDP_SOCKETS, Linux 4.18)",
+                    source: errno,
+                },
+                _ => {
+                    let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN;
+                    BpfError::new(format!("creating the map {name}"), needed, errno)
+                }
+            })?;
+        let (key_size, value_size) = (key_size as usize, value_size as usize);
+        Ok(Self { descriptor, kind, name, key_size, value_size })
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// When a hash table is full (E2BIG), an index too large (E2BIG), or a socket unfit.
+    ///
+    /// # Panics
+    /// When key or value have another size than the map's.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
+        assert!(key.len() == self.key_size && value.len() == self.value_size);
+        assert!(self.kind != MapKind::PerCpuArray, "per-CPU values are only read");
+        Attributes::new()
+            .word(0, self.fd_number())
+            .input(8, key)
+            .input(16, value)
+            .call(Command::MapUpdate)
+            .map(|_| ())
+            .map_err(|errno| self.error("writing", errno))
+    }
+
+    /// Removes a key; returns whether it was there.
+    ///
+    /// # Errors
+    /// Only if the descriptor is no longer a map.
+    ///
+    /// # Panics
+    /// When the key has another size than the map's.
+    pub fn remove(&self, key: &[u8]) -> Result<bool, BpfError> {
+        assert_eq!(key.len(), self.key_size);
+        let result =
+            Attributes::new().word(0, self.fd_number()).input(8, key).call(Command::MapDelete);
+        match result {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(self.error("removing from", errno)),
+        }
+    }
+
+    /// Reads the value of a key; of a per-CPU map the values of all possible processors,
+    /// each rounded up to 8 bytes.
+    ///
+    /// # Errors
+    /// Only if the descriptor is no longer a map.
+    ///
+    /// # Panics
+    /// When the key has another size than the map's.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, BpfError> {
+        assert_eq!(key.len(), self.key_size);
+        let length = match self.kind {
+            MapKind::PerCpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
+            MapKind::Hash | MapKind::Array | MapKind::Sockets => self.value_size,
+        };
+        let mut value = vec![0; length];
+        let result = Attributes::new()
+            .word(0, self.fd_number())
+            .input(8, key)
+            .output(16, &mut value)
+            .call(Command::MapLookup);
+        match result {
+            Ok(_) => Ok(Some(value)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.error("reading", errno)),
+        }
+    }
+
+    fn error(&self, action: &str, errno: Errno) -> BpfError {
+        BpfError::new(format!("{action} the map {}", self.name), CapabilitySet::BPF, errno)
+    }
+
+    fn fd_number(&self) -> u32 {
+        self.descriptor.as_raw_fd() as u32
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Number of processors that this kernel could ever have: so many values has a per-CPU map.
+///
+/// Where the kernel does not tell, the largest number that Linux can be built for, so that
+/// a buffer is never too short.
+fn possible_cpus() -> usize {
+    const LARGEST: usize = 8192;
+    std::fs::read_to_string("/sys/devices/system/cpu/possible")
+        .ok()
+        .and_then(|text| parse_last_cpu(&text))
+        .map_or(LARGEST, |last| last + 1)
+}
+
+/// The last processor of a list such as `0-3,8`.
+fn parse_last_cpu(text: &str) -> Option<usize> {
+    text.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_understood() {
+        assert_eq!(parse_last_cpu("0\n"), Some(0));
+        assert_eq!(parse_last_cpu("0-3\n"), Some(3));
+        assert_eq!(parse_last_cpu("0-3,8"), Some(8));
+        assert_eq!(parse_last_cpu(""), None);
+    }
+
+    #[test]
+    fn a_hash_map_holds_what_is_put_in() {
+        let map = match Map::create(MapKind::Hash, "test", 4, 1, 8) {
+            Ok(map) => map,
+            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let key = [192, 0, 2, 1];
+        assert_eq!(map.get(&key).unwrap(), None);
+        map.set(&key, &[7]).unwrap();
+        assert_eq!(map.get(&key).unwrap(), Some(vec![7]));
+        assert!(map.remove(&key).unwrap());
+        assert!(!map.remove(&key).unwrap());
+    }
+}

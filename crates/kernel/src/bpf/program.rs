@@ -1,0 +1,211 @@
+//! BPF programs: loading, attaching by a link, and running them on a given packet.
+
+use super::error::BpfError;
+use super::syscall::{Attributes, Command};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
+
+/// What a program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramKind {
+    /// Runs in the driver on each received frame; understands frames in fragments.
+    Xdp,
+    /// Runs on each packet that leaves an interface (TCX, Linux 6.6).
+    TcxEgress,
+}
+
+impl ProgramKind {
+    /// `enum bpf_prog_type`
+    fn program_type(self) -> u32 {
+        match self {
+            Self::Xdp => 6,
+            Self::TcxEgress => 3,
+        }
+    }
+
+    /// `enum bpf_attach_type`
+    fn attach_type(self) -> u32 {
+        match self {
+            Self::Xdp => 37,
+            Self::TcxEgress => 47,
+        }
+    }
+
+    /// `BPF_F_XDP_HAS_FRAGS` (Linux 5.18): without it, an interface with jumbo frames
+    /// refuses the program.
+    fn load_flags(self) -> u32 {
+        match self {
+            Self::Xdp => 1 << 5,
+            Self::TcxEgress => 0,
+        }
+    }
+
+    /// What loading and attaching it needs.
+    fn capabilities(self) -> CapabilitySet {
+        CapabilitySet::BPF | CapabilitySet::NET_ADMIN
+    }
+}
+
+/// The helpers that the programs call are reserved for compatible licences.
+const LICENCE: &[u8] = b"Dual MIT/GPL\0";
+/// Room for the verifier's messages.
+const LOG_BYTES: usize = 1 << 18;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18.
+const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+
+/// A program in the kernel; it lives until this and its links are gone.
+#[derive(Debug)]
+pub struct Program {
+    descriptor: OwnedFd,
+    kind: ProgramKind,
+    name: &'static str,
+}
+
+/// A program's attachment to an interface. It ends when this is dropped, and so also when
+/// the process ends in whatever way.
+#[derive(Debug)]
+pub struct Link {
+    _descriptor: OwnedFd,
+}
+
+/// What a program made of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// What it returned, such as `XDP_PASS`.
+    pub result: u32,
+    /// The packet after it.
+    pub packet: Vec<u8>,
+}
+
+impl Program {
+    /// Loads a program. The name has at most 15 letters, digits and `_`.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN; when the verifier refuses it, with its messages.
+    pub fn load(
+        kind: ProgramKind,
+        name: &'static str,
+        instructions: &[u64],
+    ) -> Result<Self, BpfError> {
+        let attributes = || {
+            Attributes::new()
+                .word(0, kind.program_type())
+                .word(4, instructions.len() as u32)
+                .input(8, instructions)
+                .input(16, LICENCE)
+                .word(44, kind.load_flags())
+                .name(48, name)
+                .word(68, kind.attach_type())
+        };
+        match attributes().call_for_descriptor(Command::ProgramLoad) {
+            Ok(descriptor) => Ok(Self { descriptor, kind, name }),
+            Err(errno @ (Errno::INVAL | Errno::ACCESS)) => {
+                // Once more, for the verifier's messages.
+                let mut log = vec![0; LOG_BYTES];
+                let length = log.len() as u32;
+                let result = attributes()
+                    .word(24, 1)
+                    .word(28, length)
+                    .output(32, &mut log)
+                    .call_for_descriptor(Command::ProgramLoad);
+                if let Ok(descriptor) = result {
+                    return Ok(Self { descriptor, kind, name });
+                }
+                let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+                let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
+                if log.is_empty() {
+                    let action = format!("loading the program {name}");
+                    return Err(BpfError::MissingFeature {
+                        action,
+                        feature: kind.feature(),
+                        source: errno,
+                    });
+                }
+                Err(BpfError::Rejected { name: name.to_owned(), log, source: errno })
+            }
+            Err(errno) => {
+                let action = format!("loading the program {name}");
+                Err(BpfError::new(action, kind.capabilities(), errno))
+            }
+        }
+    }
+
+    /// Attaches the program to an interface; `flags` are those of `BPF_LINK_CREATE`.
+    ///
+    /// # Errors
+    /// [`BpfError::System`] with EBUSY or EEXIST when another program is attached there,
+    /// with EOPNOTSUPP or EINVAL when the driver cannot.
+    pub fn attach(&self, ifindex: u32, flags: u32) -> Result<Link, BpfError> {
+        let mut attributes = Attributes::new()
+            .word(0, self.descriptor.as_raw_fd() as u32)
+            .word(4, ifindex)
+            .word(8, self.kind.attach_type())
+            .word(12, flags);
+        let descriptor = attributes.call_for_descriptor(Command::LinkCreate).map_err(|errno| {
+            let action = format!("attaching {} to interface {ifindex}", self.name);
+            BpfError::new(action, self.kind.capabilities(), errno)
+        })?;
+        Ok(Link { _descriptor: descriptor })
+    }
+
+    /// Runs the program once on a packet, without any interface (`BPF_PROG_TEST_RUN`).
+    ///
+    /// # Errors
+    /// When the packet is shorter than an Ethernet header or longer than a page allows.
+    pub fn test_run(&self, packet: &[u8]) -> Result<TestRun, BpfError> {
+        let mut output = vec![0; packet.len() + 256];
+        let room = output.len() as u32;
+        let mut attributes = Attributes::new()
+            .word(0, self.descriptor.as_raw_fd() as u32)
+            .word(8, packet.len() as u32)
+            .word(12, room)
+            .input(16, packet)
+            .output(24, &mut output)
+            .word(32, 1);
+        self.run(&mut attributes)?;
+        let (result, length) = (attributes.read_word(4), attributes.read_word(12));
+        output.truncate(length as usize);
+        Ok(TestRun { result, packet: output })
+    }
+
+    /// Runs the XDP program `count` times on live frames that are copies of `packet`: what
+    /// it redirects or passes is really sent or received (`BPF_F_TEST_XDP_LIVE_FRAMES`,
+    /// Linux 5.18). Returns when all have been handled; batches of `batch` frames, at most
+    /// 256.
+    ///
+    /// # Errors
+    /// When the kernel lacks it, or a signal interrupts it (EINTR).
+    pub fn run_live(&self, packet: &[u8], count: u32, batch: u32) -> Result<(), BpfError> {
+        let mut attributes = Attributes::new()
+            .word(0, self.descriptor.as_raw_fd() as u32)
+            .word(8, packet.len() as u32)
+            .input(16, packet)
+            .word(32, count)
+            .word(64, TEST_XDP_LIVE_FRAMES)
+            .word(72, batch);
+        self.run(&mut attributes)
+    }
+
+    fn run(&self, attributes: &mut Attributes<'_>) -> Result<(), BpfError> {
+        attributes.call(Command::ProgramTestRun).map(|_| ()).map_err(|errno| {
+            let needed = self.kind.capabilities();
+            BpfError::new(format!("running the program {}", self.name), needed, errno)
+        })
+    }
+}
+
+impl ProgramKind {
+    fn feature(self) -> &'static str {
+        match self {
+            Self::Xdp => "XDP programs with fragments (Linux 5.18)",
+            Self::TcxEgress => "TCX (Linux 6.6)",
+        }
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}

@@ -1,0 +1,99 @@
+//! The bpf(2) system call itself.
+
+#![allow(unsafe_code)]
+
+use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+/// `enum bpf_cmd`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum Command {
+    MapCreate = 0,
+    MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
+    ProgramLoad = 5,
+    ProgramTestRun = 10,
+    LinkCreate = 28,
+}
+
+/// `union bpf_attr`: the arguments of a command, as bytes at the offsets that
+/// `include/uapi/linux/bpf.h` gives them; zero wherever nothing is set.
+///
+/// It borrows every buffer that its pointers name, so that they outlive the call.
+pub(super) struct Attributes<'a> {
+    bytes: [u8; 128],
+    buffers: std::marker::PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Attributes<'a> {
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; 128], buffers: std::marker::PhantomData }
+    }
+
+    /// Sets a 32-bit field.
+    pub(super) fn word(mut self, offset: usize, value: u32) -> Self {
+        self.bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// Sets a pointer to a buffer that the kernel reads.
+    pub(super) fn input<T>(self, offset: usize, buffer: &'a [T]) -> Self {
+        self.pointer(offset, buffer.as_ptr() as u64)
+    }
+
+    /// Sets a pointer to a buffer that the kernel writes; its length is told or implied by
+    /// the command (value size of a map), which is why this module's users check it.
+    pub(super) fn output(self, offset: usize, buffer: &'a mut [u8]) -> Self {
+        self.pointer(offset, buffer.as_mut_ptr() as u64)
+    }
+
+    /// Sets a C string that the kernel copies, at most 15 bytes long.
+    pub(super) fn name(mut self, offset: usize, name: &str) -> Self {
+        let length = name.len().min(15);
+        self.bytes[offset..offset + length].copy_from_slice(&name.as_bytes()[..length]);
+        self
+    }
+
+    fn pointer(mut self, offset: usize, address: u64) -> Self {
+        self.bytes[offset..offset + 8].copy_from_slice(&address.to_ne_bytes());
+        self
+    }
+
+    /// Reads a 32-bit field, after the kernel has written it.
+    pub(super) fn read_word(&self, offset: usize) -> u32 {
+        let field = &self.bytes[offset..offset + 4];
+        u32::from_ne_bytes([field[0], field[1], field[2], field[3]])
+    }
+
+    /// Performs the command; what it returns means the command's own.
+    pub(super) fn call(&mut self, command: Command) -> Result<i32, Errno> {
+        // SAFETY: `bytes` is as long as we say and zero beyond what was set; the buffers that
+        // it points to are borrowed by `self`. The kernel checks all else.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                command as libc::c_int,
+                self.bytes.as_mut_ptr(),
+                self.bytes.len() as libc::c_uint,
+            )
+        };
+        if result < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+        Ok(result as i32)
+    }
+
+    /// Performs a command that makes a descriptor.
+    pub(super) fn call_for_descriptor(&mut self, command: Command) -> Result<OwnedFd, Errno> {
+        debug_assert!(matches!(
+            command,
+            Command::MapCreate | Command::ProgramLoad | Command::LinkCreate
+        ));
+        let descriptor = self.call(command)?;
+        // SAFETY: these commands return a new descriptor that nobody else knows.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+}

@@ -1,0 +1,218 @@
+//! From rtnetlink messages to [`Event`]s.
+
+use super::model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use ipnet::IpNet;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo};
+use netlink_packet_route::link::{LinkLayerType, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a message says, or nothing when it is of no concern here (another table, another
+/// family, a bridge's view of its ports). `replace` is the header's NLM_F_REPLACE.
+pub(super) fn event(message: &RouteNetlinkMessage, replace: bool) -> Option<Event> {
+    match message {
+        RouteNetlinkMessage::NewLink(message) => link(message).map(Event::Link),
+        // A link that leaves a bridge is announced as deleted too, in the bridge's family.
+        RouteNetlinkMessage::DelLink(message) => (message.header.interface_family
+            == AddressFamily::Unspec)
+            .then_some(Event::LinkGone(message.header.index)),
+        RouteNetlinkMessage::NewAddress(message) => address(message).map(Event::Address),
+        RouteNetlinkMessage::DelAddress(message) => address(message).map(Event::AddressGone),
+        RouteNetlinkMessage::NewNeighbour(message) => neighbour(message).map(Event::Neighbour),
+        RouteNetlinkMessage::DelNeighbour(message) => neighbour(message)
+            .map(|gone| Event::NeighbourGone { link: gone.link, address: gone.address }),
+        RouteNetlinkMessage::NewRoute(message) => {
+            route(message).map(|route| Event::Route { route, replace })
+        }
+        RouteNetlinkMessage::DelRoute(message) => route(message).map(Event::RouteGone),
+        _ => None,
+    }
+}
+
+fn link(message: &LinkMessage) -> Option<Link> {
+    if message.header.interface_family != AddressFamily::Unspec {
+        return None;
+    }
+    let flags = message.header.flags;
+    let ethernet = message.header.link_layer_type == LinkLayerType::Ether;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        mac: None,
+        mtu: 0,
+        enabled: flags.contains(LinkFlags::Up),
+        running: flags.contains(LinkFlags::Up | LinkFlags::Running),
+        vlan: None,
+    };
+    let mut below = None;
+    let mut vlan_id = None;
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Address(bytes) if ethernet => link.mac = mac(bytes),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Link(index) => below = Some(*index),
+            LinkAttribute::LinkInfo(info) => vlan_id = vlan(info),
+            _ => {}
+        }
+    }
+    link.vlan = below.zip(vlan_id);
+    Some(link)
+}
+
+fn vlan(info: &[LinkInfo]) -> Option<u16> {
+    info.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vlan(data)) => data.iter().find_map(|data| match data {
+            InfoVlan::Id(id) => Some(*id),
+            _ => None,
+        }),
+        _ => None,
+    })
+}
+
+fn mac(bytes: &[u8]) -> Option<[u8; 6]> {
+    bytes.try_into().ok()
+}
+
+fn address(message: &AddressMessage) -> Option<Address> {
+    let mut local = None;
+    let mut address = None;
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Address(ip) => address = Some(*ip),
+            _ => {}
+        }
+    }
+    // On a point-to-point link ADDRESS is the peer and LOCAL is ours; IPv6 gives ADDRESS alone.
+    let address = IpNet::new(local.or(address)?, message.header.prefix_len).ok()?;
+    Some(Address { link: message.header.index, address })
+}
+
+fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
+    let header = &message.header;
+    if header.flags.contains(NeighbourFlags::Proxy) {
+        return None;
+    }
+    let mut address = None;
+    let mut link_layer = None;
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => {
+                address = Some(IpAddr::V4(*ip));
+            }
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => {
+                address = Some(IpAddr::V6(*ip));
+            }
+            NeighbourAttribute::LinkLayerAddress(bytes) => link_layer = mac(bytes),
+            _ => {}
+        }
+    }
+    let address = address.filter(|address| !address.is_multicast())?;
+    let usable = matches!(
+        header.state,
+        NeighbourState::Reachable
+            | NeighbourState::Stale
+            | NeighbourState::Delay
+            | NeighbourState::Probe
+            | NeighbourState::Permanent
+            | NeighbourState::Noarp
+    );
+    Some(Neighbour {
+        link: header.ifindex,
+        address,
+        mac: link_layer.filter(|_| usable),
+        stale: header.state == NeighbourState::Stale,
+    })
+}
+
+fn route(message: &RouteMessage) -> Option<Route> {
+    let header = &message.header;
+    // Routes by type of service or source address are policy routing, which stays the
+    // kernel's: packets follow the plain routes here.
+    if header.tos != 0 || header.source_prefix_length != 0 {
+        return None;
+    }
+    let unspecified: IpAddr = match header.address_family {
+        AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
+        AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
+        _ => return None,
+    };
+    let mut table = u32::from(header.table);
+    let mut destination = unspecified;
+    let mut metric = 0;
+    let mut encapsulated = false;
+    let mut single = Hop { link: 0, gateway: None, weight: 1 };
+    let mut hops = Vec::new();
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Table(id) => table = *id,
+            RouteAttribute::Destination(address) => destination = ip(address)?,
+            RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::Oif(index) => single.link = *index,
+            RouteAttribute::MultiPath(list) => {
+                hops = list
+                    .iter()
+                    .map(|hop| {
+                        encapsulated |= is_encapsulated(&hop.attributes);
+                        Hop {
+                            link: hop.interface_index,
+                            gateway: hop.attributes.iter().find_map(gateway),
+                            weight: u16::from(hop.hops) + 1,
+                        }
+                    })
+                    .collect();
+            }
+            other => single.gateway = gateway(other).or(single.gateway),
+        }
+    }
+    if table != u32::from(RouteHeader::RT_TABLE_MAIN) {
+        return None;
+    }
+    encapsulated |= is_encapsulated(&message.attributes);
+    let kind = match header.kind {
+        RouteType::Unicast if encapsulated => RouteKind::Kernel,
+        RouteType::Unicast => RouteKind::Unicast,
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => RouteKind::Kernel,
+        RouteType::BlackHole => RouteKind::Blackhole,
+        RouteType::Prohibit => RouteKind::Prohibit,
+        // Lookup would go on in the default table, which is empty on any usual machine.
+        RouteType::Unreachable | RouteType::Throw => RouteKind::Unreachable,
+        _ => return None,
+    };
+    if kind != RouteKind::Unicast {
+        hops.clear();
+    } else if hops.is_empty() {
+        hops.push(single);
+    }
+    let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
+    Some(Route { prefix: prefix.trunc(), metric, kind, hops })
+}
+
+fn is_encapsulated(attributes: &[RouteAttribute]) -> bool {
+    attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Encap(_)))
+}
+
+fn gateway(attribute: &RouteAttribute) -> Option<IpAddr> {
+    match attribute {
+        RouteAttribute::Gateway(address) => ip(address),
+        RouteAttribute::Via(RouteVia::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Via(RouteVia::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}

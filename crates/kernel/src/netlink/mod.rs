@@ -1,0 +1,16 @@
+//! What the kernel knows of the network, and what it is asked to do (rtnetlink(7)).
+//!
+//! [`Follower`] gives an unbroken story of [`Event`]s: a dump at start, changes after that, and
+//! a new dump whenever something may have been missed. [`Requester`] asks the kernel to
+//! resolve or confirm a neighbour. Both speak plain structs, so that what is built on
+//! them can be tested from recorded events.
+
+mod decode;
+mod follow;
+mod model;
+mod request;
+mod socket;
+
+pub use follow::Follower;
+pub use model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+pub use request::Requester;

@@ -1,0 +1,121 @@
+//! Links, addresses, neighbours and routes as plain values.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<[u8; 6]>,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// Set up by the administrator (IFF_UP).
+    pub enabled: bool,
+    /// Enabled and with a carrier (IFF_RUNNING): packets can go out.
+    pub running: bool,
+    /// The link below and the VLAN id, for a VLAN subinterface.
+    pub vlan: Option<(u32, u16)>,
+}
+
+/// An address of this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// The link it belongs to.
+    pub link: u32,
+    /// The address and the length of its prefix.
+    pub address: IpNet,
+}
+
+/// A neighbour on a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The link it is on.
+    pub link: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its Ethernet address; `None` while it is being resolved or when that failed.
+    pub mac: Option<[u8; 6]>,
+    /// The kernel has not confirmed it for a while: it will be forgotten unless it is used.
+    pub stale: bool,
+}
+
+/// A route of the main table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Destinations.
+    pub prefix: IpNet,
+    /// The lower wins among routes of one prefix.
+    pub metric: u32,
+    /// What becomes of matching packets.
+    pub kind: RouteKind,
+    /// Where they go; more than one for multipath, none unless `kind` is unicast.
+    pub hops: Vec<Hop>,
+}
+
+/// What becomes of packets that match a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteKind {
+    /// They go out of a link.
+    Unicast,
+    /// They are for this machine, or need what only the kernel does (tunnel encapsulation).
+    Kernel,
+    /// Silently discarded.
+    Blackhole,
+    /// Discarded with ICMP host unreachable.
+    Unreachable,
+    /// Discarded with ICMP administratively prohibited.
+    Prohibit,
+}
+
+/// One way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// The link out of which packets go.
+    pub link: u32,
+    /// The neighbour; `None` when destinations are neighbours themselves. May be IPv6 for
+    /// an IPv4 prefix (RFC 5549).
+    pub gateway: Option<IpAddr>,
+    /// Its share among several ways, from 1.
+    pub weight: u16,
+}
+
+/// A change of what the kernel knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// What follows up to [`Event::DumpEnd`] is everything that there is; changes may be
+    /// mixed in. What was known before stays true until then.
+    DumpBegin,
+    /// What was known at [`Event::DumpBegin`] and has not been named since is gone.
+    DumpEnd,
+    /// A link is new or has changed.
+    Link(Link),
+    /// A link is gone, and all that was on it.
+    LinkGone(u32),
+    /// An address is new or has changed.
+    Address(Address),
+    /// An address is gone.
+    AddressGone(Address),
+    /// A neighbour is new or has changed.
+    Neighbour(Neighbour),
+    /// A neighbour is gone.
+    NeighbourGone {
+        /// The link it was on.
+        link: u32,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// A route is new.
+    Route {
+        /// The route.
+        route: Route,
+        /// It takes the place of the one with its prefix and metric.
+        replace: bool,
+    },
+    /// A route is gone.
+    RouteGone(Route),
+}

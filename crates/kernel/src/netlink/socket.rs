@@ -1,0 +1,146 @@
+//! A netlink socket: sending requests, receiving and parting messages.
+
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket as RawSocket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The kernel fills dumps into buffers of up to 32 KiB (netlink_dump()); one message of a
+/// multipath route can be longer than that.
+const BUFFER_BYTES: usize = 256 << 10;
+
+pub(super) type Message = NetlinkMessage<RouteNetlinkMessage>;
+
+/// An rtnetlink socket with its receive buffer.
+pub(super) struct Socket {
+    socket: RawSocket,
+    buffer: Vec<u8>,
+    sequence: u32,
+}
+
+impl Socket {
+    /// Opens one that is not subscribed to anything. A read that would wait longer than
+    /// `timeout` fails with [`io::ErrorKind::WouldBlock`].
+    pub fn open(timeout: std::time::Duration) -> io::Result<Self> {
+        let mut socket = RawSocket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        let socket = Self { socket, buffer: vec![0; BUFFER_BYTES], sequence: 0 };
+        let receive = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(socket.descriptor(), receive, Some(timeout))?;
+        Ok(socket)
+    }
+
+    /// Subscribes to the notifications of `groups` (RTNLGRP_*) and does not block any more.
+    pub fn subscribe(&mut self, groups: &[u32], buffer_bytes: usize) -> io::Result<()> {
+        // Beyond net.core.rmem_max only with CAP_NET_ADMIN; without, overruns come sooner.
+        if rustix::net::sockopt::set_socket_recv_buffer_size_force(self.descriptor(), buffer_bytes)
+            .is_err()
+        {
+            rustix::net::sockopt::set_socket_recv_buffer_size(self.descriptor(), buffer_bytes)?;
+        }
+        for group in groups {
+            self.socket.add_membership(*group)?;
+        }
+        self.socket.set_non_blocking(true)
+    }
+
+    /// Asks the kernel to check requests strictly, and so to honour filters of dumps.
+    pub fn check_strictly(&mut self) -> io::Result<()> {
+        self.socket.set_netlink_get_strict_chk(true)
+    }
+
+    /// For poll(2).
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Sends a request with the given flags; gives its sequence number.
+    pub fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut message = NetlinkMessage::from(request);
+        message.header.flags = flags;
+        message.header.sequence_number = self.sequence;
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        Ok(self.sequence)
+    }
+
+    /// Receives one datagram and calls `each` for its messages.
+    pub fn receive(&mut self, mut each: impl FnMut(Received)) -> io::Result<()> {
+        let length = loop {
+            match self.socket.recv(&mut &mut self.buffer[..], 0) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        for part in parts(&self.buffer[..length.min(self.buffer.len())]) {
+            match Message::deserialize(part) {
+                Ok(message) => each(Received::Message(message)),
+                Err(error) => each(Received::Unreadable(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A received message.
+pub(super) enum Received {
+    /// Understood.
+    Message(Message),
+    /// Of a form that the decoding library does not know.
+    Unreadable(String),
+}
+
+/// Parts a datagram into its messages; what is malformed ends it.
+fn parts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+        // A header is 16 bytes; messages are aligned to 4 (NLMSG_ALIGNTO).
+        let part = bytes.get(..length).filter(|_| length >= 16)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(part)
+    })
+}
+
+/// The error that a message carries, if it is one.
+pub(super) fn error_of(message: &Message) -> Option<io::Error> {
+    match &message.payload {
+        NetlinkPayload::Error(error) if error.code.is_some() => Some(error.to_io()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn parts_follow_the_lengths_with_padding() {
+        let mut bytes = vec![0; 40];
+        bytes[..4].copy_from_slice(&17_u32.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&20_u32.to_ne_bytes());
+        let lengths: Vec<usize> = parts(&bytes).map(<[u8]>::len).collect();
+        assert_eq!(lengths, [17, 20]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parted_without_end_or_panic(bytes: Vec<u8>) {
+            let total: usize = parts(&bytes).map(|part| {
+                // Whatever it decodes to, it must not panic.
+                if let Ok(message) = Message::deserialize(part)
+                    && let NetlinkPayload::InnerMessage(inner) = &message.payload
+                {
+                    super::super::decode::event(inner, false);
+                }
+                part.len()
+            }).sum();
+            prop_assert!(total <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A network card with receive queues and a redirect table, on a veth pair.
+//!
+//! What is sent on transmit queue q of a veth interface arrives on receive queue q of its
+//! peer. A program on the sender's egress that chooses the transmit queue by a flow's hash
+//! and a table of 128 entries thus makes of the pair a card with receive-side scaling:
+//! rewriting the table moves flows between queues, as on hardware (PowerSave, section 4).
+//!
+//! One exception: the kernel lets a *connected UDP socket of the sending machine itself* keep
+//! the transmit queue that it used first (`sk_tx_queue_get` in `netdev_pick_tx`). TCP moves as
+//! soon as nothing is in flight; unconnected sockets, forwarded traffic and ping move at once.
+
+use crate::bpf::{
+    Assembler, BpfError, Condition, Link, Map, MapKind, Program, ProgramKind, Register, Size,
+    helper,
+};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+
+/// Entries of the redirect table, as in the cards that PowerSave used.
+pub const TABLE_ENTRIES: usize = 128;
+
+/// A redirect table: the queue of each hash value modulo 128.
+pub type Table = [u16; TABLE_ENTRIES];
+
+/// `queue_mapping` in `struct __sk_buff`.
+const SKB_QUEUE_MAPPING: i16 = 12;
+/// `TCX_NEXT`: other programs and the interface's queueing go on.
+const TCX_NEXT: i32 = -1;
+
+/// The table on one interface; taken off when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Steering {
+    table: Map,
+    _link: Link,
+    _program: Program,
+}
+
+impl Steering {
+    /// Puts a table on the egress of an interface in this thread's network namespace: the
+    /// *sender's* end of the veth pair, made with `numtxqueues`.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN; on a kernel without TCX (Linux 6.6).
+    pub fn attach(ifindex: u32, table: &Table) -> Result<Self, BpfError> {
+        let map = Map::create(MapKind::Array, "wl_redirect", 4, 4, TABLE_ENTRIES as u32)?;
+        let program = Program::load(ProgramKind::TcxEgress, "wl_steer", &assemble(&map))?;
+        let link = program.attach(ifindex, 0).map_err(|error| match error {
+            BpfError::System { action, source: source @ (Errno::INVAL | Errno::OPNOTSUPP) } => {
+                BpfError::MissingFeature { action, feature: "TCX (Linux 6.6)", source }
+            }
+            other => other,
+        })?;
+        let steering = Self { table: map, _link: link, _program: program };
+        steering.write(table)?;
+        Ok(steering)
+    }
+
+    /// Rewrites the table; packets follow it from then on, entry by entry.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn write(&self, table: &Table) -> Result<(), BpfError> {
+        for (index, queue) in table.iter().enumerate() {
+            let (key, value) = (index as u32, u32::from(*queue));
+            self.table.set(&key.to_ne_bytes(), &value.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Reads the table back.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn read(&self) -> Result<Table, BpfError> {
+        let mut table = [0; TABLE_ENTRIES];
+        for (index, queue) in table.iter_mut().enumerate() {
+            let value = self.table.get(&(index as u32).to_ne_bytes())?.unwrap_or_default();
+            // What was written had 16 bits.
+            *queue = value.first_chunk().map_or(0, |value| u32::from_ne_bytes(*value) as u16);
+        }
+        Ok(table)
+    }
+}
+
+fn assemble(table: &Map) -> Vec<u64> {
+    use Register::{R0, R1, R2, R6, R10};
+    let mut a = Assembler::new();
+    let done = a.label();
+    a.copy(R6, R1);
+    a.call(helper::GET_HASH_RECALC);
+    a.and(R0, TABLE_ENTRIES as i32 - 1);
+    a.store(Size::Word, R10, -4, R0);
+    a.map(R1, table.as_fd());
+    a.copy(R2, R10);
+    a.add(R2, -4);
+    a.call(helper::MAP_LOOKUP);
+    a.jump_if(R0, Condition::Equal, 0, done);
+    a.load(Size::Word, R1, R0, 0);
+    // The kernel counts from 1 here; 0 means that no queue was chosen.
+    a.add(R1, 1);
+    a.store(Size::Word, R6, SKB_QUEUE_MAPPING, R1);
+    a.place(done);
+    a.set(R0, TCX_NEXT);
+    a.exit();
+    a.finish()
+}
+
+/// Spreads a table evenly over `queues`, moving as few entries as can be: every queue gets
+/// its share, rounded up for those that have most already, and keeps the entries it has up
+/// to that share. Entries of other queues, and those in excess, go to the queues that lack.
+///
+/// With no queue the table stays as it is.
+pub fn balance(table: &Table, queues: &[u16]) -> Table {
+    let mut queues: Vec<u16> = queues.to_vec();
+    queues.sort_unstable();
+    queues.dedup();
+    let mut result = *table;
+    if queues.is_empty() {
+        return result;
+    }
+    let held = |queue: u16| table.iter().filter(|entry| **entry == queue).count();
+    // Whoever holds most gets the rounded-up shares, so that it loses least.
+    queues.sort_by_key(|queue| std::cmp::Reverse(held(*queue)));
+    let (share, larger) = (TABLE_ENTRIES / queues.len(), TABLE_ENTRIES % queues.len());
+    let mut room: Vec<(u16, usize)> = queues
+        .iter()
+        .enumerate()
+        .map(|(rank, queue)| (*queue, share + usize::from(rank < larger)))
+        .collect();
+
+    let mut homeless = Vec::new();
+    for (index, entry) in table.iter().enumerate() {
+        match room.iter_mut().find(|(queue, left)| queue == entry && *left > 0) {
+            Some((_, left)) => *left -= 1,
+            None => homeless.push(index),
+        }
+    }
+    let vacancies = room.iter().flat_map(|(queue, left)| std::iter::repeat_n(*queue, *left));
+    for (index, queue) in homeless.into_iter().zip(vacancies) {
+        result[index] = queue;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moved(before: &Table, after: &Table) -> usize {
+        before.iter().zip(after).filter(|(before, after)| before != after).count()
+    }
+
+    #[test]
+    fn a_fresh_table_is_spread_and_one_more_queue_moves_its_share_only() {
+        let one = balance(&[0; TABLE_ENTRIES], &[0]);
+        assert_eq!(one, [0; TABLE_ENTRIES]);
+        let two = balance(&one, &[0, 1]);
+        assert_eq!(moved(&one, &two), 64);
+        let three = balance(&two, &[0, 1, 2]);
+        assert_eq!(moved(&two, &three), 42);
+        let back = balance(&three, &[0, 1]);
+        assert_eq!(moved(&three, &back), 42);
+    }
+
+    #[test]
+    fn without_queues_nothing_moves() {
+        assert_eq!(balance(&[3; TABLE_ENTRIES], &[]), [3; TABLE_ENTRIES]);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_differ_by_one_and_no_entry_moves_without_need(
+            entries in proptest::collection::vec(0_u16..20, TABLE_ENTRIES),
+            queues in proptest::collection::btree_set(0_u16..20, 1..16),
+        ) {
+            let table: Table = entries.try_into().unwrap();
+            let queues: Vec<u16> = queues.into_iter().collect();
+            let after = balance(&table, &queues);
+            let count = |table: &Table, queue: u16| table.iter().filter(|e| **e == queue).count();
+
+            prop_assert!(after.iter().all(|entry| queues.contains(entry)));
+            let shares: Vec<usize> = queues.iter().map(|queue| count(&after, *queue)).collect();
+            let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+            prop_assert!(most - least <= 1);
+
+            // The fewest moves: every entry of a queue beyond the share it can be given, the
+            // larger shares going to those that hold most.
+            let mut held: Vec<usize> = queues.iter().map(|queue| count(&table, *queue)).collect();
+            held.sort_unstable_by(|a, b| b.cmp(a));
+            let (share, larger) = (TABLE_ENTRIES / queues.len(), TABLE_ENTRIES % queues.len());
+            let kept: usize = held
+                .iter()
+                .enumerate()
+                .map(|(rank, held)| (*held).min(share + usize::from(rank < larger)))
+                .sum();
+            prop_assert_eq!(moved(&table, &after), TABLE_ENTRIES - kept);
+            prop_assert_eq!(balance(&after, &queues), after);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The XDP program: transit unicast to the socket of its queue, all else to the kernel.
+//!
+//! ```text
+//! Ethernet   to us?        no  -> kernel (ARP requests, ND, routing protocols, bridging)
+//! VLAN       routed here?  no  -> kernel
+//! IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local)
+//!                          yes -> socket of the receive queue; kernel if there is none
+//! ```
+//!
+//! Whatever is in doubt goes to the kernel, which knows more. Header checks of transit
+//! packets (checksum, lengths) are the data plane's.
+
+use super::verdict::Verdict;
+use crate::bpf::Condition::{AnyBit, Equal, Greater, GreaterOrEqual, LessOrEqual, NotEqual};
+use crate::bpf::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use crate::bpf::Size::{Byte, Double, Half, Word};
+use crate::bpf::{Assembler, Label, Map, helper};
+use rustix::fd::AsFd;
+
+/// `XDP_PASS`
+const XDP_PASS: i32 = 2;
+/// `XDP_REDIRECT`
+const XDP_REDIRECT: i32 = 4;
+
+// Fields of `struct xdp_md`.
+const MD_DATA: i16 = 0;
+const MD_DATA_END: i16 = 4;
+const MD_RX_QUEUE_INDEX: i16 = 16;
+
+// Registers that keep their meaning throughout.
+const CONTEXT: crate::bpf::Register = R6;
+/// Start of the header that is looked at: first Ethernet, then IP.
+const HEADER: crate::bpf::Register = R7;
+const END: crate::bpf::Register = R8;
+/// The verdict, should a check fail.
+const VERDICT: crate::bpf::Register = R9;
+
+// A counter's index and a looked-up key lie on the stack.
+const KEY: i16 = -16;
+const COUNTER_KEY: i16 = -24;
+
+/// The maps that the program uses.
+pub(super) struct Maps {
+    /// Queue number to AF_XDP socket.
+    pub(super) sockets: Map,
+    /// One value: the interface's MAC address (6 bytes) and two of padding.
+    pub(super) station: Map,
+    /// VLAN number to 1 where it is routed here.
+    pub(super) vlans: Map,
+    /// IPv4 addresses of this machine, in network order.
+    pub(super) local_v4: Map,
+    /// IPv6 addresses of this machine, in network order.
+    pub(super) local_v6: Map,
+    /// Frames by [`Verdict`].
+    pub(super) counters: Map,
+}
+
+/// Writes the program for the given maps.
+pub(super) fn assemble(maps: &Maps) -> Vec<u64> {
+    let mut a = Assembler::new();
+    let labels = Labels {
+        pass: a.label(),
+        redirect: a.label(),
+        ipv4: a.label(),
+        ipv6: a.label(),
+        count_and_return: a.label(),
+    };
+    ethernet(&mut a, maps, &labels);
+    ipv4(&mut a, maps, &labels);
+    ipv6(&mut a, maps, &labels);
+    verdicts(&mut a, maps, &labels);
+    a.finish()
+}
+
+struct Labels {
+    /// Gives the frame to the kernel, counting `VERDICT`.
+    pass: Label,
+    redirect: Label,
+    ipv4: Label,
+    ipv6: Label,
+    /// Counts `VERDICT` and returns what is on the stack at `KEY`.
+    count_and_return: Label,
+}
+
+/// What is to be counted if the checks that follow fail.
+fn expect(a: &mut Assembler, verdict: Verdict) {
+    a.set(VERDICT, verdict as i32);
+}
+
+/// Goes to `pass` unless `bytes` bytes from `HEADER` on are there.
+fn require(a: &mut Assembler, bytes: i32, labels: &Labels) {
+    expect(a, Verdict::Short);
+    a.copy(R2, HEADER);
+    a.add(R2, bytes);
+    a.jump_if_register(R2, Greater, END, labels.pass);
+}
+
+fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    a.copy(CONTEXT, R1);
+    a.load(Word, HEADER, CONTEXT, MD_DATA);
+    a.load(Word, END, CONTEXT, MD_DATA_END);
+    require(a, 14, labels);
+
+    expect(a, Verdict::LinkMulticast);
+    a.load(Byte, R2, HEADER, 0);
+    a.jump_if(R2, AnyBit, 1, labels.pass);
+
+    expect(a, Verdict::OtherStation);
+    a.map_value(R1, maps.station.as_fd());
+    for (size, offset) in [(Word, 0), (Half, 4)] {
+        a.load(size, R2, HEADER, offset);
+        a.load(size, R3, R1, offset);
+        a.jump_if_register(R2, NotEqual, R3, labels.pass);
+    }
+
+    a.load(Half, R5, HEADER, 12);
+    a.from_big_endian(R5, 16);
+    let untagged = a.label();
+    let tagged = a.label();
+    // 802.1Q; a second tag (802.1ad outside) is the kernel's.
+    a.jump_if(R5, Equal, 0x8100, tagged);
+    a.add(HEADER, 14);
+    a.jump(untagged);
+
+    a.place(tagged);
+    require(a, 18, labels);
+    expect(a, Verdict::Vlan);
+    a.load(Half, R2, HEADER, 14);
+    a.from_big_endian(R2, 16);
+    a.and(R2, 0xfff);
+    a.store(Word, R10, KEY, R2);
+    lookup(a, &maps.vlans);
+    a.jump_if(R0, Equal, 0, labels.pass);
+    a.load(Word, R2, R0, 0);
+    a.jump_if(R2, Equal, 0, labels.pass);
+    a.load(Half, R5, HEADER, 16);
+    a.from_big_endian(R5, 16);
+    a.add(HEADER, 18);
+
+    a.place(untagged);
+    a.jump_if(R5, Equal, 0x0800, labels.ipv4);
+    a.jump_if(R5, Equal, 0x86dd, labels.ipv6);
+    expect(a, Verdict::NotIp);
+    a.jump(labels.pass);
+}
+
+/// RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7.
+fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    const TIME_TO_LIVE: i16 = 8;
+    const SOURCE: i16 = 12;
+    const DESTINATION: i16 = 16;
+    a.place(labels.ipv4);
+    require(a, 20, labels);
+
+    expect(a, Verdict::Malformed);
+    a.load(Byte, R2, HEADER, 0);
+    a.jump_if(R2, LessOrEqual, 0x44, labels.pass);
+    a.jump_if(R2, GreaterOrEqual, 0x50, labels.pass);
+    expect(a, Verdict::Options);
+    a.jump_if(R2, NotEqual, 0x45, labels.pass);
+
+    expect(a, Verdict::TimeToLive);
+    a.load(Byte, R2, HEADER, TIME_TO_LIVE);
+    a.jump_if(R2, LessOrEqual, 1, labels.pass);
+
+    a.load(Byte, R2, HEADER, DESTINATION);
+    expect(a, Verdict::Multicast);
+    a.jump_if(R2, GreaterOrEqual, 224, labels.pass);
+    a.load(Byte, R3, HEADER, SOURCE);
+    expect(a, Verdict::Martian);
+    a.jump_if(R3, GreaterOrEqual, 224, labels.pass);
+    for first_octet in [R2, R3] {
+        a.jump_if(first_octet, Equal, 0, labels.pass);
+        a.jump_if(first_octet, Equal, 127, labels.pass);
+    }
+    expect(a, Verdict::LinkLocal);
+    for address in [DESTINATION, SOURCE] {
+        a.load(Half, R2, HEADER, address);
+        a.from_big_endian(R2, 16);
+        a.jump_if(R2, Equal, 0xa9fe, labels.pass);
+    }
+
+    expect(a, Verdict::Local);
+    a.load(Word, R2, HEADER, DESTINATION);
+    a.store(Word, R10, KEY, R2);
+    lookup(a, &maps.local_v4);
+    a.jump_if(R0, NotEqual, 0, labels.pass);
+    a.jump(labels.redirect);
+}
+
+/// RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7.
+fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    const NEXT_HEADER: i16 = 6;
+    const HOP_LIMIT: i16 = 7;
+    const SOURCE: i16 = 8;
+    const DESTINATION: i16 = 24;
+    a.place(labels.ipv6);
+    require(a, 40, labels);
+
+    expect(a, Verdict::Malformed);
+    a.load(Byte, R2, HEADER, 0);
+    a.and(R2, 0xf0);
+    a.jump_if(R2, NotEqual, 0x60, labels.pass);
+
+    expect(a, Verdict::Options);
+    a.load(Byte, R2, HEADER, NEXT_HEADER);
+    a.jump_if(R2, Equal, 0, labels.pass);
+
+    expect(a, Verdict::TimeToLive);
+    a.load(Byte, R2, HEADER, HOP_LIMIT);
+    a.jump_if(R2, LessOrEqual, 1, labels.pass);
+
+    expect(a, Verdict::Multicast);
+    a.load(Byte, R2, HEADER, DESTINATION);
+    a.jump_if(R2, Equal, 0xff, labels.pass);
+    expect(a, Verdict::Martian);
+    a.load(Byte, R2, HEADER, SOURCE);
+    a.jump_if(R2, Equal, 0xff, labels.pass);
+    expect(a, Verdict::LinkLocal);
+    for address in [DESTINATION, SOURCE] {
+        a.load(Half, R2, HEADER, address);
+        a.from_big_endian(R2, 16);
+        a.and(R2, 0xffc0);
+        a.jump_if(R2, Equal, 0xfe80, labels.pass);
+    }
+    expect(a, Verdict::Martian);
+    for address in [DESTINATION, SOURCE] {
+        // ::/127, which is "unspecified" and loopback. Read in words, as a header lies on
+        // a four-byte boundary at best.
+        let other = a.label();
+        a.load(Word, R2, HEADER, address);
+        for offset in [4, 8] {
+            a.load(Word, R3, HEADER, address + offset);
+            a.or_register(R2, R3);
+        }
+        a.jump_if(R2, NotEqual, 0, other);
+        a.load(Word, R2, HEADER, address + 12);
+        a.from_big_endian(R2, 32);
+        a.jump_if(R2, LessOrEqual, 1, labels.pass);
+        a.place(other);
+    }
+
+    expect(a, Verdict::Local);
+    for offset in [0, 4, 8, 12] {
+        a.load(Word, R2, HEADER, DESTINATION + offset);
+        a.store(Word, R10, KEY + offset, R2);
+    }
+    lookup(a, &maps.local_v6);
+    a.jump_if(R0, NotEqual, 0, labels.pass);
+    a.jump(labels.redirect);
+}
+
+/// `R0 =` address of the value whose key is on the stack at `KEY`, or 0.
+fn lookup(a: &mut Assembler, map: &Map) {
+    a.map(R1, map.as_fd());
+    a.copy(R2, R10);
+    a.add(R2, i32::from(KEY));
+    a.call(helper::MAP_LOOKUP);
+}
+
+fn verdicts(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    a.place(labels.redirect);
+    a.map(R1, maps.sockets.as_fd());
+    a.load(Word, R2, CONTEXT, MD_RX_QUEUE_INDEX);
+    a.set(R3, XDP_PASS);
+    a.call(helper::REDIRECT_MAP);
+    a.store(Double, R10, KEY, R0);
+    expect(a, Verdict::Redirected);
+    a.jump_if(R0, Equal, XDP_REDIRECT, labels.count_and_return);
+    expect(a, Verdict::NoSocket);
+
+    a.place(labels.pass);
+    a.store_value(Double, R10, KEY, XDP_PASS);
+
+    a.place(labels.count_and_return);
+    a.store(Word, R10, COUNTER_KEY, VERDICT);
+    a.map(R1, maps.counters.as_fd());
+    a.copy(R2, R10);
+    a.add(R2, i32::from(COUNTER_KEY));
+    a.call(helper::MAP_LOOKUP);
+    let uncounted = a.label();
+    a.jump_if(R0, Equal, 0, uncounted);
+    // Each processor has its own value and is not interrupted by itself here.
+    a.load(Double, R4, R0, 0);
+    a.add(R4, 1);
+    a.store(Double, R0, 0, R4);
+    a.place(uncounted);
+    a.load(Double, R0, R10, KEY);
+    a.exit();
+}

@@ -1,0 +1,173 @@
+//! Offered load at millions of frames per second, and a sink that counts and drops them.
+//!
+//! The kernel itself makes the frames: an XDP program is run on copies of one (live frames,
+//! Linux 5.18) and redirects each to an interface. The pages of the copies are used again
+//! without being reset, so the program writes every header anew: what a router changed in
+//! the last round (MAC addresses, TTL, checksum) must not come back.
+
+use crate::bpf::{
+    Assembler, BpfError, Condition, Link, Map, MapKind, Program, ProgramKind, Register, Size,
+    helper,
+};
+use rustix::fd::AsFd;
+
+/// `XDP_DROP`
+const XDP_DROP: i32 = 1;
+/// Frames that the kernel makes at a time.
+const BATCH: u32 = 64;
+/// Bytes of each frame that are written anew: Ethernet, IPv4 and UDP ports, rounded up.
+const REWRITTEN: usize = 40;
+
+/// Sends copies of a frame out of an interface.
+#[derive(Debug)]
+pub struct LiveGenerator {
+    program: Program,
+    frame: Vec<u8>,
+}
+
+impl LiveGenerator {
+    /// Prepares to send `frame` out of an interface of this thread's network namespace. A
+    /// veth's peer must run NAPI (an XDP program or GRO) or it takes nothing.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN.
+    ///
+    /// # Panics
+    /// When the frame is shorter than 60 bytes.
+    pub fn new(ifindex: u32, frame: &[u8]) -> Result<Self, BpfError> {
+        assert!(frame.len() >= 60, "the shortest Ethernet frame has 60 bytes");
+        let code = rewrite_and_redirect(ifindex, frame);
+        let program = Program::load(ProgramKind::Xdp, "wl_generator", &code)?;
+        Ok(Self { program, frame: frame.to_vec() })
+    }
+
+    /// Sends `count` copies from the calling thread, as fast as it goes; what the other side
+    /// has no room for is lost there. Bounded by the count: ask again for more.
+    ///
+    /// # Errors
+    /// When the kernel has no live frames (Linux 5.18), or a signal came (EINTR).
+    pub fn send(&self, count: u32) -> Result<(), BpfError> {
+        self.program.run_live(&self.frame, count, BATCH)
+    }
+}
+
+fn rewrite_and_redirect(ifindex: u32, frame: &[u8]) -> Vec<u64> {
+    use Register::{R0, R1, R2, R3, R5};
+    let mut a = Assembler::new();
+    let short = a.label();
+    a.load(Size::Word, R2, R1, 0);
+    a.load(Size::Word, R3, R1, 4);
+    a.copy(R5, R2);
+    a.add(R5, REWRITTEN as i32);
+    a.jump_if_register(R5, Condition::Greater, R3, short);
+    let (words, _) = frame[..REWRITTEN].as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        a.set_64(R5, u64::from_ne_bytes(*word));
+        a.store(Size::Double, R2, 8 * index as i16, R5);
+    }
+    // Interface numbers are positive and have 31 bits.
+    a.set(R1, ifindex as i32);
+    a.set(R2, 0);
+    a.call(helper::REDIRECT);
+    a.exit();
+    a.place(short);
+    a.set(R0, XDP_DROP);
+    a.exit();
+    a.finish()
+}
+
+/// Counts every frame that an interface receives, and drops it, in the driver.
+#[derive(Debug)]
+pub struct CountingSink {
+    frames: Map,
+    _link: Link,
+}
+
+impl CountingSink {
+    /// Puts the sink on an interface of this thread's network namespace, until dropped.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
+    pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
+        /// `XDP_FLAGS_DRV_MODE`
+        const NATIVE: u32 = 1 << 2;
+        let frames = Map::create(MapKind::PerCpuArray, "wl_sink", 4, 8, 1)?;
+        let program = Program::load(ProgramKind::Xdp, "wl_sink", &count_and_drop(&frames))?;
+        let link = program.attach(ifindex, NATIVE)?;
+        Ok(Self { frames, _link: link })
+    }
+
+    /// Frames so far.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn frames(&self) -> Result<u64, BpfError> {
+        let values = self.frames.get(&0_u32.to_ne_bytes())?.unwrap_or_default();
+        let (per_cpu, _) = values.as_chunks::<8>();
+        Ok(per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum())
+    }
+}
+
+fn count_and_drop(frames: &Map) -> Vec<u64> {
+    use Register::{R0, R1, R2, R10};
+    let mut a = Assembler::new();
+    let uncounted = a.label();
+    a.store_value(Size::Word, R10, -4, 0);
+    a.map(R1, frames.as_fd());
+    a.copy(R2, R10);
+    a.add(R2, -4);
+    a.call(helper::MAP_LOOKUP);
+    a.jump_if(R0, Condition::Equal, 0, uncounted);
+    a.load(Size::Double, R1, R0, 0);
+    a.add(R1, 1);
+    a.store(Size::Double, R0, 0, R1);
+    a.place(uncounted);
+    a.set(R0, XDP_DROP);
+    a.exit();
+    a.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::{Namespace, interface_index};
+
+    #[test]
+    fn every_frame_that_is_sent_is_counted_with_its_header_intact() {
+        let name = format!("wl-load-{}", std::process::id());
+        let namespace = match Namespace::create(&name) {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        namespace.ip("link add x0 type veth peer name x1").unwrap();
+        namespace.ip("link set x0 up").unwrap();
+        namespace.ip("link set x1 up").unwrap();
+        namespace
+            .enter(|| {
+                let sink = CountingSink::attach(interface_index("x1").unwrap()).unwrap();
+                let generator =
+                    LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60]).unwrap();
+                // Fewer than a veth's ring holds, so that none is lost.
+                generator.send(200).unwrap();
+                let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+                while sink.frames().unwrap() < 200 && std::time::Instant::now() < deadline {
+                    std::thread::yield_now();
+                }
+                assert!(sink.frames().unwrap() >= 200);
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_round_begins_with_a_fresh_header() {
+        let code = rewrite_and_redirect(1, &[9; 60]);
+        let program = match Program::load(ProgramKind::Xdp, "wl_test", &code) {
+            Ok(program) => program,
+            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let run = program.test_run(&[1; 60]).unwrap();
+        assert_eq!(run.packet[..REWRITTEN], [9; REWRITTEN]);
+        assert_eq!(run.packet[REWRITTEN..], [1; 20]);
+    }
+}

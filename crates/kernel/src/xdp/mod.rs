@@ -1,0 +1,206 @@
+//! The XDP program that picks transit packets out for AF_XDP sockets.
+//!
+//! It is attached by a BPF link that this process owns: however the process ends, the
+//! kernel detaches the program and forwards on by itself.
+
+mod code;
+mod error;
+mod load;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::XdpError;
+pub use load::{CountingSink, LiveGenerator};
+pub use verdict::{Verdict, XdpCounters};
+
+use crate::bpf::{BpfError, Link, Map, MapKind, Program, ProgramKind};
+use code::Maps;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use std::net::IpAddr;
+
+/// Most queues of an interface that can have a socket.
+pub const QUEUES_MAX: u32 = 256;
+/// Most local addresses of each family.
+pub const LOCAL_ADDRESSES_MAX: u32 = 16_384;
+
+/// `XDP_FLAGS_SKB_MODE`
+const FLAG_GENERIC: u32 = 1 << 1;
+/// `XDP_FLAGS_DRV_MODE`
+const FLAG_NATIVE: u32 = 1 << 2;
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before the kernel makes a packet buffer of the frame.
+    Native,
+    /// In the kernel's stack, for drivers without XDP; slower.
+    Generic,
+}
+
+/// Which mode is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XdpModeChoice {
+    /// Native where the driver can, else generic.
+    #[default]
+    Auto,
+    /// This mode or an error.
+    Only(XdpMode),
+}
+
+/// The program on one interface, attached until this is dropped.
+pub struct XdpProgram {
+    maps: Maps,
+    /// Keeps the program in the kernel; `None` only in tests that run it by hand.
+    _link: Option<Link>,
+    mode: XdpMode,
+}
+
+impl XdpProgram {
+    /// Loads the program and attaches it to an interface of this thread's network
+    /// namespace, whose MAC address is `mac`. All frames go to the kernel until sockets
+    /// are set; set the local addresses before that.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; nothing stays attached then.
+    pub fn load(ifindex: u32, mac: [u8; 6], choice: XdpModeChoice) -> Result<Self, XdpError> {
+        let (maps, program) = Self::prepare(mac)?;
+        let modes: &[XdpMode] = match choice {
+            XdpModeChoice::Auto => &[XdpMode::Native, XdpMode::Generic],
+            XdpModeChoice::Only(XdpMode::Native) => &[XdpMode::Native],
+            XdpModeChoice::Only(XdpMode::Generic) => &[XdpMode::Generic],
+        };
+        let mut refusals = Vec::new();
+        for &mode in modes {
+            let flags = match mode {
+                XdpMode::Native => FLAG_NATIVE,
+                XdpMode::Generic => FLAG_GENERIC,
+            };
+            match program.attach(ifindex, flags) {
+                Ok(link) => return Ok(Self { maps, _link: Some(link), mode }),
+                Err(error) => match error.errno() {
+                    Some(Errno::BUSY | Errno::EXIST) => return Err(XdpError::Occupied { ifindex }),
+                    // The kernel says EINVAL for this, too.
+                    Some(_) if !exists(ifindex) => return Err(XdpError::NoInterface { ifindex }),
+                    // No capability: the other mode needs the same.
+                    None => return Err(error.into()),
+                    Some(errno) => refusals.push((mode, errno)),
+                },
+            }
+        }
+        Err(XdpError::Refused { ifindex, refusals })
+    }
+
+    fn prepare(mac: [u8; 6]) -> Result<(Maps, Program), BpfError> {
+        let addresses = LOCAL_ADDRESSES_MAX;
+        let maps = Maps {
+            sockets: Map::create(MapKind::Sockets, "wl_sockets", 4, 4, QUEUES_MAX)?,
+            station: Map::create(MapKind::Array, "wl_station", 4, 8, 1)?,
+            vlans: Map::create(MapKind::Array, "wl_vlans", 4, 4, 4096)?,
+            local_v4: Map::create(MapKind::Hash, "wl_local_v4", 4, 1, addresses)?,
+            local_v6: Map::create(MapKind::Hash, "wl_local_v6", 16, 1, addresses)?,
+            counters: Map::create(
+                MapKind::PerCpuArray,
+                "wl_verdicts",
+                4,
+                8,
+                Verdict::ALL.len() as u32,
+            )?,
+        };
+        set_station(&maps.station, mac)?;
+        let program = Program::load(ProgramKind::Xdp, "wattline", &code::assemble(&maps))?;
+        Ok((maps, program))
+    }
+
+    /// Where the program runs.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// Sends transit frames of a receive queue to an AF_XDP socket bound to that queue.
+    ///
+    /// # Errors
+    /// When the queue is not below [`QUEUES_MAX`] or the socket has no receive ring.
+    pub fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.maps.sockets.set(&queue.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
+    }
+
+    /// Sends the frames of a receive queue to the kernel again.
+    ///
+    /// # Errors
+    /// When the queue is not below [`QUEUES_MAX`].
+    pub fn clear_socket(&self, queue: u32) -> Result<(), BpfError> {
+        self.maps.sockets.remove(&queue.to_ne_bytes()).map(|_| ())
+    }
+
+    /// Follows a change of the interface's MAC address.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), BpfError> {
+        set_station(&self.maps.station, mac)
+    }
+
+    /// Leaves packets to this address to the kernel: an address of any interface of this
+    /// machine, or a subnet's broadcast address.
+    ///
+    /// # Errors
+    /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
+    pub fn add_local(&self, address: IpAddr) -> Result<(), BpfError> {
+        match address {
+            IpAddr::V4(address) => self.maps.local_v4.set(&address.octets(), &[1]),
+            IpAddr::V6(address) => self.maps.local_v6.set(&address.octets(), &[1]),
+        }
+    }
+
+    /// Takes an address back; nothing happens if it was not added.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove_local(&self, address: IpAddr) -> Result<(), BpfError> {
+        match address {
+            IpAddr::V4(address) => self.maps.local_v4.remove(&address.octets()),
+            IpAddr::V6(address) => self.maps.local_v6.remove(&address.octets()),
+        }
+        .map(|_| ())
+    }
+
+    /// Says whether frames tagged with this VLAN (0 to 4095) are routed here.
+    ///
+    /// # Errors
+    /// When the number is above 4095.
+    pub fn set_vlan(&self, vlan: u16, routed: bool) -> Result<(), BpfError> {
+        let (key, value) = (u32::from(vlan), u32::from(routed));
+        self.maps.vlans.set(&key.to_ne_bytes(), &value.to_ne_bytes())
+    }
+
+    /// Frames by verdict since the program was loaded.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn counters(&self) -> Result<XdpCounters, BpfError> {
+        let mut counters = XdpCounters::default();
+        for verdict in Verdict::ALL {
+            let values = self.maps.counters.get(&(verdict as u32).to_ne_bytes())?;
+            let values = values.unwrap_or_default();
+            let (per_cpu, _) = values.as_chunks::<8>();
+            counters.set(verdict, per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum());
+        }
+        Ok(counters)
+    }
+}
+
+fn exists(ifindex: u32) -> bool {
+    socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .and_then(|socket| netdevice::index_to_name(&socket, ifindex))
+        .is_ok()
+}
+
+fn set_station(map: &Map, mac: [u8; 6]) -> Result<(), BpfError> {
+    let mut value = [0; 8];
+    value[..6].copy_from_slice(&mac);
+    map.set(&0_u32.to_ne_bytes(), &value)
+}

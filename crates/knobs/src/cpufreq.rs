@@ -1,0 +1,273 @@
+//! Frequency: governor, limits, a fixed speed, and the energy performance preference
+//! (Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst).
+
+use crate::session::Change;
+use crate::setting::Setting;
+use serde::Serialize;
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_units::Hertz;
+
+const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
+
+/// Who sets the frequency, which decides what can be asked of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// P-states of the ACPI tables: a fixed list.
+    AcpiCpufreq,
+    /// `intel_pstate` active: its own governors, no speed can be set; limits and preference.
+    IntelPstateActive,
+    /// `intel_pstate` passive (`intel_cpufreq`): the common governors.
+    IntelPstatePassive,
+    /// `amd-pstate` passive or guided: the common governors.
+    AmdPstate,
+    /// `amd-pstate-epp`: the processor decides within limits and by preference.
+    AmdPstateEpp,
+    /// ACPI collaborative processor performance control, mostly on Arm servers.
+    Cppc,
+    /// Any other; treated by what its files offer.
+    Other(String),
+}
+
+impl Driver {
+    fn named(name: &str) -> Self {
+        match name {
+            "acpi-cpufreq" => Self::AcpiCpufreq,
+            "intel_pstate" => Self::IntelPstateActive,
+            "intel_cpufreq" => Self::IntelPstatePassive,
+            "amd-pstate" => Self::AmdPstate,
+            "amd-pstate-epp" => Self::AmdPstateEpp,
+            "cppc_cpufreq" => Self::Cppc,
+            other => Self::Other(other.to_string()),
+        }
+    }
+
+    /// Whether the processor chooses the frequency itself, within limits.
+    pub fn is_autonomous(&self) -> bool {
+        matches!(self, Self::IntelPstateActive | Self::AmdPstateEpp)
+    }
+}
+
+/// CPUs that share a frequency, and what can be asked of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Policy {
+    /// Its number in sysfs.
+    pub number: u32,
+    /// The driver.
+    pub driver: Driver,
+    /// The CPUs that share it, off-line ones too.
+    pub cpus: Vec<u32>,
+    /// The lowest frequency of the hardware.
+    pub lowest_hertz: Hertz,
+    /// The highest, turbo included.
+    pub highest_hertz: Hertz,
+    /// The possible frequencies, ascending, where there is a list.
+    pub steps_hertz: Vec<Hertz>,
+    /// The governors that can be chosen.
+    pub governors: Vec<String>,
+    /// The energy performance preferences that can be chosen; none where there is no such knob.
+    pub preferences: Vec<String>,
+    /// The lower limit when it was looked at.
+    pub minimum_hertz: Hertz,
+    /// The upper limit when it was looked at.
+    pub maximum_hertz: Hertz,
+    /// The governor when it was looked at.
+    pub governor: String,
+}
+
+/// A frequency, governor or preference that a policy does not have.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FrequencyError {
+    /// Outside the hardware's range.
+    #[error("cpufreq policy {policy}: {asked} is outside {lowest} to {highest}")]
+    OutOfRange {
+        /// The policy.
+        policy: u32,
+        /// What was asked for.
+        asked: Hertz,
+        /// The lowest possible.
+        lowest: Hertz,
+        /// The highest possible.
+        highest: Hertz,
+    },
+    /// Not in the list.
+    #[error("cpufreq policy {policy}: {what} {asked:?} is not among {}", available.join(", "))]
+    NotAvailable {
+        /// The policy.
+        policy: u32,
+        /// `governor` or `energy performance preference`.
+        what: &'static str,
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        available: Vec<String>,
+    },
+}
+
+/// All policies of a machine; those whose files are broken, or whose CPUs have just gone, with
+/// the reason.
+pub fn find(tree: &Tree) -> (Vec<Policy>, Vec<ReadError>) {
+    let mut policies = Vec::new();
+    let mut broken = Vec::new();
+    for (number, _) in tree.numbered(POLICIES, "policy") {
+        match Policy::look(tree, number) {
+            Ok(policy) => policies.push(policy),
+            Err(error) => broken.push(error),
+        }
+    }
+    (policies, broken)
+}
+
+impl Policy {
+    /// Looks at one policy.
+    ///
+    /// # Errors
+    /// [`ReadError`] for a file without which it cannot be used.
+    pub fn look(tree: &Tree, number: u32) -> Result<Self, ReadError> {
+        let file = |name: &str| format!("{POLICIES}/policy{number}/{name}");
+        let kilohertz = |name: &str| {
+            tree.number::<u64>(file(name)).map(|kilohertz| Hertz(kilohertz as f64 * 1e3))
+        };
+        let words = |name: &str| -> Vec<String> {
+            let text = tree.text(file(name)).unwrap_or_default();
+            text.split_whitespace().map(str::to_string).collect()
+        };
+        let mut steps: Vec<Hertz> = words("scaling_available_frequencies")
+            .iter()
+            .filter_map(|word| Some(Hertz(word.parse::<u64>().ok()? as f64 * 1e3)))
+            .collect();
+        steps.sort_by(|a, b| a.get().total_cmp(&b.get()));
+        Ok(Self {
+            number,
+            driver: Driver::named(&tree.text(file("scaling_driver"))?),
+            cpus: tree.cpus(file("related_cpus"))?,
+            lowest_hertz: kilohertz("cpuinfo_min_freq")?,
+            highest_hertz: kilohertz("cpuinfo_max_freq")?,
+            steps_hertz: steps,
+            governors: words("scaling_available_governors"),
+            preferences: words("energy_performance_available_preferences"),
+            minimum_hertz: kilohertz("scaling_min_freq")?,
+            maximum_hertz: kilohertz("scaling_max_freq")?,
+            governor: tree.text(file("scaling_governor"))?,
+        })
+    }
+
+    /// The writes that fix the frequency: by the governor `userspace` where the driver has it,
+    /// else by equal limits. Limits move in the order that never crosses them, whatever they
+    /// are now. With a list of steps the lowest that is not below the wish is taken.
+    ///
+    /// # Errors
+    /// [`FrequencyError::OutOfRange`].
+    pub fn fix(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        let range = self.lowest_hertz.get()..=self.highest_hertz.get();
+        if !range.contains(&wish.get()) {
+            return Err(FrequencyError::OutOfRange {
+                policy: self.number,
+                asked: wish,
+                lowest: self.lowest_hertz,
+                highest: self.highest_hertz,
+            });
+        }
+        let step = self.steps_hertz.iter().find(|step| step.get() >= wish.get());
+        let target = step.copied().unwrap_or(wish);
+        let value = kilohertz(target);
+        let why = format!("run at {:.3} GHz", target.gigahertz());
+        if self.governors.iter().any(|governor| governor == "userspace") {
+            let mut changes = vec![self.change("scaling_governor", "userspace", &why)];
+            // The speed is cut to the limits, so these must let it through.
+            if target.get() < self.minimum_hertz.get() {
+                changes.push(self.change("scaling_min_freq", &value, &why));
+            }
+            if target.get() > self.maximum_hertz.get() {
+                changes.push(self.change("scaling_max_freq", &value, &why));
+            }
+            changes.push(self.change("scaling_setspeed", &value, &why));
+            return Ok(changes);
+        }
+        Ok(self.limits(&value, &value, target, &why))
+    }
+
+    /// The writes that let the frequency move between two bounds.
+    ///
+    /// # Errors
+    /// [`FrequencyError::OutOfRange`], also where the lower bound is above the upper.
+    pub fn limit(&self, minimum: Hertz, maximum: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        for (asked, highest) in [(minimum, maximum), (maximum, self.highest_hertz)] {
+            if !(self.lowest_hertz.get()..=highest.get()).contains(&asked.get()) {
+                let (policy, lowest) = (self.number, self.lowest_hertz);
+                return Err(FrequencyError::OutOfRange { policy, asked, lowest, highest });
+            }
+        }
+        let why =
+            format!("run between {:.3} and {:.3} GHz", minimum.gigahertz(), maximum.gigahertz());
+        Ok(self.limits(&kilohertz(minimum), &kilohertz(maximum), maximum, &why))
+    }
+
+    /// Downwards the lower limit moves first, upwards the upper one. The present limits are
+    /// those that were read when the policy was looked at: [`Policy::look`] again after changes.
+    fn limits(&self, minimum: &str, maximum: &str, upper: Hertz, why: &str) -> Vec<Change> {
+        let lower_first = upper.get() < self.minimum_hertz.get();
+        let mut changes = vec![
+            self.change("scaling_max_freq", maximum, why),
+            self.change("scaling_min_freq", minimum, why),
+        ];
+        if lower_first {
+            changes.reverse();
+        }
+        changes
+    }
+
+    /// The write that chooses a governor.
+    ///
+    /// # Errors
+    /// [`FrequencyError::NotAvailable`].
+    pub fn govern(&self, governor: &str) -> Result<Vec<Change>, FrequencyError> {
+        self.among("governor", governor, &self.governors)?;
+        Ok(vec![self.change("scaling_governor", governor, "choose the governor")])
+    }
+
+    /// The writes that choose an energy performance preference. Under the governor
+    /// `performance` of the autonomous drivers it is locked, so that goes first.
+    ///
+    /// # Errors
+    /// [`FrequencyError::NotAvailable`].
+    pub fn prefer(&self, preference: &str) -> Result<Vec<Change>, FrequencyError> {
+        self.among("energy performance preference", preference, &self.preferences)?;
+        let why = format!("prefer {preference}");
+        let mut changes = Vec::new();
+        if self.driver.is_autonomous() && self.governor == "performance" {
+            changes.push(self.change("scaling_governor", "powersave", &why));
+        }
+        changes.push(self.change("energy_performance_preference", preference, &why));
+        Ok(changes)
+    }
+
+    fn among(
+        &self,
+        what: &'static str,
+        asked: &str,
+        available: &[String],
+    ) -> Result<(), FrequencyError> {
+        if available.iter().any(|one| one == asked) {
+            return Ok(());
+        }
+        Err(FrequencyError::NotAvailable {
+            policy: self.number,
+            what,
+            asked: asked.to_string(),
+            available: available.to_vec(),
+        })
+    }
+
+    fn change(&self, name: &str, value: &str, why: &str) -> Change {
+        Change {
+            setting: Setting::cpu(format_args!("cpufreq/policy{}/{name}", self.number)),
+            value: value.to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+fn kilohertz(frequency: Hertz) -> String {
+    format!("{:.0}", frequency.get() / 1e3)
+}

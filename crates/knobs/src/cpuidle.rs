@@ -1,0 +1,63 @@
+//! Idle states: which of them a CPU may enter (Documentation/admin-guide/pm/cpuidle.rst).
+
+use crate::session::Change;
+use crate::setting::Setting;
+use serde::Serialize;
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_units::Span;
+
+/// One idle state of one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// Its number; the larger, the deeper.
+    pub number: u32,
+    /// Its name, such as `C6`.
+    pub name: String,
+    /// Longest time from a waking event until the CPU executes.
+    #[serde(skip)]
+    pub exit_latency: Span,
+    /// Whether it is forbidden now.
+    pub disabled: bool,
+}
+
+/// The idle states of a CPU, the shallowest first; none where there is no cpuidle driver.
+///
+/// # Errors
+/// [`ReadError`] for a file that is missing or broken.
+pub fn states(tree: &Tree, cpu: u32) -> Result<Vec<State>, ReadError> {
+    let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+    tree.numbered(&directory, "state")
+        .into_iter()
+        .map(|(number, state)| {
+            let file = |name: &str| format!("{directory}/{state}/{name}");
+            Ok(State {
+                number,
+                name: tree.text(file("name"))?,
+                exit_latency: Span::from_micros(tree.number(file("latency"))?),
+                disabled: tree.number::<u64>(file("disable"))? != 0,
+            })
+        })
+        .collect()
+}
+
+/// The writes that let a CPU enter the states that are left within `longest` and no others.
+/// The shallowest always stays allowed. Permissions come before prohibitions, so that there is
+/// a state to enter at any moment.
+pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
+    let allowed = |index: usize, state: &State| index == 0 || state.exit_latency <= longest;
+    let mut changes: Vec<(bool, Change)> = states
+        .iter()
+        .enumerate()
+        .map(|(index, state)| {
+            let forbid = !allowed(index, state);
+            let setting =
+                Setting::cpu(format_args!("cpu{cpu}/cpuidle/state{}/disable", state.number));
+            let what = if forbid { "forbid" } else { "allow" };
+            let micros = state.exit_latency.as_seconds() * 1e6;
+            let why = format!("{what} {} (exit latency {micros} us)", state.name);
+            (forbid, Change { setting, value: u8::from(forbid).to_string(), why })
+        })
+        .collect();
+    changes.sort_by_key(|(forbid, _)| *forbid);
+    changes.into_iter().map(|(_, change)| change).collect()
+}

@@ -1,0 +1,78 @@
+//! Limits of the wake-up latency: per CPU, and for the whole machine
+//! (Documentation/power/pm_qos_interface.rst).
+
+use crate::session::Change;
+use crate::setting::Setting;
+use std::fs::File;
+use std::io::Write;
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_units::Span;
+
+/// The machine-wide limit; it lasts as long as the file is open.
+pub const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// How long one CPU may take to wake up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResumeLatency {
+    /// Any idle state will do.
+    Any,
+    /// At most so long; the kernel counts whole microseconds.
+    AtMost(Span),
+    /// No time at all: the CPU polls instead of sleeping.
+    None,
+}
+
+/// The write that limits one CPU. Whoever else writes the same file overrides it: there is one
+/// slot per CPU.
+pub fn limit_cpu(cpu: u32, latency: ResumeLatency) -> Change {
+    // Easy to invert: 0 means no limit, `n/a` means none is allowed.
+    let (value, why) = match latency {
+        ResumeLatency::Any => ("0".to_string(), "any wake-up latency".to_string()),
+        ResumeLatency::None => ("n/a".to_string(), "no wake-up latency".to_string()),
+        ResumeLatency::AtMost(span) => {
+            // A limit below a microsecond would become 0, which is no limit.
+            let micros = (span.as_picos() / 1_000_000).max(1);
+            (micros.to_string(), format!("wake up within {micros} us"))
+        }
+    };
+    let setting = Setting::cpu(format_args!("cpu{cpu}/power/pm_qos_resume_latency_us"));
+    Change { setting, value, why }
+}
+
+/// A machine-wide limit that is held. The kernel drops it when this is dropped, or when the
+/// process dies however: it needs no journal.
+#[derive(Debug)]
+pub struct DmaLatency {
+    // Open is what counts.
+    _file: File,
+}
+
+impl DmaLatency {
+    /// No CPU takes longer than `longest` to wake up, in whole microseconds.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn hold(tree: &Tree, longest: Span) -> Result<Self, ReadError> {
+        let path = tree.path(DEVICE);
+        let failed = |error: std::io::Error| ReadError::of(&path, &error);
+        let micros = i32::try_from(longest.as_picos() / 1_000_000).unwrap_or(i32::MAX);
+        let mut file = File::options().write(true).open(&path).map_err(failed)?;
+        file.write_all(&micros.to_ne_bytes()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+
+    /// The limit that all holders together ask for.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn present(tree: &Tree) -> Result<Span, ReadError> {
+        use std::io::Read;
+        let path = tree.path(DEVICE);
+        let mut bytes = [0; 4];
+        File::open(&path)
+            .and_then(|mut file| file.read_exact(&mut bytes))
+            .map_err(|error| ReadError::of(&path, &error))?;
+        let micros = u64::try_from(i32::from_ne_bytes(bytes)).unwrap_or(0);
+        Ok(Span::from_micros(micros))
+    }
+}

@@ -1,0 +1,182 @@
+//! Undoing what a journal holds.
+
+use crate::journal::Entry;
+use crate::setting::{Access, AccessError, Setting};
+use serde::Serialize;
+use std::fmt;
+
+/// Limits of a frequency depend on each other: the lower one cannot be raised above an upper
+/// one that is still to be restored. No chain of settings is longer than this.
+const MOST_PASSES: usize = 4;
+
+/// What became of one setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum Restored {
+    /// It has its old value again.
+    Restored,
+    /// It had its old value already.
+    Untouched,
+    /// Somebody else has changed it since: left as it is.
+    Foreign {
+        /// Its present value.
+        found: String,
+    },
+    /// Its CPU or interface has gone, and the change with it.
+    Gone,
+    /// The old value was written and something else came of it.
+    Altered {
+        /// Its present value.
+        found: String,
+    },
+    /// It could not be read or written.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether a permission is missing.
+        permission: bool,
+    },
+}
+
+/// One line of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// The setting.
+    pub setting: Setting,
+    /// The value that it had before Wattline.
+    pub old: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub result: Restored,
+}
+
+/// What a restore did, in the order in which it did it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// A line per setting.
+    pub lines: Vec<Line>,
+    /// Changes that ended with an earlier boot.
+    pub outlived: usize,
+    /// Lines of the journal that made no sense.
+    pub bad_lines: Vec<String>,
+}
+
+impl Report {
+    /// Settings that should have their old value and have not.
+    pub fn failures(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| {
+            matches!(line.result, Restored::Failed { .. } | Restored::Altered { .. })
+        })
+    }
+
+    /// Whether something is worth telling: a failure, a foreign change, a bad line.
+    pub fn is_clean(&self) -> bool {
+        self.bad_lines.is_empty()
+            && self.lines.iter().all(|line| {
+                matches!(line.result, Restored::Restored | Restored::Untouched | Restored::Gone)
+            })
+    }
+}
+
+/// Gives every setting its old value, the last changed first.
+pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
+    let mut lines: Vec<(&Entry, Restored)> =
+        entries.iter().rev().map(|entry| (entry, restore_one(access, entry, false))).collect();
+    for _ in 1..MOST_PASSES {
+        let mut better = false;
+        for (entry, result) in &mut lines {
+            if !matches!(result, Restored::Failed { .. } | Restored::Altered { .. }) {
+                continue;
+            }
+            // What the first try left behind is ours too.
+            let again = restore_one(access, entry, true);
+            better |= again != *result;
+            *result = again;
+        }
+        if !better {
+            break;
+        }
+    }
+    // Restoring one setting can move another one that is restored already: the governor
+    // `performance` takes the preference along, as it did before Wattline. One more try, for
+    // those that were moved by accident; where it is refused, what rules the setting is itself
+    // as it was.
+    for (entry, result) in &mut lines {
+        if *result == Restored::Restored
+            && access.read(&entry.setting).is_ok_and(|found| found != entry.old)
+        {
+            let _ = access.write(&entry.setting, &entry.old);
+        }
+    }
+    lines
+        .into_iter()
+        .map(|(entry, result)| Line {
+            setting: entry.setting.clone(),
+            old: entry.old.clone(),
+            result,
+        })
+        .collect()
+}
+
+fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Restored {
+    let found = match access.read(&entry.setting) {
+        Ok(found) => found,
+        Err(error) => return Restored::of(&error),
+    };
+    if found == entry.old {
+        return Restored::Untouched;
+    }
+    // A write that was interrupted before it was read back: the driver may have made another
+    // value of ours.
+    if !(ours_anyway || entry.unfinished || entry.ours.contains(&found)) {
+        return Restored::Foreign { found };
+    }
+    if let Err(error) = access.write(&entry.setting, &entry.old) {
+        return Restored::of(&error);
+    }
+    match access.read(&entry.setting) {
+        Ok(found) if found == entry.old => Restored::Restored,
+        Ok(found) => Restored::Altered { found },
+        Err(error) => Restored::of(&error),
+    }
+}
+
+/// Shell commands that restore everything, in the right order, for a person to paste.
+pub fn commands(entries: &[Entry]) -> Vec<String> {
+    entries.iter().rev().map(|entry| entry.setting.command(&entry.old)).collect()
+}
+
+impl Restored {
+    fn of(error: &AccessError) -> Self {
+        match error {
+            AccessError::Missing(_) => Self::Gone,
+            AccessError::NoPermission(_) => {
+                Self::Failed { reason: error.to_string(), permission: true }
+            }
+            AccessError::Refused { .. } => {
+                Self::Failed { reason: error.to_string(), permission: false }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { setting, old, result } = self;
+        match result {
+            Restored::Restored => write!(f, "{setting}: restored to {old}"),
+            Restored::Untouched => write!(f, "{setting}: is at {old} already"),
+            Restored::Foreign { found } => write!(
+                f,
+                "{setting}: somebody else set it to {found:?}, left so; before Wattline it was \
+                 {old:?}: {}",
+                setting.command(old)
+            ),
+            Restored::Gone => write!(f, "{setting}: has gone, and its change with it"),
+            Restored::Altered { found } => {
+                write!(f, "{setting}: wrote {old:?}, but it shows {found:?}")
+            }
+            Restored::Failed { reason, .. } => f.write_str(reason),
+        }
+    }
+}

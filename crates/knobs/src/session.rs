@@ -1,0 +1,297 @@
+//! The one writer of a machine's settings: journal first, then write, then read back; in the
+//! end everything as it was.
+
+use crate::journal::{self, Journal, JournalError};
+use crate::restore::{self, Report};
+use crate::setting::{Access, AccessError, Setting};
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use wattline_kernel::sysfs::{ReadError, Tree};
+
+/// Where journal and lock are.
+pub const STATE_DIRECTORY: &str = "/var/lib/wattline";
+const JOURNAL: &str = "knobs.journal";
+const LOCK: &str = "knobs.lock";
+
+/// A wish: this setting, that value, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What to set.
+    pub setting: Setting,
+    /// To what.
+    pub value: String,
+    /// What for, in words.
+    pub why: String,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum Outcome {
+    /// It had that value already; nothing was written.
+    Unchanged,
+    /// Written, and read back as asked.
+    Written,
+    /// Written, but the driver made something else of it.
+    Altered {
+        /// What it shows now.
+        found: String,
+    },
+    /// Somebody else changed it since we did; nothing was written.
+    Foreign {
+        /// What it shows.
+        found: String,
+    },
+}
+
+/// A change did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// The setting cannot be read or written.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The journal cannot be written, so nothing else was.
+    #[error("the old value cannot be kept, so nothing was changed: {0}")]
+    Journal(#[from] JournalError),
+    /// The value would not survive a line of text.
+    #[error("{0}: a value with control characters is never written")]
+    BadValue(Setting),
+}
+
+/// A session, or a restore, cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Another process changes settings.
+    #[error("{}: process {holder} is changing this machine's settings; stop it first", path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// Who holds it, as far as it said so.
+        holder: String,
+    },
+    /// The state directory cannot be used.
+    #[error("{}: {error}", path.display())]
+    State {
+        /// What of it.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The kernel does not say which boot this is.
+    #[error(transparent)]
+    Boot(#[from] ReadError),
+    /// Changes of an earlier run cannot be undone; starting would lose their old values.
+    #[error(
+        "{} settings of an earlier run cannot be restored:\n{}\nrepair them with `wattline restore`, \
+         or remove {}",
+        .0.failures().count(), lines(.0), .1.display()
+    )]
+    Unrestored(Report, PathBuf),
+}
+
+fn lines(report: &Report) -> String {
+    report.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes settings until it is dropped, which restores them.
+pub struct Session<A: Access> {
+    access: A,
+    journal: Journal,
+    state: State,
+    over: bool,
+}
+
+/// Journal and lock of a machine.
+struct State {
+    journal: PathBuf,
+    boot: String,
+    // Held as long as this lives.
+    _lock: File,
+}
+
+impl State {
+    fn open(tree: &Tree, directory: &Path) -> Result<Self, SessionError> {
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error| SessionError::State { path, error }
+        };
+        std::fs::create_dir_all(directory).map_err(at(directory))?;
+        let path = directory.join(LOCK);
+        let mut lock = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(at(&path))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut holder = String::new();
+            let _ = (&lock).take(20).read_to_string(&mut holder);
+            return Err(SessionError::Busy { path, holder: holder.trim().to_string() });
+        }
+        // Only for the message above.
+        let noted = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+        noted.map_err(at(&path))?;
+        let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
+        Ok(Self { journal: directory.join(JOURNAL), boot, _lock: lock })
+    }
+
+    /// Undoes what the journal holds, and removes it if all of it is undone.
+    fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
+        let contents = journal::read(&self.journal, &self.boot)?;
+        let report = Report {
+            lines: restore::restore(access, &contents.entries),
+            outlived: contents.outlived,
+            bad_lines: contents.bad_lines,
+        };
+        if report.failures().next().is_none() {
+            if !report.bad_lines.is_empty() {
+                let kept = self.journal.with_extension("journal.damaged");
+                std::fs::copy(&self.journal, &kept)
+                    .map_err(|error| SessionError::State { path: kept, error })?;
+            }
+            journal::remove(&self.journal)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Undoes what an earlier run left behind.
+///
+/// # Errors
+/// [`SessionError`]; single settings that fail are in the report.
+pub fn restore_now(
+    access: &mut impl Access,
+    tree: &Tree,
+    state: &Path,
+) -> Result<Report, SessionError> {
+    State::open(tree, state)?.restore(access)
+}
+
+/// What a restore would do, as shell commands; touches nothing and needs no lock.
+///
+/// # Errors
+/// [`SessionError::Journal`], [`SessionError::Boot`].
+pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Vec<String>, SessionError> {
+    let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
+    let contents = journal::read(&state.join(JOURNAL), &boot)?;
+    Ok(restore::commands(&contents.entries))
+}
+
+impl<A: Access> Session<A> {
+    /// Takes the lock, undoes what an earlier run left behind, and begins a new journal. The
+    /// report says what was undone.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn begin(mut access: A, tree: &Tree, state: &Path) -> Result<(Self, Report), SessionError> {
+        let state = State::open(tree, state)?;
+        let report = state.restore(&mut access)?;
+        if report.failures().next().is_some() {
+            return Err(SessionError::Unrestored(report, state.journal.clone()));
+        }
+        let journal = Journal::create(&state.journal, &state.boot)?;
+        Ok((Self { access, journal, state, over: false }, report))
+    }
+
+    /// What the settings are read and written through.
+    pub fn access(&self) -> &A {
+        &self.access
+    }
+
+    /// Sets one value.
+    ///
+    /// # Errors
+    /// [`SetError`].
+    pub fn set(&mut self, setting: &Setting, value: &str) -> Result<Outcome, SetError> {
+        if value.contains(char::is_control) {
+            return Err(SetError::BadValue(setting.clone()));
+        }
+        let present = self.access.read(setting)?;
+        if present.contains(char::is_control) {
+            // Several lines: an attribute that is no single value, which nothing could restore.
+            return Err(SetError::BadValue(setting.clone()));
+        }
+        if let Some(entry) = self.journal.entry(setting)
+            && present != entry.old
+            && !entry.ours.contains(&present)
+        {
+            return Ok(Outcome::Foreign { found: present });
+        }
+        if present == value {
+            return Ok(Outcome::Unchanged);
+        }
+        let followers = self.followers(setting);
+        self.journal.intend(setting, &present, value)?;
+        let written = self.access.write(setting, value);
+        for follower in followers {
+            if let Ok(found) = self.access.read(&follower) {
+                self.journal.found(&follower, &found)?;
+            }
+        }
+        // Read back also after a failure: some drivers report one and change something.
+        let found = self.access.read(setting);
+        if let Ok(found) = &found {
+            self.journal.found(setting, found)?;
+        }
+        written?;
+        let found = found?;
+        Ok(if found == value { Outcome::Written } else { Outcome::Altered { found } })
+    }
+
+    /// Settings that were changed and still are as we left them, and that a write to `setting`
+    /// moves: a governor takes speed and preference of its policy along. What they show then
+    /// is our doing too, not somebody else's.
+    fn followers(&self, setting: &Setting) -> Vec<Setting> {
+        let Setting::File(path) = setting else { return Vec::new() };
+        let Some(policy) = path.strip_suffix("scaling_governor") else { return Vec::new() };
+        let entries = self.journal.entries().iter();
+        entries
+            .filter(
+                |entry| matches!(&entry.setting, Setting::File(path) if path.starts_with(policy)),
+            )
+            .filter(|entry| entry.setting != *setting)
+            .filter(|entry| {
+                let present = self.access.read(&entry.setting);
+                present.is_ok_and(|now| now == entry.old || entry.ours.contains(&now))
+            })
+            .map(|entry| entry.setting.clone())
+            .collect()
+    }
+
+    /// Sets many, in their order; one that fails does not stop the others.
+    pub fn apply(&mut self, changes: &[Change]) -> Vec<Result<Outcome, SetError>> {
+        changes.iter().map(|change| self.set(&change.setting, &change.value)).collect()
+    }
+
+    /// Ends the session and restores everything.
+    ///
+    /// # Errors
+    /// [`SessionError`]; single settings that fail are in the report.
+    pub fn finish(mut self) -> Result<Report, SessionError> {
+        self.over = true;
+        self.state.restore(&mut self.access)
+    }
+
+    /// Ends the session and leaves everything as it is; the journal stays, so that
+    /// `wattline restore` and the next session can still undo it.
+    pub fn keep(mut self) {
+        self.over = true;
+    }
+}
+
+impl<A: Access> Drop for Session<A> {
+    fn drop(&mut self) {
+        if !self.over {
+            // On the way out of an error or a panic there is nobody to tell; the journal of
+            // what could not be restored stays.
+            let _ = self.state.restore(&mut self.access);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Frequency of what is outside the cores: caches, mesh, memory controllers of Intel servers
+//! (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
+
+use crate::session::Change;
+use crate::setting::Setting;
+use serde::Serialize;
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_units::Hertz;
+
+const DIRECTORY: &str = "/sys/devices/system/cpu/intel_uncore_frequency";
+
+/// One uncore, of a die or of a part of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Uncore {
+    /// Its directory's name, such as `package_00_die_00` or `uncore00`.
+    pub name: String,
+    /// The lowest frequency that the firmware allows.
+    pub lowest_hertz: Hertz,
+    /// The highest.
+    pub highest_hertz: Hertz,
+    /// The lower limit when it was looked at.
+    pub minimum_hertz: Hertz,
+    /// The upper limit when it was looked at.
+    pub maximum_hertz: Hertz,
+}
+
+/// All uncores; those whose files are broken with the reason. Where the newer `uncoreNN` exist,
+/// the older names are the same ones once more and left out.
+pub fn find(tree: &Tree) -> (Vec<Uncore>, Vec<ReadError>) {
+    let mut names = tree.entries(DIRECTORY);
+    if names.iter().any(|name| name.starts_with("uncore")) {
+        names.retain(|name| name.starts_with("uncore"));
+    }
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
+    for name in names {
+        match look(tree, &name) {
+            Ok(uncore) => found.push(uncore),
+            Err(error) => broken.push(error),
+        }
+    }
+    (found, broken)
+}
+
+fn look(tree: &Tree, name: &str) -> Result<Uncore, ReadError> {
+    let hertz = |file: &str| {
+        tree.number::<u64>(format!("{DIRECTORY}/{name}/{file}")).map(|khz| Hertz(khz as f64 * 1e3))
+    };
+    Ok(Uncore {
+        name: name.to_string(),
+        lowest_hertz: hertz("initial_min_freq_khz")?,
+        highest_hertz: hertz("initial_max_freq_khz")?,
+        minimum_hertz: hertz("min_freq_khz")?,
+        maximum_hertz: hertz("max_freq_khz")?,
+    })
+}
+
+impl Uncore {
+    /// The writes that keep it between two frequencies, cut to what the firmware allows; in the
+    /// order that never crosses the limits.
+    pub fn limit(&self, minimum: Hertz, maximum: Hertz) -> Vec<Change> {
+        let cut = |wish: Hertz| {
+            Hertz(wish.get().min(self.highest_hertz.get()).max(self.lowest_hertz.get()))
+        };
+        let maximum = cut(maximum);
+        let minimum = Hertz(cut(minimum).get().min(maximum.get()));
+        let change = |file: &str, value: Hertz| Change {
+            setting: Setting::cpu(format_args!("intel_uncore_frequency/{}/{file}", self.name)),
+            value: format!("{:.0}", value.get() / 1e3),
+            why: format!(
+                "uncore between {:.1} and {:.1} GHz",
+                minimum.gigahertz(),
+                maximum.gigahertz()
+            ),
+        };
+        let mut changes = vec![change("max_freq_khz", maximum), change("min_freq_khz", minimum)];
+        if maximum.get() < self.minimum_hertz.get() {
+            changes.reverse();
+        }
+        changes
+    }
+}

@@ -1,0 +1,151 @@
+//! A copy of a fixture, and drivers that misbehave.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use tempfile::TempDir;
+use wattline_kernel::sysfs::Tree;
+use wattline_knobs::{Access, AccessError, Machine, Session, Setting};
+
+pub struct Fixture {
+    root: TempDir,
+    pub tree: Tree,
+}
+
+impl Fixture {
+    pub fn copy(name: &str) -> Self {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let root = tempfile::tempdir().unwrap();
+        copy(&from, root.path());
+        let tree = Tree::at(root.path());
+        Self { root, tree }
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path.trim_start_matches('/'))
+    }
+
+    pub fn write(&self, path: &str, value: &str) {
+        fs::write(self.path(path), format!("{value}\n")).unwrap();
+    }
+
+    pub fn value(&self, path: &str) -> String {
+        self.tree.text(path).unwrap()
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.path("var/lib/wattline")
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.state().join("knobs.journal")
+    }
+
+    pub fn reboot(&self) {
+        let other = "00000000-0000-4000-8000-000000000002";
+        self.write("proc/sys/kernel/random/boot_id", other);
+    }
+
+    pub fn session(&self) -> Session<Driver> {
+        Session::begin(Driver::new(self), &self.tree, &self.state()).unwrap().0
+    }
+
+    /// All files below `sys` and `ethtool` with what they hold.
+    pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for top in ["sys", "ethtool"] {
+            collect(&self.path(top), &mut files);
+        }
+        files
+    }
+
+    pub fn put_back(&self, snapshot: &BTreeMap<PathBuf, Vec<u8>>) {
+        for (path, bytes) in snapshot {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
+
+fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            collect(&entry.path(), files);
+        } else {
+            files.insert(entry.path(), fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// What a test makes of a write: `None` refuses it, else this value is stored.
+type Rule = dyn Fn(&Tree, &Setting, &str) -> Option<String>;
+
+/// The files of a fixture behind a driver that keeps a log of writes and may bend or refuse
+/// them.
+pub struct Driver {
+    machine: Machine,
+    pub log: Rc<RefCell<Vec<String>>>,
+    rule: Box<Rule>,
+}
+
+impl Driver {
+    pub fn new(fixture: &Fixture) -> Self {
+        Self::with_rule(fixture, |_, _, value| Some(value.to_string()))
+    }
+
+    pub fn with_rule(
+        fixture: &Fixture,
+        rule: impl Fn(&Tree, &Setting, &str) -> Option<String> + 'static,
+    ) -> Self {
+        Self { machine: Machine::new(&fixture.tree), log: Rc::default(), rule: Box::new(rule) }
+    }
+}
+
+impl Access for Driver {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.machine.read(setting)
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let short = setting.to_string().replace("/sys/devices/system/cpu/", "");
+        self.log.borrow_mut().push(format!("{short} = {value}"));
+        match (self.rule)(self.machine.tree(), setting, value) {
+            Some(value) => self.machine.write(setting, &value),
+            None => Err(AccessError::Refused {
+                setting: setting.clone(),
+                reason: "Invalid argument".into(),
+            }),
+        }
+    }
+}
+
+/// Limits of a frequency that may not cross, as the kernel has it.
+pub fn limits_may_not_cross(tree: &Tree, setting: &Setting, value: &str) -> Option<String> {
+    let path = setting.to_string();
+    let other = |from: &str, to: &str| {
+        path.ends_with(from).then(|| tree.number::<u64>(path.replace(from, to)).unwrap())
+    };
+    let asked = value.parse::<u64>().ok();
+    let crosses = match (other("max_freq", "min_freq"), other("min_freq", "max_freq")) {
+        (Some(minimum), _) => asked.is_some_and(|maximum| maximum < minimum),
+        (_, Some(maximum)) => asked.is_some_and(|minimum| minimum > maximum),
+        _ => false,
+    };
+    (!crosses).then(|| value.to_string())
+}

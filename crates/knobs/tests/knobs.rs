@@ -1,0 +1,241 @@
+//! Every knob on trees of machines with different drivers; the log of writes is what counts.
+
+mod common;
+
+use common::{Driver, Fixture, limits_may_not_cross};
+use wattline_kernel::ethtool::{self, Coalesce};
+use wattline_kernel::namespace::Namespace;
+use wattline_kernel::sysfs::Tree;
+use wattline_knobs::cpufreq::{self, Driver as Name, FrequencyError};
+use wattline_knobs::latency::{self, DmaLatency, ResumeLatency};
+use wattline_knobs::{
+    Access, Change, Machine, Outcome, Session, cpuidle, moderation, rivals, uncore,
+};
+use wattline_units::{Hertz, Span};
+
+/// Applies changes with a driver whose limits may not cross, and gives the log of writes.
+fn applied(fixture: &Fixture, changes: &[Change]) -> Vec<String> {
+    let driver = Driver::with_rule(fixture, limits_may_not_cross);
+    let log = driver.log.clone();
+    let (mut session, _) = Session::begin(driver, &fixture.tree, &fixture.state()).unwrap();
+    for outcome in session.apply(changes) {
+        assert!(matches!(outcome.unwrap(), Outcome::Written | Outcome::Unchanged));
+    }
+    session.keep();
+    log.take()
+}
+
+fn policies(fixture: &Fixture) -> Vec<cpufreq::Policy> {
+    let (policies, broken) = cpufreq::find(&fixture.tree);
+    assert!(broken.is_empty(), "{broken:?}");
+    policies
+}
+
+#[test]
+fn acpi_cpufreq_fixes_a_step_by_userspace_per_core() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    let policies = policies(&fixture);
+    assert_eq!(policies[1].driver, Name::AcpiCpufreq);
+    assert_eq!(policies[1].steps_hertz.len(), 3);
+    // The lowest step that is not below the wish.
+    let changes = policies[1].fix(Hertz::from_gigahertz(1.7)).unwrap();
+    let log = applied(&fixture, &changes);
+    let expected = [
+        "cpufreq/policy1/scaling_governor = userspace",
+        "cpufreq/policy1/scaling_setspeed = 2400000",
+    ];
+    assert_eq!(log, expected);
+    let wrong = policies[0].fix(Hertz::from_gigahertz(5.0)).unwrap_err();
+    assert!(matches!(wrong, FrequencyError::OutOfRange { .. }), "{wrong}");
+}
+
+#[test]
+fn intel_pstate_is_pinned_by_its_limits_and_unlocks_the_preference() {
+    let fixture = Fixture::copy("intel-pstate-hwp");
+    let policy = &policies(&fixture)[0];
+    assert!(policy.driver.is_autonomous());
+    let mut changes = policy.fix(Hertz::from_gigahertz(1.2)).unwrap();
+    changes.extend(policy.prefer("balance_power").unwrap());
+    let expected = [
+        "cpufreq/policy0/scaling_max_freq = 1200000",
+        "cpufreq/policy0/scaling_min_freq = 1200000",
+        "cpufreq/policy0/scaling_governor = powersave",
+        "cpufreq/policy0/energy_performance_preference = balance_power",
+    ];
+    assert_eq!(applied(&fixture, &changes), expected);
+    let wrong = policy.prefer("turbo").unwrap_err().to_string();
+    assert!(wrong.contains("is not among default, performance"), "{wrong}");
+    assert!(policy.govern("userspace").is_err());
+}
+
+#[test]
+fn amd_pstate_below_its_lower_limit_moves_that_first() {
+    let fixture = Fixture::copy("amd-pstate-epp");
+    let policy = &policies(&fixture)[1];
+    assert_eq!(policy.driver, Name::AmdPstateEpp);
+    let log = applied(&fixture, &policy.fix(Hertz::from_gigahertz(1.0)).unwrap());
+    let expected = [
+        "cpufreq/policy1/scaling_min_freq = 1000000",
+        "cpufreq/policy1/scaling_max_freq = 1000000",
+    ];
+    assert_eq!(log, expected);
+    assert_eq!(policy.prefer("power").unwrap().len(), 1, "powersave locks nothing");
+    let crossed = policy.limit(Hertz::from_gigahertz(2.0), Hertz::from_gigahertz(1.0));
+    assert!(crossed.is_err());
+}
+
+#[test]
+fn cppc_without_a_list_shares_a_frequency_among_cpus() {
+    let fixture = Fixture::copy("cppc");
+    let policy = &policies(&fixture)[0];
+    assert_eq!((&policy.driver, &policy.cpus[..]), (&Name::Cppc, &[0, 1][..]));
+    let log = applied(&fixture, &policy.fix(Hertz::from_gigahertz(1.25)).unwrap());
+    assert_eq!(log[0], "cpufreq/policy0/scaling_min_freq = 1250000");
+}
+
+#[test]
+fn a_policy_with_garbage_is_named_and_the_others_are_used() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    fixture.write("sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq", "fast");
+    let (policies, broken) = cpufreq::find(&fixture.tree);
+    assert_eq!((policies.len(), broken.len()), (1, 1));
+    assert!(broken[0].to_string().contains("cpuinfo_max_freq: holds \"fast\""), "{}", broken[0]);
+}
+
+#[test]
+fn idle_states_are_allowed_before_others_are_forbidden() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    let file = |state: u32| format!("sys/devices/system/cpu/cpu1/cpuidle/state{state}/disable");
+    fixture.write(&file(1), "1");
+    let states = cpuidle::states(&fixture.tree, 1).unwrap();
+    let log = applied(&fixture, &cpuidle::limit(1, &states, Span::from_micros(10)));
+    assert_eq!(log, ["cpu1/cpuidle/state1/disable = 0", "cpu1/cpuidle/state2/disable = 1"]);
+    assert!(cpuidle::states(&fixture.tree, 7).unwrap().is_empty());
+}
+
+#[test]
+fn no_limit_and_no_latency_are_not_mixed_up() {
+    let value = |latency| latency::limit_cpu(0, latency).value;
+    assert_eq!(value(ResumeLatency::Any), "0");
+    assert_eq!(value(ResumeLatency::None), "n/a");
+    assert_eq!(value(ResumeLatency::AtMost(Span::from_micros(60))), "60");
+    // Rounded down, this would say that any latency will do.
+    assert_eq!(value(ResumeLatency::AtMost(Span::from_nanos(300))), "1");
+}
+
+#[test]
+fn adaptive_moderation_is_a_rival_and_goes_first() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    fixture.write_process(41, "tuned");
+    fixture.write_process(42, "power-profiles-");
+    fixture.write_process(43, "bash");
+    let names: Vec<String> = rivals::find(&fixture.tree, &["eth9".to_string()])
+        .into_iter()
+        .map(|rival| rival.name)
+        .collect();
+    assert_eq!(names, ["TuneD", "power-profiles-daemon", "adaptive moderation of eth9"]);
+    let machine = Machine::new(&fixture.tree);
+    let changes = moderation::receive(&machine, "eth9", Span::from_micros(100)).unwrap();
+    let log = applied(&fixture, &changes);
+    assert_eq!(log, ["ethtool:eth9/adaptive-rx = 0", "ethtool:eth9/rx-usecs = 100"]);
+    assert!(moderation::receive(&machine, "eth7", Span::ZERO).is_err());
+}
+
+#[test]
+fn uncore_limits_stay_within_the_firmwares() {
+    let fixture = Fixture::copy("intel-pstate-hwp");
+    let (uncores, _) = uncore::find(&fixture.tree);
+    let changes = uncores[0].limit(Hertz::from_gigahertz(0.1), Hertz::from_gigahertz(1.4));
+    let log = applied(&fixture, &changes);
+    let expected = "intel_uncore_frequency/package_00_die_00/max_freq_khz = 1400000";
+    assert_eq!(log, [expected], "the lower limit is where it should be");
+}
+
+impl Fixture {
+    fn write_process(&self, pid: u32, name: &str) {
+        let directory = self.path(&format!("proc/{pid}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("comm"), format!("{name}\n")).unwrap();
+    }
+}
+
+/// The real device of whatever runs this; what is asked for is released at the end.
+#[test]
+fn the_machine_wide_latency_is_held_and_released() {
+    let tree = Tree::live();
+    let Ok(before) = DmaLatency::present(&tree) else {
+        println!("skipped: {} cannot be read here", latency::DEVICE);
+        return;
+    };
+    let limit = Span::from_micros(1_234);
+    let held = match DmaLatency::hold(&tree, limit) {
+        Ok(held) => held,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    // Someone else may ask for less meanwhile, nobody can make it more.
+    assert!(DmaLatency::present(&tree).unwrap() <= limit);
+    drop(held);
+    // The device answers with an all-time default far above a second.
+    assert!(before <= limit || DmaLatency::present(&tree).unwrap() > limit);
+}
+
+/// The real idle states of whatever runs this, set to what they are.
+#[test]
+fn the_idle_states_of_this_machine_are_written_and_restored() {
+    let tree = Tree::live();
+    let states = cpuidle::states(&tree, 0).unwrap_or_default();
+    let Some(deepest) = states.last().filter(|state| state.number > 0) else {
+        println!("skipped: this machine has no idle states to choose from");
+        return;
+    };
+    let state = tempfile::tempdir().unwrap();
+    let machine = Machine::new(&tree);
+    let (mut session, _) = Session::begin(machine.clone(), &tree, state.path()).unwrap();
+    let mut changes = cpuidle::limit(0, &states, Span::ZERO);
+    changes
+        .retain(|change| change.setting.to_string().contains(&format!("state{}/", deepest.number)));
+    let outcome = session.apply(&changes).remove(0);
+    if let Err(error) = outcome {
+        println!("skipped: {error}");
+        return;
+    }
+    assert_eq!(machine.read(&changes[0].setting).unwrap(), changes[0].value);
+    session.finish().unwrap();
+    assert_eq!(cpuidle::states(&tree, 0).unwrap(), states);
+}
+
+#[test]
+fn coalescing_of_the_loopback_is_missing_not_zero() {
+    let machine = Machine::new(&Tree::live());
+    assert!(machine.read(&moderation::setting("lo", Coalesce::RxUsecs)).is_err());
+}
+
+/// Through the kernel's own driver of a tap, in a namespace of its own.
+#[test]
+fn the_moderation_of_a_real_device_is_set_and_restored() {
+    let made = Namespace::create(format!("wlknobs-{}", std::process::id()))
+        .and_then(|namespace| namespace.ip("tuntap add dev t0 mode tap").map(|_| namespace));
+    let namespace = match made {
+        Ok(namespace) => namespace,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let state = tempfile::tempdir().unwrap();
+    let work = || {
+        let frames = |value: &ethtool::CoalesceValues| value.get(Coalesce::RxFrames);
+        let before = ethtool::coalesce("t0").map_err(|error| error.to_string())?;
+        let tree = Tree::live();
+        let (mut session, _) = Session::begin(Machine::new(&tree), &tree, state.path()).unwrap();
+        let setting = moderation::setting("t0", Coalesce::RxFrames);
+        assert_eq!(session.set(&setting, "24").unwrap(), Outcome::Written);
+        assert_eq!(frames(&ethtool::coalesce("t0").unwrap()), 24);
+        // More than the driver takes at once: it cuts the value without saying so.
+        let cut = session.set(&setting, "100000").unwrap();
+        assert!(matches!(cut, Outcome::Altered { .. }), "{cut:?}");
+        assert!(session.finish().unwrap().is_clean());
+        assert_eq!(ethtool::coalesce("t0").unwrap(), before);
+        Ok::<(), String>(())
+    };
+    if let Err(error) = namespace.enter(work).unwrap() {
+        println!("skipped: no coalescing on a tap here: {error}");
+    }
+}

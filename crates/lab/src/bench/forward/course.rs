@@ -1,0 +1,183 @@
+//! Where the contestants run: three namespaces, a generator, a sink that counts.
+
+use super::threads::Thread;
+use crate::Error;
+use crate::namespace::Namespace;
+use crate::topology::mac_text;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use wattline_kernel::namespace::{enter_thread, interface_index};
+use wattline_kernel::xdp::{CountingSink, LiveGenerator};
+
+/// Bytes of each frame without frame check sequence: 64 on the wire.
+pub const FRAME_BYTES: usize = 60;
+pub const SOURCE_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x12];
+pub const LEFT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x11];
+pub const RIGHT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x21];
+pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
+/// The processor of generator and sink.
+const OUTSIDE: usize = 0;
+/// The contestant's processor.
+pub const INSIDE: usize = 1;
+/// Priority of all that takes part: all the same, and before anything else on the machine.
+pub const NICE: i32 = -15;
+/// Priority of the thread that reads the figures, which otherwise would wait for the others.
+const OBSERVER_NICE: i32 = -20;
+/// Frames that are asked for at a time: about a tenth of a second's worth.
+const HELPING: u32 = 1 << 18;
+
+/// Frames so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Count {
+    /// Made by the generator; known to [`HELPING`] frames.
+    pub offered: u64,
+    /// Arrived at the sink.
+    pub forwarded: u64,
+}
+
+/// Three namespaces in a row, as [`crate::topology`] builds, but with interface names that
+/// are unique on the machine: by these the kernel's receiving threads are found.
+pub struct Course {
+    source: Namespace,
+    pub router: Namespace,
+    sink: Namespace,
+    pub left: String,
+    pub right: String,
+    uplink: String,
+    terminal: String,
+}
+
+impl Course {
+    pub fn build() -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
+        let name = |end: char| format!("{end}{serial}p{}", std::process::id());
+        let course = Self {
+            source: Namespace::create("source")?,
+            router: Namespace::create("router")?,
+            sink: Namespace::create("sink")?,
+            left: name('l'),
+            right: name('r'),
+            uplink: name('u'),
+            terminal: name('t'),
+        };
+        course.wire()?;
+        Ok(course)
+    }
+
+    fn wire(&self) -> Result<(), Error> {
+        for (near, near_mac, far, far_mac, namespace) in [
+            (&self.left, LEFT_MAC, &self.uplink, SOURCE_MAC, &self.source),
+            (&self.right, RIGHT_MAC, &self.terminal, SINK_MAC, &self.sink),
+        ] {
+            self.router.ip(&format!(
+                "link add {near} address {} type veth peer name {far} address {} netns {}",
+                mac_text(near_mac),
+                mac_text(far_mac),
+                namespace.name()
+            ))?;
+            for (namespace, interface) in [(&self.router, near), (namespace, far)] {
+                let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
+                namespace.sysctl(&[(&ipv6, "1")])?;
+                // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
+                let limit = Duration::from_secs(10);
+                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], limit)?;
+                namespace.ip(&format!("link set {interface} up"))?;
+                let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
+                namespace.run("sh", &["-c", &thread], limit)?;
+            }
+        }
+        self.router.ip(&format!(
+            "address add 10.1.0.1/24 dev {left}\naddress add 10.2.0.1/24 dev {right}\n\
+             neighbour add 10.2.0.2 lladdr {mac} nud permanent dev {right}\n\
+             route add 10.9.0.0/24 via 10.2.0.2",
+            left = self.left,
+            right = self.right,
+            mac = mac_text(SINK_MAC)
+        ))?;
+        self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
+        for (interface, processor) in [
+            (&self.left, INSIDE),
+            (&self.right, INSIDE),
+            (&self.uplink, OUTSIDE),
+            (&self.terminal, OUTSIDE),
+        ] {
+            let receiving = Thread::napi(interface)?;
+            receiving.pin(processor)?;
+            // The sink goes before the generator, which otherwise would take turns with it: frames
+            // would be lost at the sink in one turn, and none be offered in the other.
+            if *interface == self.terminal {
+                receiving.run_before_all()?;
+            } else {
+                receiving.set_nice(NICE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers load while `observe` runs on the calling thread, which is handed the number of
+    /// frames whenever it asks.
+    pub fn under_load<R>(
+        &self,
+        observe: impl FnOnce(&mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let attach = || CountingSink::attach(interface_index(&self.terminal)?).map_err(kernel);
+        let sink = self.sink.enter(attach)??;
+        let stop = AtomicBool::new(false);
+        let offered = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let generator = scope.spawn(|| -> Result<(), Error> {
+                enter_thread(self.source.name())?;
+                Thread::current().pin(OUTSIDE)?;
+                Thread::current().set_nice(NICE)?;
+                let generator =
+                    LiveGenerator::new(interface_index(&self.uplink)?, &frame()).map_err(kernel)?;
+                while !stop.load(Ordering::Relaxed) {
+                    generator.send(HELPING).map_err(kernel)?;
+                    offered.fetch_add(u64::from(HELPING), Ordering::Relaxed);
+                }
+                Ok(())
+            });
+            let observer = Thread::current();
+            let result = observer.set_nice(OBSERVER_NICE).and_then(|()| {
+                observe(&mut || {
+                    let offered = offered.load(Ordering::Relaxed);
+                    Ok(Count { offered, forwarded: sink.frames().map_err(kernel)? })
+                })
+            });
+            let restored = observer.set_nice(0);
+            stop.store(true, Ordering::Relaxed);
+            generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            restored.and(result)
+        })
+    }
+}
+
+/// An error of BPF or XDP as one of the laboratory's.
+pub fn kernel(error: impl std::fmt::Display) -> Error {
+    Error::Router { what: "benchmark failed".into(), log: error.to_string() }
+}
+
+/// A UDP packet of the shortest kind, from the source to beyond the sink.
+fn frame() -> Vec<u8> {
+    let mut frame = LEFT_MAC.to_vec();
+    frame.extend(SOURCE_MAC);
+    frame.extend([0x08, 0x00]);
+    let length = (FRAME_BYTES - 14) as u16;
+    let mut header = [0_u8; 20];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&length.to_be_bytes());
+    header[8] = 64;
+    header[9] = 17;
+    header[12..16].copy_from_slice(&[10, 1, 0, 2]);
+    header[16..20].copy_from_slice(&[10, 9, 0, 5]);
+    let checksum = wattline_packet::checksum::Sum::default().bytes(&header).checksum();
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend(header);
+    // Ports 1000 and 9; no checksum.
+    frame.extend(1000_u16.to_be_bytes());
+    frame.extend(9_u16.to_be_bytes());
+    frame.extend((length - 20).to_be_bytes());
+    frame.resize(FRAME_BYTES, 0);
+    frame
+}

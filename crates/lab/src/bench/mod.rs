@@ -1,0 +1,9 @@
+//! Benchmarks: figures of this machine, made so that a noisy machine shows; ratios within
+//! one run count, absolute figures do not.
+
+pub mod calibration;
+pub mod cpu_time;
+pub mod fib;
+pub mod forward;
+pub mod pipeline;
+pub mod sample;

@@ -1,0 +1,46 @@
+//! Repeated measurements of one thing.
+
+use serde::Serialize;
+
+/// Median and spread of repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// Half of the repeats were lower.
+    pub median: f64,
+    /// A quarter of the repeats were lower.
+    pub lower_quartile: f64,
+    /// A quarter of the repeats were higher.
+    pub upper_quartile: f64,
+    /// Number of repeats.
+    pub repeats: usize,
+}
+
+impl Sample {
+    /// Of any number of repeats; `None` of none.
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let at = |quarter: usize| values.get((values.len().checked_sub(1)? * quarter + 2) / 4);
+        Some(Self {
+            median: *at(2)?,
+            lower_quartile: *at(1)?,
+            upper_quartile: *at(3)?,
+            repeats: values.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_quartiles_in_any_order() {
+        let sample = Sample::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!(
+            sample,
+            Sample { median: 3.0, lower_quartile: 2.0, upper_quartile: 4.0, repeats: 5 }
+        );
+        assert_eq!(Sample::of(vec![7.0]).unwrap().median, 7.0);
+        assert_eq!(Sample::of(vec![]), None);
+    }
+}

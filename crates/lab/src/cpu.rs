@@ -1,0 +1,104 @@
+//! What an experiment cost in processor time: all of it, of the whole machine.
+//!
+//! Packets are handled in the context of whoever is running (softirq), so a process's own
+//! time says little. Counted is what `/proc/stat` counts: every processor's time that was
+//! neither idle, nor waiting for a disc, nor stolen by the host.
+
+use crate::Error;
+use serde::Serialize;
+use std::ops::Sub;
+
+/// Length of a tick of `/proc/stat` in seconds: `USER_HZ` is 100 on every Linux machine
+/// that Rust knows.
+const TICK_SECONDS: f64 = 0.01;
+
+/// Processor time in seconds, summed over all processors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct CpuTime {
+    /// In programs, niced ones included.
+    pub user_seconds: f64,
+    /// In the kernel on behalf of programs and of its own threads.
+    pub system_seconds: f64,
+    /// In interrupts and softirqs: where the kernel receives and forwards.
+    pub interrupt_seconds: f64,
+}
+
+impl CpuTime {
+    /// Since the machine started.
+    ///
+    /// # Errors
+    /// Where `/proc/stat` cannot be read.
+    pub fn of_machine() -> Result<Self, Error> {
+        let text = std::fs::read_to_string("/proc/stat")
+            .map_err(|source| Error::io("reading /proc/stat", source))?;
+        parse(&text).ok_or_else(|| Error::Data {
+            path: "/proc/stat".into(),
+            reason: "the first line is not `cpu` and eight numbers (proc(5))".into(),
+        })
+    }
+
+    /// All of it together.
+    pub fn busy_seconds(self) -> f64 {
+        self.user_seconds + self.system_seconds + self.interrupt_seconds
+    }
+}
+
+impl Sub for CpuTime {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            user_seconds: self.user_seconds - earlier.user_seconds,
+            system_seconds: self.system_seconds - earlier.system_seconds,
+            interrupt_seconds: self.interrupt_seconds - earlier.interrupt_seconds,
+        }
+    }
+}
+
+/// The first line: `cpu user nice system idle iowait irq softirq steal …`, in ticks (proc(5)).
+fn parse(stat: &str) -> Option<CpuTime> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks =
+        line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = ticks[..] else {
+        return None;
+    };
+    let seconds = |ticks: u64| ticks as f64 * TICK_SECONDS;
+    Some(CpuTime {
+        user_seconds: seconds(user + nice),
+        system_seconds: seconds(system),
+        interrupt_seconds: seconds(irq + softirq),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_waiting_and_stolen_time_are_not_busy() {
+        let time = parse("cpu  100 10 200 9000 50 3 7 400 0 0\ncpu0 1 2 3\n").unwrap();
+        assert_eq!(
+            time,
+            CpuTime { user_seconds: 1.1, system_seconds: 2.0, interrupt_seconds: 0.1 }
+        );
+        assert!((time.busy_seconds() - 3.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["", "cpu  1 2 3", "cpu  1 2 x 4 5 6 7", "intr 1 2 3 4 5 6 7 8"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn work_is_counted() {
+        let before = CpuTime::of_machine().unwrap();
+        let mut sum = 0_u64;
+        // As long as it takes for the tick counters to see it.
+        while (CpuTime::of_machine().unwrap() - before).busy_seconds() <= 0.0 {
+            sum = (0..1_000_000_u64).fold(sum, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
+        }
+        assert!(sum != 1);
+    }
+}

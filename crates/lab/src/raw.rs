@@ -1,0 +1,184 @@
+//! Frames as they are: a packet socket (packet(7)) on one interface of a namespace.
+
+use crate::Error;
+use crate::clock::monotonic_nanos;
+use crate::namespace::Namespace;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvfrom, send,
+    socket,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Room for a burst that waits for its reader: all captures of a run fit.
+const RECEIVE_BUFFER: usize = 64 << 20;
+/// Packet type of a frame that leaves (packet(7)).
+const PACKET_OUTGOING: u8 = 4;
+/// Longest frame that is received whole.
+const FRAME_MAX: usize = 9_216;
+
+/// An open packet socket: sends and receives whole Ethernet frames.
+#[derive(Debug)]
+pub struct RawSocket {
+    socket: OwnedFd,
+}
+
+/// A frame as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// When, on [`crate::clock`].
+    pub nanos: u64,
+    /// From the Ethernet header on.
+    pub frame: Vec<u8>,
+}
+
+impl RawSocket {
+    /// Opens one on `interface` of `namespace`.
+    ///
+    /// # Errors
+    /// Without `CAP_NET_RAW`, or when there is no such interface.
+    pub fn open(namespace: &Namespace, interface: &str) -> Result<Self, Error> {
+        namespace.enter(|| Self::open_here(interface))?
+    }
+
+    fn open_here(interface: &str) -> Result<Self, Error> {
+        let failed = |action: &str, errno: Errno| Error::io(format!("{action} {interface}"), errno);
+        let address = link_address(interface)?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
+            .map_err(|errno| failed("opening a packet socket for", errno))?;
+        set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+            .map_err(|source| Error::io("enlarging a receive buffer", source))?;
+        bind(socket.as_raw_fd(), &address)
+            .map_err(|errno| failed("binding a packet socket to", errno))?;
+        Ok(Self { socket })
+    }
+
+    /// Sends a frame, waiting while the interface's queue is full. False when the
+    /// interface refuses it as too long.
+    ///
+    /// # Errors
+    /// When the interface is down or gone.
+    pub fn send(&self, frame: &[u8]) -> Result<bool, Error> {
+        loop {
+            match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+                Ok(_) => return Ok(true),
+                Err(Errno::EMSGSIZE) => return Ok(false),
+                Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => std::thread::yield_now(),
+                Err(errno) => return Err(Error::io("sending a frame", errno)),
+            }
+        }
+    }
+
+    /// Takes a frame that came in, within `milliseconds`; not those that this machine sends.
+    fn receive(&self, buffer: &mut [u8], milliseconds: u32) -> Option<usize> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(milliseconds) * 1_000_000 };
+        loop {
+            match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {
+                Ok((_, Some(from))) if from.pkttype() == PACKET_OUTGOING => {}
+                Ok((length, _)) => return Some(length),
+                Err(_) => {
+                    let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
+                    if poll(&mut descriptors, Some(&wait)).ok()? == 0 {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The address that binds a packet socket to an interface of the present namespace.
+fn link_address(interface: &str) -> Result<LinkAddr, Error> {
+    let all = nix::ifaddrs::getifaddrs().map_err(|errno| Error::io("listing interfaces", errno))?;
+    all.filter(|entry| entry.interface_name == interface)
+        .find_map(|entry| entry.address?.as_link_addr().copied())
+        .ok_or_else(|| Error::io(format!("looking for interface {interface}"), Errno::ENODEV))
+}
+
+/// Keeps all frames that arrive at an interface, on a thread of its own.
+#[derive(Debug)]
+pub struct Sniffer {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Received>>,
+}
+
+impl Sniffer {
+    /// Begins to listen for frames that satisfy `wanted`.
+    ///
+    /// # Errors
+    /// As [`RawSocket::open`].
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+        wanted: impl Fn(&[u8]) -> bool + Send + 'static,
+    ) -> Result<Self, Error> {
+        let socket = RawSocket::open(namespace, interface)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut buffer = vec![0; FRAME_MAX];
+            let mut received = Vec::new();
+            loop {
+                // Read before the look: what arrived until the stop is still taken.
+                let last = stopping.load(Ordering::Acquire);
+                match socket.receive(&mut buffer, 20) {
+                    Some(length) if wanted(&buffer[..length]) => received.push(Received {
+                        nanos: monotonic_nanos(),
+                        frame: buffer[..length].to_vec(),
+                    }),
+                    Some(_) => {}
+                    None if last => return received,
+                    None => {}
+                }
+            }
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops and returns what came, in order.
+    pub fn finish(self) -> Vec<Received> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leftovers::can_build_namespaces;
+    use crate::topology::{LEFT, Options, SINK, SOURCE, Topology};
+
+    #[test]
+    fn a_frame_passes_the_kernel_router() {
+        if !can_build_namespaces("a_frame_passes_the_kernel_router") {
+            return;
+        }
+        let topology =
+            Topology::build(Options { static_neighbours: true, ..Options::default() }).unwrap();
+        let sniffer = Sniffer::start(&topology.sink, SINK.interface, |frame| {
+            frame.ends_with(b"across the router")
+        })
+        .unwrap();
+        let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
+        let payload = b"across the router";
+        let mut frame = Vec::new();
+        frame.extend(LEFT.mac);
+        frame.extend(SOURCE.mac);
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, payload.len() as u8, 253, 64]);
+        frame.extend(SOURCE.v6.octets());
+        frame.extend(SINK.v6.octets());
+        frame.extend(payload);
+        assert!(socket.send(&frame).unwrap());
+        assert!(!socket.send(&[0; 4000]).unwrap(), "longer than the MTU");
+        let received = sniffer.finish();
+        assert_eq!(received.len(), 1);
+        assert_eq!(received[0].frame[..6], SINK.mac);
+        assert_eq!(received[0].frame[21], 63, "hop limit");
+    }
+}

@@ -1,0 +1,230 @@
+//! Captured traffic through a topology: what goes in at the source, what comes out on
+//! either side of the router.
+
+use crate::Error;
+use crate::clock::monotonic_nanos;
+use crate::raw::{RawSocket, Received, Sniffer};
+use crate::topology::{LEFT, RIGHT, SINK, SOURCE, Station, Topology};
+use etherparse::{NetSlice, SlicedPacket};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::Duration;
+use wattline_traffic::capture::{LinkType, Reader};
+
+/// Frames go out in bursts of so many, as from a card with interrupt moderation.
+const BURST: usize = 8;
+/// After the last frame, what is still under way may take so long.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The packets of a capture as the source would send them: from its own Ethernet address
+/// to the router's. What is not Ethernet gets an Ethernet header by its IP version.
+///
+/// # Errors
+/// When the capture cannot be read, or is cut or damaged.
+pub fn load(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let failed = |error: wattline_traffic::capture::CaptureError| Error::Data {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let mut reader = Reader::open(path).map_err(failed)?;
+    let mut frames = Vec::new();
+    while let Some(record) = reader.next_record().map_err(failed)? {
+        frames.extend(addressed(record.link_type, record.data));
+    }
+    Ok(frames)
+}
+
+/// `None` for what carries no IP packet that a router could be given.
+fn addressed(link_type: LinkType, data: &[u8]) -> Option<Vec<u8>> {
+    let mut frame = [LEFT.mac, SOURCE.mac].concat();
+    if link_type == LinkType::ETHERNET {
+        frame.extend(data.get(12..)?);
+        // Two bytes of type at least: a shorter frame cannot be sent.
+        return (frame.len() >= 14).then_some(frame);
+    }
+    let packet = data.get(link_type.header_length()?..)?;
+    frame.extend(match packet.first()? >> 4 {
+        4 => [0x08, 0x00],
+        6 => [0x86, 0xdd],
+        _ => return None,
+    });
+    frame.extend(packet);
+    Some(frame)
+}
+
+/// Whether a frame holds a packet that any router forwards: IPv4 or IPv6 from and to unicast
+/// addresses that may leave their link, whole, with life left in it.
+pub fn is_transit(frame: &[u8]) -> bool {
+    let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return false };
+    if !packet.link_exts.is_empty() {
+        return false;
+    }
+    match packet.net {
+        Some(NetSlice::Ipv4(ip)) => {
+            let header = ip.header();
+            let travels = |address: Ipv4Addr| {
+                !(address.is_multicast()
+                    || address.is_broadcast()
+                    || address.is_loopback()
+                    || address.octets()[0] == 0
+                    || address.octets()[0] >= 240)
+            };
+            header.ttl() > 1
+                && header.options().is_empty()
+                && travels(header.source_addr())
+                && travels(header.destination_addr())
+        }
+        Some(NetSlice::Ipv6(ip)) => {
+            let header = ip.header();
+            let travels = |address: Ipv6Addr| {
+                !(address.is_multicast()
+                    || address.is_unspecified()
+                    || address.is_loopback()
+                    || address.is_unicast_link_local())
+            };
+            header.hop_limit() > 1
+                && travels(header.source_addr())
+                && travels(header.destination_addr())
+        }
+        _ => false,
+    }
+}
+
+/// What a router leaves alone of a frame: the packet without link header and padding, with
+/// time to live and the checksum over it blanked.
+fn fingerprint(frame: &[u8]) -> Vec<u8> {
+    let mut packet = frame.get(14..).unwrap_or_default().to_vec();
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            packet.truncate(usize::from(u16::from_be_bytes([packet[2], packet[3]])));
+            packet[8] = 0;
+            packet[10..12].fill(0);
+        }
+        Some(6) if packet.len() >= 40 => {
+            packet.truncate(40 + usize::from(u16::from_be_bytes([packet[4], packet[5]])));
+            packet[7] = 0;
+        }
+        _ => {}
+    }
+    packet
+}
+
+/// What came of frames that were sent into a router.
+#[derive(Debug, Default)]
+pub struct Crossing {
+    /// When each frame was sent, on [`crate::clock`]; `None` where it was longer than the link allows.
+    pub sent_nanos: Vec<Option<u64>>,
+    /// What the router sent to the sink.
+    pub to_sink: Vec<Received>,
+    /// What the router sent back to the source: ICMP errors.
+    pub to_source: Vec<Received>,
+}
+
+impl Crossing {
+    /// The time from sending to arrival at the sink of every frame that got there, in
+    /// nanoseconds; of equal frames the first sent is taken for the first arrived.
+    pub fn latencies(&self, frames: &[Vec<u8>]) -> Vec<u64> {
+        let mut under_way: HashMap<Vec<u8>, VecDeque<u64>> = HashMap::new();
+        for (frame, sent) in frames.iter().zip(&self.sent_nanos) {
+            if let Some(nanos) = sent {
+                under_way.entry(fingerprint(frame)).or_default().push_back(*nanos);
+            }
+        }
+        self.to_sink
+            .iter()
+            .filter_map(|arrived| {
+                let sent = under_way.get_mut(&fingerprint(&arrived.frame))?.pop_front()?;
+                Some(arrived.nanos.saturating_sub(sent))
+            })
+            .collect()
+    }
+}
+
+/// Sends frames from the source at `rate_pps` and collects what the router sends to either
+/// side. Neighbours should be static, or resolution is part of what is collected.
+///
+/// # Errors
+/// When a packet socket cannot be opened or the source's link fails.
+pub fn cross(topology: &Topology, frames: &[Vec<u8>], rate_pps: f64) -> Result<Crossing, Error> {
+    let at_sink = Sniffer::start(&topology.sink, SINK.interface, between(RIGHT, SINK))?;
+    let at_source = Sniffer::start(&topology.source, SOURCE.interface, between(LEFT, SOURCE))?;
+    let socket = RawSocket::open(&topology.source, SOURCE.interface)?;
+    let start = monotonic_nanos();
+    let mut sent_nanos = Vec::with_capacity(frames.len());
+    for (index, frame) in frames.iter().enumerate() {
+        if index % BURST == 0 {
+            let due = start + (index as f64 / rate_pps * 1e9) as u64;
+            std::thread::sleep(Duration::from_nanos(due.saturating_sub(monotonic_nanos())));
+        }
+        let now = monotonic_nanos();
+        sent_nanos.push(socket.send(frame)?.then_some(now));
+    }
+    std::thread::sleep(DRAIN);
+    Ok(Crossing { sent_nanos, to_sink: at_sink.finish(), to_source: at_source.finish() })
+}
+
+/// Frames from one station to another; not what they say to everyone (ND, MLD).
+fn between(from: Station, to: Station) -> impl Fn(&[u8]) -> bool {
+    move |frame| frame.get(..6) == Some(&to.mac) && frame.get(6..12) == Some(&from.mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ethernet_keeps_its_content_and_gets_new_addresses() {
+        let mut frame = vec![1; 12];
+        frame.extend([0x08, 0x06, 9, 9]);
+        let sent = addressed(LinkType::ETHERNET, &frame).unwrap();
+        assert_eq!(sent[..6], LEFT.mac);
+        assert_eq!(sent[6..12], SOURCE.mac);
+        assert_eq!(sent[12..], [0x08, 0x06, 9, 9]);
+        assert_eq!(addressed(LinkType::ETHERNET, &frame[..13]), None);
+    }
+
+    fn udp(ttl: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ethernet2(SOURCE.mac, LEFT.mac)
+            .ipv4([192, 0, 2, 1], [198, 51, 100, 1], ttl)
+            .udp(1, 2)
+            .write(&mut frame, b"content")
+            .unwrap();
+        frame
+    }
+
+    #[test]
+    fn only_what_every_router_forwards_is_transit() {
+        assert!(is_transit(&udp(64)));
+        assert!(!is_transit(&udp(1)), "expired");
+        let mut multicast = udp(64);
+        multicast[30] = 224;
+        assert!(!is_transit(&multicast));
+        assert!(!is_transit(&udp(64)[..30]), "cut");
+        assert!(!is_transit(&[0; 60]));
+    }
+
+    #[test]
+    fn frames_are_known_again_behind_the_router() {
+        let sent = udp(64);
+        let arrived = |nanos, ttl| Received { nanos, frame: [udp(ttl), vec![0; 9]].concat() };
+        let crossing = Crossing {
+            sent_nanos: vec![Some(100), Some(200), None],
+            to_sink: vec![arrived(150, 63), arrived(290, 63), arrived(999, 63)],
+            to_source: vec![],
+        };
+        assert_eq!(crossing.latencies(&[sent.clone(), sent.clone(), sent]), [50, 90]);
+    }
+
+    #[test]
+    fn bare_packets_get_a_header_by_their_version() {
+        let sent = addressed(LinkType::RAW, &[0x60, 1, 2]).unwrap();
+        assert_eq!(sent[12..], [0x86, 0xdd, 0x60, 1, 2]);
+        let sent = addressed(LinkType::NULL, &[2, 0, 0, 0, 0x45, 7]).unwrap();
+        assert_eq!(sent[12..], [0x08, 0x00, 0x45, 7]);
+        assert_eq!(addressed(LinkType::RAW, &[0x15]), None);
+        assert_eq!(addressed(LinkType::RAW, &[]), None);
+        assert_eq!(addressed(LinkType(999), &[0x45; 40]), None);
+    }
+}

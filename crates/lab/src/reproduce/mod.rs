@@ -1,0 +1,204 @@
+//! What the papers print, computed anew and held against it.
+//!
+//! Every figure gives its data, plots and [`Check`]s; every row of `published/claims.csv`
+//! is reported, with a verdict. Where a paper contradicts itself, or its figure is lost,
+//! that is said and nothing is mended.
+
+pub mod bolla;
+mod claims;
+mod output;
+mod page;
+pub mod powersave;
+mod report;
+mod table;
+
+pub use claims::{Claim, ClaimReport};
+pub use report::{Check, Figure, Grounds, Verdict};
+pub use table::Table;
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A paper that can be reproduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Paper {
+    /// L. Niccolini et al., Building a power-proportional software router, 2012.
+    Powersave,
+    /// R. Bolla et al., Green support for PC-based software router, 2011.
+    Bolla,
+}
+
+impl Paper {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Powersave, Self::Bolla];
+
+    /// Its name on the command line and in `claims.csv`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Powersave => "powersave",
+            Self::Bolla => "bolla",
+        }
+    }
+
+    /// As one would cite it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Powersave => {
+                "L. Niccolini, G. Iannaccone, S. Ratnasamy, J. Chandrashekar, L. Rizzo: \
+                 Building a power-proportional software router"
+            }
+            Self::Bolla => {
+                "R. Bolla, R. Bruschi, A. Ranieri: Green support for PC-based software router: \
+                 performance evaluation and modeling"
+            }
+        }
+    }
+
+    fn steps(self) -> &'static [Step] {
+        match self {
+            Self::Powersave => powersave::STEPS,
+            Self::Bolla => bolla::STEPS,
+        }
+    }
+
+    fn context(self) -> &'static [claims::Context] {
+        match self {
+            Self::Powersave => powersave::CONTEXT,
+            Self::Bolla => bolla::CONTEXT,
+        }
+    }
+}
+
+impl FromStr for Paper {
+    type Err = ReproduceError;
+    fn from_str(name: &str) -> Result<Self, ReproduceError> {
+        Self::ALL
+            .into_iter()
+            .find(|paper| paper.name() == name)
+            .ok_or_else(|| ReproduceError::UnknownPaper(name.to_owned()))
+    }
+}
+
+/// A piece of work: what it is called while it runs, and the figures that it gives.
+pub(crate) type Step = (&'static str, fn() -> Result<Vec<Figure>, ReproduceError>);
+
+/// Why a paper could not be reproduced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// No paper of this name.
+    #[error("\"{0}\" is no paper that can be reproduced; allowed: powersave, bolla")]
+    UnknownPaper(String),
+    /// The model of the server could not be had.
+    #[error(transparent)]
+    Server(#[from] wattline_server::LoadError),
+    /// The model of the server lacks figures.
+    #[error(transparent)]
+    Incomplete(#[from] wattline_server::Incomplete),
+    /// A simulation failed.
+    #[error(transparent)]
+    Simulation(#[from] wattline_sim::SimError),
+    /// A policy of the comparison is not known.
+    #[error(transparent)]
+    Policy(#[from] wattline_policy::SpecError),
+    /// The traffic of a figure could not be made.
+    #[error(transparent)]
+    Traffic(#[from] wattline_traffic::spec::BuildError),
+    /// A fit failed.
+    #[error(transparent)]
+    Fit(#[from] wattline_server::fit::FitError),
+    /// A step did not get what it needs from the model.
+    #[error("{0}")]
+    Model(String),
+    /// The table of claims that is shipped is broken.
+    #[error("published/claims.csv: {0}")]
+    Claims(#[from] csv::Error),
+    /// A result could not be written.
+    #[error("{}: {source}", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// One paper, reproduced.
+#[derive(Debug, Serialize)]
+pub struct Reproduction {
+    /// Which one.
+    pub paper: Paper,
+    /// Its title.
+    pub title: &'static str,
+    /// In the order of the paper.
+    pub figures: Vec<Figure>,
+    /// Every claim of the paper with its verdict.
+    pub claims: Vec<ClaimReport>,
+}
+
+impl Reproduction {
+    /// How many claims have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// How many steps the papers take, for a progress bar.
+pub fn steps(papers: &[Paper]) -> usize {
+    papers.iter().map(|paper| paper.steps().len()).sum()
+}
+
+/// Reproduces the papers. `begins` is told the name of every step before it runs.
+///
+/// # Errors
+/// When a model, a simulation or the shipped table of claims fails; not when figures differ.
+pub fn reproduce(
+    papers: &[Paper],
+    mut begins: impl FnMut(&str),
+) -> Result<Vec<Reproduction>, ReproduceError> {
+    let mut all = Vec::new();
+    for &paper in papers {
+        let mut figures = Vec::new();
+        for (name, step) in paper.steps() {
+            begins(name);
+            figures.extend(step()?);
+        }
+        let claims = claims::report(paper, &figures)?;
+        all.push(Reproduction { paper, title: paper.title(), figures, claims });
+    }
+    Ok(all)
+}
+
+/// Writes data, plots, `summary.json` and one page with everything below `out`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(reproductions: &[Reproduction], out: &Path) -> Result<(), ReproduceError> {
+    output::write(reproductions, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every claim of a paper is either checked by some figure or has a word in its context.
+    #[test]
+    fn no_claim_is_forgotten() {
+        let checked = [
+            include_str!("powersave/baseline.rs"),
+            include_str!("powersave/breakdown.rs"),
+            include_str!("powersave/bursts.rs"),
+            include_str!("powersave/day.rs"),
+            include_str!("powersave/grid.rs"),
+            include_str!("powersave/ladder.rs"),
+            include_str!("powersave/mod.rs"),
+            include_str!("powersave/rules.rs"),
+            include_str!("powersave/sleep.rs"),
+        ]
+        .concat();
+        for claim in claims::claims_of(Paper::Powersave).unwrap() {
+            assert!(checked.contains(&format!("\"{}\"", claim.id)), "{}", claim.id);
+        }
+    }
+}

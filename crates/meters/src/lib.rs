@@ -1,0 +1,21 @@
+//! What can be read: energy and power by RAPL, hwmon and external meters, and how long cores
+//! spent in which state.
+//!
+//! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
+//! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.
+#![forbid(unsafe_code)]
+
+mod counter;
+pub mod external;
+mod hwmon;
+mod rapl;
+mod reading;
+pub mod residency;
+pub mod sampling;
+mod survey;
+
+pub use counter::{Difference, OutOfRange, WrappingCounter};
+pub use hwmon::Hwmon;
+pub use rapl::Rapl;
+pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+pub use survey::{Missing, Survey, disjoint, is_guest, survey};

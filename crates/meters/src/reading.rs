@@ -1,0 +1,189 @@
+//! What a meter is, and what it answers.
+
+use serde::Serialize;
+use std::fmt;
+use wattline_kernel::sysfs::ReadError;
+use wattline_units::{Joules, Provenance, Span, Time, Watts};
+
+/// What part of the machine a meter sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// The whole machine or board, from its supply.
+    Platform,
+    /// A processor package, or a die of one: cores, caches, uncore.
+    Package,
+    /// The cores of a package; part of it.
+    Cores,
+    /// What else is in a package, such as graphics; part of it.
+    Uncore,
+    /// Memory; not part of the package, though sysfs lists it below.
+    Memory,
+    /// One device, such as a card.
+    Device,
+}
+
+/// The fixed properties of a meter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Description {
+    /// Unique on this machine, such as `rapl:package-0/dram`.
+    pub id: String,
+    /// Kind of meter: `rapl`, `hwmon`, `external`.
+    pub source: &'static str,
+    /// What it sees.
+    pub scope: Scope,
+    /// The meter that already contains what this one sees, or shows the same: never summed.
+    pub part_of: Option<String>,
+    /// How a figure of it is labelled while it is valid.
+    pub provenance: Provenance,
+    /// What it is and how far it can be trusted, in words.
+    pub note: String,
+}
+
+/// A valid answer of a meter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// Energy since the last valid reading; `None` where a meter shows power alone.
+    pub energy: Option<Joules>,
+    /// True time that the reading covers: since the last valid one.
+    pub elapsed: Span,
+    /// Mean power over that time, or the power that the sensor shows.
+    pub power: Watts,
+    /// Where the figures come from.
+    pub provenance: Provenance,
+}
+
+/// Why a meter has no figure now. It is then unavailable, never 0 W.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Rejection {
+    /// A counter was looked at for the first time; the next reading has a figure.
+    #[error("first look at the counter, no interval yet")]
+    First,
+    /// The counter may have wrapped more than once.
+    #[error(
+        "{:.3} s since the last reading: the counter is certain for {:.3} s only; read it more often",
+        elapsed.as_seconds(), longest.as_seconds()
+    )]
+    TooLong {
+        /// Time since the last reading.
+        elapsed: Span,
+        /// The longest interval whose difference is certain.
+        longest: Span,
+    },
+    /// The counter went back or jumped.
+    #[error("the counter was reset or jumped by more than {limit} allows")]
+    Reset {
+        /// The plausible power.
+        limit: Watts,
+    },
+    /// The counter shows more than its range.
+    #[error("the counter shows {value}, above its range {highest}")]
+    OutOfRange {
+        /// What was read.
+        value: u64,
+        /// Its highest value.
+        highest: u64,
+    },
+    /// A value by which a sensor says that it has none.
+    #[error("{value} is what a sensor shows that has no value")]
+    Sentinel {
+        /// What was read.
+        value: i64,
+    },
+    /// A power that this kind of meter cannot see.
+    #[error("{power} is not plausible, {lowest} to {highest} is")]
+    Implausible {
+        /// What was computed or read.
+        power: Watts,
+        /// The lowest plausible power.
+        lowest: Watts,
+        /// The highest.
+        highest: Watts,
+    },
+    /// A counter that stands still while the machine runs.
+    #[error("the counter has not moved for {:.3} s", .0.as_seconds())]
+    Stuck(Span),
+    /// An external meter has stopped sending.
+    #[error("no new sample for {:.3} s", .0.as_seconds())]
+    Silent(Span),
+    /// No time has passed, or no sample has come, since the last reading.
+    #[error("nothing new since the last reading")]
+    NothingNew,
+    /// The sensor's file cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    /// Lines of an external meter that make no sense, all since the last reading.
+    #[error("{}", .0.join("\n"))]
+    BadLines(Vec<String>),
+}
+
+impl Rejection {
+    /// A short name for metrics and tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::TooLong { .. } => "interval too long",
+            Self::Reset { .. } => "reset",
+            Self::OutOfRange { .. } => "out of range",
+            Self::Sentinel { .. } => "sentinel",
+            Self::Implausible { .. } => "implausible",
+            Self::Stuck(_) => "stuck",
+            Self::Silent(_) => "silent",
+            Self::NothingNew => "nothing new",
+            Self::Unreadable(ReadError::Missing(_)) => "gone",
+            Self::Unreadable(ReadError::NoPermission(_)) => "no permission",
+            Self::Unreadable(_) => "unreadable",
+            Self::BadLines(_) => "bad lines",
+        }
+    }
+}
+
+/// Something that shows power or energy.
+pub trait Meter: Send {
+    /// What it is.
+    fn description(&self) -> &Description;
+
+    /// Reads it. `now` is the monotonic time at which it is read; the nominal period between
+    /// readings is never assumed.
+    ///
+    /// # Errors
+    /// [`Rejection`] where there is no figure that can be stood by.
+    fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
+}
+
+/// Bounds of what a kind of meter can plausibly show.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plausible {
+    /// Less than this is a fault.
+    pub lowest: Watts,
+    /// More than this is a fault.
+    pub highest: Watts,
+}
+
+impl Plausible {
+    /// The power, if it is within the bounds.
+    ///
+    /// # Errors
+    /// [`Rejection::Implausible`]; also for not-a-number.
+    pub fn check(self, power: Watts) -> Result<Watts, Rejection> {
+        if (self.lowest.get()..=self.highest.get()).contains(&power.get()) {
+            Ok(power)
+        } else {
+            let Self { lowest, highest } = self;
+            Err(Rejection::Implausible { power, lowest, highest })
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Platform => "platform",
+            Self::Package => "package",
+            Self::Cores => "cores",
+            Self::Uncore => "uncore",
+            Self::Memory => "memory",
+            Self::Device => "device",
+        })
+    }
+}

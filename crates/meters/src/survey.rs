@@ -1,0 +1,110 @@
+//! Which meters a machine has, which are missing, and what would enable them.
+
+use crate::reading::{Description, Meter, Scope};
+use crate::{hwmon, rapl};
+use serde::Serialize;
+use wattline_kernel::sysfs::{ReadError, Tree};
+
+/// Something that this machine does not offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What would enable it.
+    pub remedy: String,
+    /// Whether it is there, and a permission is all that is missing.
+    pub permission: bool,
+}
+
+impl Missing {
+    /// For a file that gives no value.
+    pub fn new(what: impl Into<String>, why: &ReadError) -> Self {
+        let remedy = match why {
+            ReadError::NoPermission(path) => {
+                format!("run as root, or give a group the right to read {}", path.display())
+            }
+            ReadError::Missing(_) => "load the driver's module".into(),
+            _ => "the sensor or its firmware is broken; nothing reads it".into(),
+        };
+        let permission = matches!(why, ReadError::NoPermission(_));
+        Self { what: what.into(), why: why.to_string(), remedy, permission }
+    }
+
+    /// With a reason and a remedy in words.
+    pub fn because(what: &str, why: &str, remedy: &str) -> Self {
+        Self { what: what.into(), why: why.into(), remedy: remedy.into(), permission: false }
+    }
+}
+
+/// The meters of a machine.
+pub struct Survey {
+    /// Those that can be read.
+    pub meters: Vec<Box<dyn Meter>>,
+    /// Those that cannot.
+    pub missing: Vec<Missing>,
+}
+
+/// Looks for every kind of meter that needs no configuration.
+pub fn survey(tree: &Tree) -> Survey {
+    let mut meters: Vec<Box<dyn Meter>> = Vec::new();
+    let (zones, mut missing) = rapl::find(tree);
+    if zones.is_empty() && missing.is_empty() {
+        missing.push(no_rapl(tree));
+    }
+    meters.extend(zones.into_iter().map(|zone| Box::new(zone) as Box<dyn Meter>));
+    let (sensors, broken) = hwmon::find(tree);
+    if sensors.is_empty() && broken.is_empty() {
+        missing.push(Missing::because(
+            "hwmon power sensor",
+            "no chip in /sys/class/hwmon shows power",
+            "load acpi_power_meter where the firmware has a meter (ACPI000D), or the driver of \
+             the supply (pmbus) or board",
+        ));
+    }
+    missing.extend(broken);
+    meters.extend(sensors.into_iter().map(|sensor| Box::new(sensor) as Box<dyn Meter>));
+    Survey { meters, missing }
+}
+
+/// The meters whose figures may be added up: none of them sees what another one sees. The
+/// whole platform is taken where something measures it, else packages and memory.
+pub fn disjoint<'a>(all: impl IntoIterator<Item = &'a Description>) -> Vec<&'a Description> {
+    let all: Vec<&Description> = all.into_iter().collect();
+    if let Some(platform) =
+        all.iter().find(|meter| meter.scope == Scope::Platform && meter.part_of.is_none())
+    {
+        return vec![platform];
+    }
+    all.into_iter()
+        .filter(|meter| {
+            meter.part_of.is_none() && matches!(meter.scope, Scope::Package | Scope::Memory)
+        })
+        .collect()
+}
+
+/// Whether the machine is a guest: the processor says so (CPUID leaf 1, ECX bit 31).
+pub fn is_guest(tree: &Tree) -> bool {
+    let text = tree.text("/proc/cpuinfo").unwrap_or_default();
+    text.lines().any(|line| {
+        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
+    })
+}
+
+fn no_rapl(tree: &Tree) -> Missing {
+    let why = "no RAPL zone in /sys/class/powercap";
+    if is_guest(tree) {
+        return Missing::because(
+            "RAPL",
+            &format!("{why}: this is a virtual machine, whose host keeps the registers"),
+            "measure on the host, use an external meter, or a model (`estimated`)",
+        );
+    }
+    Missing::because(
+        "RAPL",
+        why,
+        "modprobe intel_rapl_msr (Intel since Sandy Bridge, AMD since family 17h); on other \
+         machines use hwmon or an external meter",
+    )
+}

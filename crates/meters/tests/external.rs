@@ -1,0 +1,98 @@
+//! External meters: files that grow, pipes, and lines that make no sense.
+
+use std::fs::File;
+use std::io::Write;
+use wattline_meters::external::{External, ExternalError, Options};
+use wattline_meters::{Meter, Rejection};
+use wattline_units::{Accuracy, Joules, Span, Time, Watts};
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Span::from_seconds(seconds)
+}
+
+struct Log {
+    _directory: tempfile::TempDir,
+    path: std::path::PathBuf,
+    file: File,
+}
+
+fn log(head: &str) -> Log {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("meter.csv");
+    let mut file = File::create(&path).unwrap();
+    file.write_all(head.as_bytes()).unwrap();
+    Log { _directory: directory, path, file }
+}
+
+#[test]
+fn energy_is_the_integral_over_the_meters_own_time() {
+    let mut log = log("time,watts\n100.0,50\n");
+    let options = Options { accuracy: Accuracy::Gold, ..Options::default() };
+    let mut meter = External::open(&log.path, options).unwrap();
+    // The last line is not finished: it waits.
+    write!(log.file, "101.0,70\n103.0,70\n104.0,1").unwrap();
+    let reading = meter.read(at(0.0)).unwrap();
+    assert_eq!(reading.energy, Some(Joules(60.0 + 140.0)));
+    assert_eq!(reading.elapsed, Span::from_seconds(3.0));
+    assert_eq!(reading.provenance.accuracy, Accuracy::Gold);
+    writeln!(log.file, "30").unwrap();
+    assert_eq!(meter.read(at(0.1)).unwrap().power, Watts(100.0));
+    assert_eq!(meter.read(at(0.2)), Err(Rejection::NothingNew));
+    assert_eq!(meter.read(at(60.1)), Err(Rejection::Silent(Span::from_millis(60_000))));
+}
+
+#[test]
+fn a_shunt_and_a_clamp_give_the_same_watts() {
+    let mut shunt = log("Time, Volts, Shunt_Volts\n");
+    let options = Options { shunt_ohms: Some(0.01), ..Options::default() };
+    let mut by_shunt = External::open(&shunt.path, options).unwrap();
+    write!(shunt.file, "0,12,0.05\n1,12,0.05\n").unwrap();
+    let mut clamp = log("volts,time,amperes\n");
+    let mut by_clamp = External::open(&clamp.path, Options::default()).unwrap();
+    write!(clamp.file, "12,0,5\n12,1,5\n").unwrap();
+    let (one, other) = (by_shunt.read(at(1.0)).unwrap(), by_clamp.read(at(1.0)).unwrap());
+    assert!((one.power.get() - 60.0).abs() < 1e-9, "{}", one.power);
+    assert_eq!(other.power, Watts(60.0));
+}
+
+#[test]
+fn columns_that_give_no_power_are_refused_with_what_is_needed() {
+    for head in ["volts,amperes\n", "time,volts,shunt_volts\n", "nonsense\n"] {
+        let log = log(head);
+        let error = External::open(&log.path, Options::default()).unwrap_err();
+        assert!(matches!(error, ExternalError::Columns { .. }), "{error}");
+        assert!(error.to_string().contains("resistance"), "{error}");
+    }
+    let missing = External::open(std::path::Path::new("/no/meter"), Options::default());
+    assert!(matches!(missing, Err(ExternalError::Open(_))));
+}
+
+#[test]
+fn all_bad_lines_are_named_at_once_and_the_meter_goes_on() {
+    let mut log = log("time,watts\n0,10\n");
+    let mut meter = External::open(&log.path, Options::default()).unwrap();
+    write!(log.file, "1,ten\n0.5,-1\n2\n0,10\n3,NaN\n4,10\n").unwrap();
+    let Err(Rejection::BadLines(lines)) = meter.read(at(0.0)) else { panic!() };
+    assert_eq!(lines.len(), 5, "{lines:#?}");
+    assert!(lines[0].ends_with("line 3: watts is \"ten\", expected a number"), "{}", lines[0]);
+    assert!(lines[3].ends_with("time 0 is not after 0 of the line before"), "{}", lines[3]);
+    writeln!(log.file, "5,10").unwrap();
+    assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(10.0)));
+}
+
+#[test]
+fn a_file_that_is_cut_and_a_pipe_without_a_writer_are_survived() {
+    let log = log("time,watts\n0,10\n");
+    let mut meter = External::open(&log.path, Options::default()).unwrap();
+    log.file.set_len(0).unwrap();
+    assert_eq!(meter.read(at(0.0)).unwrap_err().name(), "unreadable");
+
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    let mut meter = External::open(&pipe, Options::default()).unwrap();
+    assert_eq!(meter.read(at(0.0)), Err(Rejection::NothingNew));
+    let mut writer = File::options().write(true).open(&pipe).unwrap();
+    write!(writer, "time,watts\n0,10\n2,20\n").unwrap();
+    assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(30.0)));
+}

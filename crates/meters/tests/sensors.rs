@@ -1,0 +1,161 @@
+//! Meters on trees of machines: sound ones, and every way in which a sensor can be wrong.
+
+mod common;
+
+use common::Fixture;
+use wattline_kernel::sysfs::ReadError;
+use wattline_meters::{Description, Meter, Rejection, Scope, disjoint, is_guest, survey};
+use wattline_units::{Accuracy, Joules, Source, Span, Time, Watts};
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Span::from_seconds(seconds)
+}
+
+fn meter(fixture: &Fixture, id: &str) -> Box<dyn Meter> {
+    let found = survey(&fixture.tree).meters;
+    let ids: Vec<String> = found.iter().map(|meter| meter.description().id.clone()).collect();
+    found
+        .into_iter()
+        .find(|meter| meter.description().id == id)
+        .unwrap_or_else(|| panic!("{id} is not among {ids:?}"))
+}
+
+fn summed(fixture: &Fixture) -> Vec<String> {
+    let found = survey(&fixture.tree).meters;
+    let all: Vec<Description> = found.iter().map(|meter| meter.description().clone()).collect();
+    disjoint(&all).into_iter().map(|one| one.id.clone()).collect()
+}
+
+const PACKAGE: &str = "sys/class/powercap/intel-rapl:1/energy_uj";
+
+#[test]
+fn packages_per_die_and_their_memory_add_up() {
+    let fixture = Fixture::copy("intel-two-dies");
+    let ids = [
+        "rapl:package-0-die-0",
+        "rapl:package-0-die-0/dram",
+        "rapl:package-0-die-1",
+        "rapl:package-0-die-1/dram",
+    ];
+    assert_eq!(summed(&fixture), ids);
+}
+
+#[test]
+fn overlapping_zones_are_not_summed() {
+    let fixture = Fixture::copy("intel-client-psys");
+    // psys sees the package, which contains its cores, and which mmio shows once more.
+    assert_eq!(summed(&fixture), ["rapl:psys"]);
+    std::fs::remove_dir_all(fixture.path("sys/class/powercap/intel-rapl:1")).unwrap();
+    assert_eq!(summed(&fixture), ["rapl:package-0"]);
+    let twin = meter(&fixture, "rapl-mmio:package-0");
+    assert_eq!(twin.description().part_of.as_deref(), Some("rapl:package-0"));
+    let cores = meter(&fixture, "rapl:package-0/core");
+    assert_eq!(cores.description().scope, Scope::Cores);
+}
+
+#[test]
+fn energy_is_exact_across_a_wrap_and_power_uses_the_true_time() {
+    let fixture = Fixture::copy("intel-two-dies");
+    let mut package = meter(&fixture, "rapl:package-0-die-1");
+    assert_eq!(package.read(at(10.0)), Err(Rejection::First));
+    // 262 143 000 000 of at most 262 143 328 850, then 150 J on.
+    fixture.write(PACKAGE, 150_000_000 - (262_143_328_850u64 + 1 - 262_143_000_000));
+    let reading = package.read(at(11.5)).unwrap();
+    assert_eq!(reading.energy, Some(Joules(150.0)));
+    assert_eq!(reading.elapsed, Span::from_millis(1500));
+    assert_eq!(reading.power, Watts(100.0));
+    assert_eq!(reading.provenance.source, Source::Measured);
+    assert_eq!(reading.provenance.accuracy, Accuracy::Silver);
+}
+
+#[test]
+fn an_interval_that_is_too_long_and_a_reset_are_named_and_then_over() {
+    let fixture = Fixture::copy("amd");
+    let zone = "sys/class/powercap/intel-rapl:0/energy_uj";
+    let mut package = meter(&fixture, "rapl:package-0");
+    assert_eq!(package.description().provenance.accuracy, Accuracy::Bronze);
+    let _ = package.read(at(0.0));
+    fixture.write(zone, 1_000_000);
+    assert!(matches!(package.read(at(300.0)), Err(Rejection::TooLong { .. })));
+    fixture.write(zone, 51_000_000);
+    assert_eq!(package.read(at(301.0)).unwrap().energy, Some(Joules(50.0)));
+    fixture.write(zone, 7);
+    assert!(matches!(package.read(at(302.0)), Err(Rejection::Reset { .. })));
+    fixture.write(zone, 60_000_007);
+    assert_eq!(package.read(at(303.0)).unwrap().power, Watts(60.0));
+}
+
+#[test]
+fn a_package_that_stands_still_is_no_zero_watts() {
+    let fixture = Fixture::copy("intel-two-dies");
+    let mut package = meter(&fixture, "rapl:package-0-die-1");
+    let _ = package.read(at(0.0));
+    assert_eq!(package.read(at(0.01)), Err(Rejection::NothingNew), "too soon to call it stuck");
+    let still = package.read(at(1.0)).unwrap_err();
+    assert_eq!(still, Rejection::Stuck(Span::from_seconds(1.0)));
+    fixture.write(PACKAGE, 262_143_100_000u64);
+    assert!(package.read(at(2.0)).is_ok());
+    // Nor when it has moved once and stops then.
+    assert!(matches!(package.read(at(3.0)), Err(Rejection::Stuck(_))));
+}
+
+#[test]
+fn a_counter_that_shows_more_than_its_range_or_garbage_is_rejected() {
+    let fixture = Fixture::copy("intel-two-dies");
+    let mut package = meter(&fixture, "rapl:package-0-die-1");
+    fixture.write(PACKAGE, 0);
+    let _ = package.read(at(0.0));
+    fixture.write(PACKAGE, u64::MAX);
+    assert!(matches!(package.read(at(1.0)), Err(Rejection::OutOfRange { .. })));
+    fixture.write(PACKAGE, "-3");
+    let garbage = package.read(at(2.0)).unwrap_err();
+    assert!(matches!(garbage, Rejection::Unreadable(ReadError::Garbage { .. })), "{garbage}");
+    // The energy of the bad readings is not lost: the next good one covers their time.
+    fixture.write(PACKAGE, 300_000_000);
+    let reading = package.read(at(3.0)).unwrap();
+    assert_eq!((reading.elapsed, reading.power), (Span::from_seconds(3.0), Watts(100.0)));
+}
+
+#[test]
+fn a_meter_that_vanishes_says_so() {
+    let fixture = Fixture::copy("acpi-power-meter");
+    let mut supply = meter(&fixture, "hwmon:hwmon1/power1");
+    let reading = supply.read(at(0.0)).unwrap();
+    assert_eq!((reading.power, reading.energy), (Watts(118.2), None));
+    assert_eq!(reading.provenance.accuracy, Accuracy::Gold);
+    std::fs::remove_dir_all(fixture.path("sys/class/hwmon/hwmon1")).unwrap();
+    let gone = supply.read(at(1.0)).unwrap_err();
+    assert_eq!(gone.name(), "gone");
+}
+
+#[test]
+fn every_broken_sensor_is_rejected_with_its_own_name() {
+    let fixture = Fixture::copy("broken-sensors");
+    let name = |id: &str, seconds: f64| {
+        let mut meter = meter(&fixture, id);
+        let first = meter.read(at(0.0));
+        let last = if first == Err(Rejection::First) { meter.read(at(seconds)) } else { first };
+        last.map_err(|rejection| rejection.name())
+    };
+    assert_eq!(name("hwmon:hwmon0/power1", 0.0), Err("sentinel"));
+    assert_eq!(name("hwmon:hwmon1/power1", 0.0), Err("implausible"), "160 kW");
+    assert_eq!(name("hwmon:hwmon2/power1", 0.0), Err("implausible"), "negative");
+    assert_eq!(name("hwmon:hwmon4/power1", 0.0), Err("implausible"), "a machine at 0 W");
+    assert_eq!(name("rapl:package-0", 0.0), Err("out of range"));
+    assert_eq!(name("rapl:package-2", 1.0), Err("stuck"));
+    // What cannot be read at all is no meter, and listed with the reason.
+    let missing = survey(&fixture.tree).missing;
+    let whats: Vec<&str> = missing.iter().map(|missing| missing.what.as_str()).collect();
+    assert_eq!(whats, ["RAPL zone intel-rapl:1", "hwmon3 power1"]);
+    assert!(missing[0].why.contains("\"banana\""), "{}", missing[0].why);
+}
+
+#[test]
+fn a_virtual_machine_is_told_what_would_help() {
+    let fixture = Fixture::copy("virtual-machine");
+    let survey = survey(&fixture.tree);
+    assert!(survey.meters.is_empty());
+    assert!(is_guest(&fixture.tree));
+    assert!(survey.missing[0].why.contains("virtual machine"), "{:?}", survey.missing);
+    assert!(summed(&fixture).is_empty(), "no meters, nothing to sum: unavailable");
+}

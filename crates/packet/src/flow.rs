@@ -1,0 +1,156 @@
+//! Flow keys: which packets must stay in order, and so on one path.
+//!
+//! Addresses, protocol and, where every packet of the flow shows them, ports. Fragments
+//! carry no ports but the first, so none of them is keyed by ports (RFC 6438 likewise
+//! keeps a datagram's fragments together).
+
+use crate::ipv4::Ipv4Packet;
+use crate::ipv6::{self, Fragment, Ipv6Header};
+use crate::protocol;
+use std::net::IpAddr;
+use zerocopy::FromBytes;
+
+/// What makes a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Protocol number; for IPv6 that of the payload behind extension headers.
+    pub protocol: u8,
+    /// Source and destination port, where the protocol has ports and this is no fragment.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl FlowKey {
+    /// The key of a checked IPv4 packet.
+    pub fn of_ipv4(packet: &Ipv4Packet) -> Self {
+        let header = packet.header;
+        let whole = !header.is_fragment();
+        Self {
+            source: IpAddr::V4(header.source.get().into()),
+            destination: IpAddr::V4(header.destination.get().into()),
+            protocol: header.protocol,
+            ports: whole.then(|| ports(header.protocol, packet.payload)).flatten(),
+        }
+    }
+
+    /// The key of an IPv6 packet that begins at `packet`; `None` when its headers do not fit.
+    pub fn of_ipv6(packet: &[u8]) -> Option<Self> {
+        let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
+        let payload = ipv6::payload(packet)?;
+        let whole = payload.fragment == Fragment::Whole;
+        let rest = packet.get(payload.offset..).unwrap_or_default();
+        Some(Self {
+            source: IpAddr::V6(header.source.into()),
+            destination: IpAddr::V6(header.destination.into()),
+            protocol: payload.protocol,
+            ports: whole.then(|| ports(payload.protocol, rest)).flatten(),
+        })
+    }
+
+    /// A hash whose bits are all of use; the same on every machine and in every run.
+    pub fn hash(&self) -> u32 {
+        let (high, low) = halves(self.source);
+        let (far_high, far_low) = halves(self.destination);
+        let (from, to) = self.ports.unwrap_or_default();
+        let ports = u64::from(from) << 24 | u64::from(to) << 8 | u64::from(self.protocol);
+        let mut state = mix(high ^ mix(low));
+        state = mix(state ^ far_high);
+        state = mix(state ^ far_low);
+        mix(state ^ ports) as u32
+    }
+}
+
+fn halves(address: IpAddr) -> (u64, u64) {
+    match address {
+        IpAddr::V4(address) => (0, u64::from(u32::from(address))),
+        IpAddr::V6(address) => {
+            let value = u128::from(address);
+            ((value >> 64) as u64, value as u64)
+        }
+    }
+}
+
+/// The finaliser of MurmurHash3 (public domain, A. Appleby): every input bit moves
+/// every output bit with probability near one half.
+fn mix(mut value: u64) -> u64 {
+    value ^= value >> 33;
+    value = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    value ^= value >> 33;
+    value = value.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ (value >> 33)
+}
+
+/// Source and destination port at the start of a TCP, UDP or SCTP header.
+pub fn ports(protocol: u8, payload: &[u8]) -> Option<(u16, u16)> {
+    if !matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP) {
+        return None;
+    }
+    let [a, b, c, d] = *payload.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+    use proptest::prelude::*;
+
+    fn udp4(from: u16, fragment: Option<u16>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        PacketBuilder::ipv4([192, 0, 2, 1], [198, 51, 100, 2], 64)
+            .udp(from, 53)
+            .write(&mut bytes, b"x")
+            .unwrap();
+        if let Some(field) = fragment {
+            let (header, _) = crate::ipv4::Ipv4Header::mut_from_prefix(&mut bytes).unwrap();
+            header.fragment.set(field);
+            header.fill_checksum();
+        }
+        bytes
+    }
+
+    #[test]
+    fn fragments_hash_without_ports() {
+        let key = |bytes: &[u8]| FlowKey::of_ipv4(&Ipv4Packet::parse(bytes).unwrap());
+        assert_eq!(key(&udp4(7, None)).ports, Some((7, 53)));
+        assert_ne!(key(&udp4(7, None)).hash(), key(&udp4(8, None)).hash());
+        // First and later fragment of one datagram must agree.
+        assert_eq!(key(&udp4(7, Some(0x2000))), key(&udp4(9, Some(0x0005))));
+    }
+
+    #[test]
+    fn ipv6_ports_are_found_behind_extension_headers() {
+        let mut bytes = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(7, 80, 0, 1).write(&mut bytes, b"x").unwrap();
+        let plain = FlowKey::of_ipv6(&bytes).unwrap();
+        assert_eq!(plain.ports, Some((7, 80)));
+        let mut longer = bytes[..40].to_vec();
+        longer[6] = protocol::DESTINATION_OPTIONS;
+        longer.extend_from_slice(&[protocol::TCP, 0, 1, 4, 0, 0, 0, 0]);
+        longer.extend_from_slice(&bytes[40..]);
+        assert_eq!(FlowKey::of_ipv6(&longer), Some(plain));
+    }
+
+    #[test]
+    fn hashes_spread_over_a_group() {
+        let mut counts = [0u32; 3];
+        for port in 0..3000 {
+            let bytes = udp4(port, None);
+            let hash = FlowKey::of_ipv4(&Ipv4Packet::parse(&bytes).unwrap()).hash();
+            counts[((u64::from(hash) * 3) >> 32) as usize] += 1;
+        }
+        // Binomial with mean 1000 and deviation 26: six of them.
+        assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = FlowKey::of_ipv6(&bytes).map(|key| key.hash());
+            let _ = Ipv4Packet::parse(&bytes).map(|packet| FlowKey::of_ipv4(&packet).hash());
+        }
+    }
+}

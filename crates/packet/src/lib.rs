@@ -1,0 +1,46 @@
+//! Wire formats, checksums, the receive-side-scaling hash and flow keys.
+//!
+//! Two kinds of things: *views*, fixed-layout headers laid over bytes without a copy
+//! (`ref_from_prefix` and friends of `zerocopy`, re-exported here), and *writers* that
+//! build a message into a buffer. A view is given only where the bytes suffice; nothing
+//! here panics, whatever the bytes are. Field values are as on the wire: what they mean
+//! together (a length that fits, a checksum that holds) is checked by `parse` functions.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod ethernet;
+pub mod flow;
+pub mod icmp4;
+pub mod icmp6;
+pub mod ipv4;
+pub mod ipv6;
+pub mod toeplitz;
+
+pub use zerocopy::{FromBytes, IntoBytes};
+
+/// IP protocol numbers (IANA) that the data plane has to know.
+pub mod protocol {
+    /// IPv6 hop-by-hop options.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// ICMP for IPv4.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// IPv6 routing header.
+    pub const ROUTING: u8 = 43;
+    /// IPv6 fragment header.
+    pub const FRAGMENT: u8 = 44;
+    /// IPsec authentication header.
+    pub const AUTHENTICATION: u8 = 51;
+    /// ICMP for IPv6.
+    pub const ICMP6: u8 = 58;
+    /// IPv6 destination options.
+    pub const DESTINATION_OPTIONS: u8 = 60;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+}
+
+#[cfg(test)]
+mod fuzz;

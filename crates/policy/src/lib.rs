@@ -1,0 +1,56 @@
+//! Governors as pure logic: observation in, operating point out.
+//!
+//! A [`Policy`] never reads a clock, never does I/O and never draws a random number but
+//! from a seed that it was built with. So the very same code decides on simulated packets,
+//! on emulated cores and on a real machine; [`Platform`] tells it which of the knobs exist.
+//!
+//! One file of [`policies`] is one policy; [`registry`] lists them.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod build;
+mod core_set;
+mod envelope;
+mod observation;
+mod parameter;
+mod platform;
+mod point;
+pub mod policies;
+mod redirect;
+mod reference;
+mod registry;
+mod spec;
+
+pub use ask::AskAgain;
+pub use build::{BuildContext, PolicyInfo, build};
+pub use core_set::{CoreSet, MAX_CORES};
+pub use envelope::{Envelope, EnvelopeStep};
+pub use observation::{CoreView, LatencyView, Observation, QueueView, Trigger};
+pub use parameter::{Kind, Parameter, Parameters, Value, parse_span};
+pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
+pub use point::{CoreSetting, OperatingPoint, Wait};
+pub use redirect::RedirectTable;
+pub use reference::reference_markdown;
+pub use registry::{POLICIES, find};
+pub use spec::{PolicySpec, SpecError, SpecProblem};
+
+use wattline_units::Time;
+
+/// A governor: looks at what happens and says how the machine should run.
+///
+/// The caller asks once at the start ([`Trigger::Start`]) and then whenever [`AskAgain`]
+/// said so. `point` holds the present operating point on the way in and the wanted one on
+/// the way out; it is changed in place, so that a decision allocates nothing. What the
+/// platform cannot do it ignores and reports; a policy may leave such fields as they are.
+pub trait Policy: Send {
+    /// The name under which the registry lists it.
+    fn name(&self) -> &'static str;
+
+    /// Decides at time `now`, counted from the start of the run.
+    fn decide(
+        &mut self,
+        now: Time,
+        observation: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain;
+}

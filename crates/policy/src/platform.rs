@@ -1,0 +1,202 @@
+//! What a policy is told about the machine that it governs.
+
+use crate::MAX_CORES;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use wattline_units::{Hertz, Span};
+
+/// Which cores change their frequency together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrequencyDomain {
+    /// Each core has its own frequency.
+    Core,
+    /// All cores have one frequency; the fastest that any core asks for holds.
+    Chip,
+}
+
+/// An idle state of a core.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// Name of the state, such as `C1`.
+    pub name: String,
+    /// Mean time from an interrupt until the core executes again.
+    pub exit_latency: Span,
+}
+
+/// A receive queue: of which port, and which core serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Port, numbered from 0.
+    pub port: usize,
+    /// Core that its interrupt goes to and that polls it.
+    pub core: usize,
+}
+
+/// Which knobs the platform has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Can {
+    /// Cores can be taken out of and put back into the redirect table.
+    pub set_cores: bool,
+    /// Frequencies can be chosen.
+    pub set_frequency: bool,
+    /// The deepest idle state can be limited.
+    pub limit_idle: bool,
+    /// Interrupt moderation can be set, per queue.
+    pub set_moderation: bool,
+    /// Cores can poll, sleep for a time of their own, or wait for an interrupt.
+    pub set_wait: bool,
+}
+
+impl Can {
+    /// Every knob.
+    pub const ALL: Self = Self {
+        set_cores: true,
+        set_frequency: true,
+        limit_idle: true,
+        set_moderation: true,
+        set_wait: true,
+    };
+}
+
+/// The machine as a policy sees it; fixed during a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Platform {
+    /// Number of cores that can forward packets, 1 to 128.
+    pub cores: usize,
+    /// Frequencies in ascending order: index 0 is the slowest P-state.
+    pub frequencies: Vec<Hertz>,
+    /// Which cores share a frequency.
+    pub domain: FrequencyDomain,
+    /// Idle states in descending order of power: index 0 is the lightest.
+    pub idle_states: Vec<IdleState>,
+    /// Receive queues; the index is the queue's number everywhere.
+    pub queues: Vec<Queue>,
+    /// Packets that one receive ring holds; `None` when it has no bound.
+    pub ring_size: Option<usize>,
+    /// Shortest and longest span between two interrupts of a queue that can be set.
+    pub moderation: (Span, Span),
+    /// What can be set.
+    pub can: Can,
+}
+
+/// A platform that no policy could work on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlatformError {
+    /// The number of cores is out of range.
+    #[error("platform has {0} cores; 1 to {MAX_CORES} are supported")]
+    Cores(usize),
+    /// No frequency, or not in ascending order.
+    #[error("platform frequencies must be given in ascending order, at least one")]
+    Frequencies,
+    /// No idle state.
+    #[error("platform needs at least one idle state (the lightest, such as C1)")]
+    IdleStates,
+    /// A queue that belongs to no core.
+    #[error("queue {queue} belongs to core {core}, but there are {cores} cores")]
+    Queue {
+        /// The queue.
+        queue: usize,
+        /// The core that it names.
+        core: usize,
+        /// Number of cores.
+        cores: usize,
+    },
+}
+
+impl Platform {
+    /// Says whether policies can rely on the description.
+    ///
+    /// # Errors
+    /// The first contradiction found.
+    pub fn check(&self) -> Result<(), PlatformError> {
+        if self.cores == 0 || self.cores > MAX_CORES {
+            return Err(PlatformError::Cores(self.cores));
+        }
+        if self.frequencies.is_empty() || self.frequencies.windows(2).any(|f| f[0] >= f[1]) {
+            return Err(PlatformError::Frequencies);
+        }
+        if self.idle_states.is_empty() {
+            return Err(PlatformError::IdleStates);
+        }
+        match self.queues.iter().enumerate().find(|(_, queue)| queue.core >= self.cores) {
+            Some((queue, at)) => {
+                Err(PlatformError::Queue { queue, core: at.core, cores: self.cores })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Index of the fastest frequency.
+    pub fn fastest(&self) -> usize {
+        self.frequencies.len().saturating_sub(1)
+    }
+    /// Index of the deepest idle state.
+    pub fn deepest(&self) -> usize {
+        self.idle_states.len().saturating_sub(1)
+    }
+    /// Index of the slowest frequency that is not below `wanted`; the fastest when none is.
+    pub fn at_least(&self, wanted: Hertz) -> usize {
+        self.frequencies.iter().position(|&f| f >= wanted).unwrap_or(self.fastest())
+    }
+    /// Index of the fastest frequency that is not above `wanted`; the slowest when none is.
+    pub fn at_most(&self, wanted: Hertz) -> usize {
+        self.frequencies.iter().rposition(|&f| f <= wanted).unwrap_or(0)
+    }
+    /// Index of the frequency nearest to `wanted`, the faster of two equally near.
+    pub fn closest(&self, wanted: Hertz) -> usize {
+        let (below, above) = (self.at_most(wanted), self.at_least(wanted));
+        let gap = |index: usize| (self.frequencies[index].0 - wanted.0).abs();
+        if gap(below) < gap(above) { below } else { above }
+    }
+    /// Index of the idle state of this name, letter case aside.
+    pub fn idle_state(&self, name: &str) -> Option<usize> {
+        self.idle_states.iter().position(|state| state.name.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// PowerSave's machine: 12 cores, 14 P-states, one frequency for all, four ports.
+    pub(crate) fn westmere() -> Platform {
+        let idle = |name: &str, micros| IdleState {
+            name: name.into(),
+            exit_latency: Span::from_micros(micros),
+        };
+        Platform {
+            cores: 12,
+            frequencies: (12..26).map(|step| Hertz(f64::from(step) * 4e8 / 3.0)).collect(),
+            domain: FrequencyDomain::Chip,
+            idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 87)],
+            queues: (0..48).map(|queue| Queue { port: queue / 12, core: queue % 12 }).collect(),
+            ring_size: Some(512),
+            moderation: (Span::ZERO, Span::from_micros(1_000)),
+            can: Can::ALL,
+        }
+    }
+
+    #[test]
+    fn relations_to_a_wanted_frequency() {
+        let platform = westmere();
+        assert_eq!(platform.at_least(Hertz(1.7e9)), 1);
+        assert_eq!(platform.at_most(Hertz(1.7e9)), 0);
+        assert_eq!(platform.closest(Hertz(1.64e9)), 0);
+        assert_eq!(platform.closest(Hertz(9e9)), 13);
+        assert_eq!(platform.at_least(Hertz(9e9)), 13);
+        assert_eq!(platform.idle_state("c6"), Some(2));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let mut platform = westmere();
+        platform.queues[3].core = 12;
+        let error = platform.check().unwrap_err();
+        assert_eq!(error, PlatformError::Queue { queue: 3, core: 12, cores: 12 });
+        platform.frequencies.swap(0, 1);
+        assert_eq!(platform.check(), Err(PlatformError::Frequencies));
+        platform.cores = 0;
+        assert_eq!(platform.check(), Err(PlatformError::Cores(0)));
+    }
+}

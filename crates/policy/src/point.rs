@@ -1,0 +1,104 @@
+//! How a machine runs, or should.
+
+use crate::{CoreSet, Platform};
+use serde::{Deserialize, Serialize};
+use wattline_units::Span;
+
+/// How a core waits when its queues are empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// It looks again at once, and never sleeps.
+    Poll,
+    /// It sleeps so long, then looks again; interrupts stay off.
+    Sleep(Span),
+    /// It enables interrupts and sleeps until one comes (NAPI).
+    Interrupt,
+}
+
+/// The setting of one core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreSetting {
+    /// Index into [`Platform::frequencies`], 0 is the slowest.
+    pub frequency: usize,
+    /// Index into [`Platform::idle_states`]: the deepest that it may enter.
+    pub idle_limit: usize,
+    /// How it waits.
+    pub wait: Wait,
+}
+
+/// How a machine runs: which cores are active, how fast each is, how deep it may sleep,
+/// how it waits, and how far interrupts are moderated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatingPoint {
+    /// Cores that the redirect table sends packets to; never empty.
+    pub active: CoreSet,
+    /// By number of the core, inactive ones included.
+    pub cores: Vec<CoreSetting>,
+    /// Shortest span between two interrupts, by number of the queue.
+    pub moderation: Vec<Span>,
+    /// As many packets as a core takes from a queue at once, at least one.
+    pub batch: u32,
+}
+
+impl OperatingPoint {
+    /// Packets of a batch unless a policy says otherwise: the budget of one NAPI poll
+    /// (Linux, `NAPI_POLL_WEIGHT`).
+    pub const NAPI_BUDGET: u32 = 64;
+
+    /// All cores active at the fastest frequency, waiting for interrupts in the lightest
+    /// idle state, without moderation: how a run begins before the policy is asked.
+    pub fn full(platform: &Platform) -> Self {
+        let setting =
+            CoreSetting { frequency: platform.fastest(), idle_limit: 0, wait: Wait::Interrupt };
+        Self {
+            active: CoreSet::first(platform.cores),
+            cores: vec![setting; platform.cores],
+            moderation: vec![platform.moderation.0; platform.queues.len()],
+            batch: Self::NAPI_BUDGET,
+        }
+    }
+
+    /// Gives all cores one frequency.
+    pub fn set_frequency(&mut self, frequency: usize) {
+        self.cores.iter_mut().for_each(|core| core.frequency = frequency);
+    }
+    /// Lets all cores wait in one way.
+    pub fn set_wait(&mut self, wait: Wait) {
+        self.cores.iter_mut().for_each(|core| core.wait = wait);
+    }
+    /// Makes the cores `0..count` active (at least one); active ones may sleep down to
+    /// `nap`, the others down to `park`.
+    pub fn set_active(&mut self, count: usize, nap: usize, park: usize) {
+        self.active = CoreSet::first(count.clamp(1, self.cores.len()));
+        let active = self.active;
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            core.idle_limit = if active.contains(number) { nap } else { park };
+        }
+    }
+    /// Gives all queues one moderation, as near to `period` as the platform allows.
+    pub fn set_moderation(&mut self, platform: &Platform, period: Span) {
+        self.moderation.fill(period.max(platform.moderation.0).min(platform.moderation.1));
+    }
+    /// The fastest frequency that an active core asks for: what a chip-wide domain runs at.
+    pub fn fastest_active(&self) -> usize {
+        self.active.iter().map(|core| self.cores[core].frequency).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+
+    #[test]
+    fn removed_cores_may_sleep_deeper() {
+        let mut point = OperatingPoint::full(&westmere());
+        point.set_active(3, 0, 2);
+        assert_eq!(point.active, CoreSet::first(3));
+        assert_eq!(point.cores[2].idle_limit, 0);
+        assert_eq!(point.cores[3].idle_limit, 2);
+        point.set_active(0, 0, 2);
+        assert_eq!(point.active.len(), 1, "a machine without a core forwards nothing");
+    }
+}

@@ -1,0 +1,114 @@
+//! Operating points that never change, and the parameters that describe one.
+
+use crate::{
+    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform,
+    Policy, Wait,
+};
+use wattline_units::{Hertz, Span, Time};
+
+/// How many cores are active.
+pub(super) const CORES: Parameter = Parameter {
+    name: "cores",
+    kind: Kind::Count { min: 0, max: 128 },
+    default: "0",
+    meaning: "active cores; 0 for all",
+    source: "PowerSave, section 3: all cores serve",
+};
+/// At what frequency.
+pub(super) const FREQUENCY: Parameter = Parameter {
+    name: "frequency_ghz",
+    kind: Kind::Number { min: 0.0, max: 20.0 },
+    default: "0",
+    meaning: "frequency in GHz, the nearest P-state is taken; 0 for the fastest",
+    source: "PowerSave, section 3: measured at the fastest",
+};
+/// Where active cores nap.
+pub(super) const IDLE: Parameter = Parameter {
+    name: "idle",
+    kind: Kind::Word,
+    default: "C1",
+    meaning: "deepest idle state of an active core, by name, or `deepest`",
+    source: "PowerSave, section 5.2: C1 is the sweet spot",
+};
+/// How far interrupts are moderated.
+pub(super) const MODERATION: Parameter = Parameter {
+    name: "moderation",
+    kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
+    default: "0us",
+    meaning: "shortest time between two interrupts of a queue",
+    source: "ours: PowerSave does not print it; without moderation its figures are met",
+};
+
+/// Reads an idle state by name.
+pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    let name = parameters.word("idle");
+    if name.eq_ignore_ascii_case("deepest") {
+        return Ok(platform.deepest());
+    }
+    // A platform that names its lightest state otherwise (POLL, WFI) still has one.
+    let lightest = (name == IDLE.default).then_some(0);
+    platform.idle_state(name).or(lightest).ok_or_else(|| {
+        let names: Vec<&str> = platform.idle_states.iter().map(|state| &*state.name).collect();
+        format!("idle = \"{name}\": the platform has {} and deepest", names.join(", "))
+    })
+}
+
+/// Reads a number of active cores.
+pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    match parameters.count("cores") as usize {
+        0 => Ok(platform.cores),
+        cores if cores <= platform.cores => Ok(cores),
+        cores => Err(format!("cores = {cores}: the platform has {}", platform.cores)),
+    }
+}
+
+/// Reads a frequency as an index.
+pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> usize {
+    match parameters.number("frequency_ghz") {
+        0.0 => platform.fastest(),
+        gigahertz => platform.closest(Hertz::from_gigahertz(gigahertz)),
+    }
+}
+
+/// Sets one operating point at the start and never asks again.
+#[derive(Debug, Clone)]
+pub(super) struct Fixed {
+    pub name: &'static str,
+    pub cores: usize,
+    pub frequency: usize,
+    pub idle: usize,
+    pub wait: Wait,
+    pub moderation: Span,
+}
+
+impl Fixed {
+    /// All cores awaiting interrupts at one frequency, every idle state allowed: how Linux
+    /// runs under a governor that holds the frequency.
+    pub fn linux(name: &'static str, frequency: usize, context: &BuildContext<'_>) -> Self {
+        Self {
+            name,
+            cores: context.platform.cores,
+            frequency,
+            idle: context.platform.deepest(),
+            wait: Wait::Interrupt,
+            moderation: Span::ZERO,
+        }
+    }
+
+    pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
+        point.set_active(self.cores, self.idle, platform.deepest());
+        point.set_frequency(self.frequency);
+        point.set_wait(self.wait);
+        point.set_moderation(platform, self.moderation);
+    }
+}
+
+impl Policy for Fixed {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        self.apply(seen.platform, point);
+        AskAgain::NEVER
+    }
+}

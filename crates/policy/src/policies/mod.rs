@@ -1,0 +1,17 @@
+//! The policies, one file each.
+
+pub mod conservative;
+mod cpu_load;
+mod fixed;
+pub mod hare;
+pub mod napi;
+pub mod ondemand;
+pub mod oracle;
+pub mod performance;
+pub mod poll;
+pub mod powersave;
+pub mod powersave_governor;
+pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod tortoise;

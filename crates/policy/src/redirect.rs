@@ -1,0 +1,173 @@
+//! The redirect table of receive-side scaling: which queue gets which hash.
+
+use crate::{CoreSet, MAX_CORES};
+use serde::{Deserialize, Serialize};
+
+/// A redirect table whose entries name cores; indexed with the lowest bits of the RSS hash
+/// (PowerSave, section 6.2: 128 entries, 7 bits).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RedirectTable {
+    entries: Vec<u8>,
+}
+
+impl RedirectTable {
+    /// A table of `size` entries (a power of two) spread evenly over the active cores.
+    pub fn new(size: usize, active: CoreSet) -> Self {
+        let mut table = Self { entries: vec![active.lowest().unwrap_or(0) as u8; size] };
+        table.spread(active);
+        table
+    }
+
+    /// The core of each entry.
+    pub fn entries(&self) -> &[u8] {
+        &self.entries
+    }
+
+    /// The core that a hash leads to.
+    #[inline]
+    pub fn core(&self, hash: u32) -> usize {
+        usize::from(self.entries[hash as usize & (self.entries.len() - 1)])
+    }
+
+    /// Spreads the entries evenly over the active cores (their shares differ by one at
+    /// most) and moves as few as can be, since a moved flow may be reordered. Returns how
+    /// many were moved. An empty set of cores leaves the table alone.
+    pub fn spread(&mut self, active: CoreSet) -> usize {
+        self.spread_beside(active, &mut [0; MAX_CORES])
+    }
+
+    /// [`Self::spread`] for one of several ports: as far as no more entries move for it,
+    /// the larger shares go to the cores that have the fewest entries in the tables before,
+    /// `held_elsewhere`, to which this table's are added. So the shares of all ports
+    /// together are nearly even, too.
+    pub fn spread_beside(
+        &mut self,
+        active: CoreSet,
+        held_elsewhere: &mut [usize; MAX_CORES],
+    ) -> usize {
+        if active.is_empty() {
+            return 0;
+        }
+        let mut held = [0usize; MAX_CORES];
+        self.entries.iter().for_each(|&core| held[usize::from(core)] += 1);
+        let mut cores: Vec<usize> = active.iter().collect();
+        let (share, larger) = (self.entries.len() / cores.len(), self.entries.len() % cores.len());
+        // A larger share first where it spares a move: no entry ever goes from one core that
+        // stays to another. Then where the other tables gave least.
+        cores.sort_by_key(|&core| {
+            (held[core] <= share, held_elsewhere[core], std::cmp::Reverse(held[core]))
+        });
+        let mut room = [0usize; MAX_CORES];
+        for (rank, &core) in cores.iter().enumerate() {
+            room[core] = share + usize::from(rank < larger);
+            held_elsewhere[core] += room[core];
+        }
+        // What a core gives up and what it is given lies spread over the table: neighbouring
+        // entries stay with different cores, so that flows in turn do not come in bursts.
+        let mut met = [0usize; MAX_CORES];
+        let mut homeless = Vec::new();
+        let keeps = room;
+        for (index, &core) in self.entries.iter().enumerate() {
+            let core = usize::from(core);
+            let (nth, kept) = (met[core], keeps[core].min(held[core]));
+            met[core] += 1;
+            if (nth + 1) * kept / held[core] > nth * kept / held[core] {
+                room[core] -= 1;
+            } else {
+                homeless.push(index);
+            }
+        }
+        // There is room for exactly as many as are homeless.
+        let mut turn = 0;
+        for &index in &homeless {
+            while room[cores[turn % cores.len()]] == 0 {
+                turn += 1;
+            }
+            let core = cores[turn % cores.len()];
+            room[core] -= 1;
+            self.entries[index] = core as u8;
+            turn += 1;
+        }
+        homeless.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shares(table: &RedirectTable, active: CoreSet) -> Vec<usize> {
+        active
+            .iter()
+            .map(|core| table.entries().iter().filter(|&&entry| usize::from(entry) == core).count())
+            .collect()
+    }
+
+    #[test]
+    fn adding_a_twelfth_core_moves_ten_entries() {
+        let mut table = RedirectTable::new(128, CoreSet::first(11));
+        assert_eq!(table.spread(CoreSet::first(12)), 10);
+        assert_eq!(table.spread(CoreSet::first(12)), 0);
+    }
+
+    #[test]
+    fn four_ports_together_are_nearly_even() {
+        let mut tables = vec![RedirectTable::new(128, CoreSet::first(1)); 4];
+        let mut held = [0; MAX_CORES];
+        for cores in 2..=12 {
+            held = [0; MAX_CORES];
+            for table in &mut tables {
+                table.spread_beside(CoreSet::first(cores), &mut held);
+            }
+        }
+        // 4 x 128 entries are 42.7 for each of 12 cores; the last one that came has 4 x 10.
+        assert!(held[..11].iter().all(|&entries| entries == 42 || entries == 43), "{held:?}");
+        assert_eq!(held[11], 40);
+    }
+
+    proptest! {
+        /// Entries that move between cores that stay would reorder flows for nothing.
+        #[test]
+        fn only_what_comes_or_goes_moves_entries(
+            steps in prop::collection::vec((any::<bool>(), 0usize..12), 1..40),
+        ) {
+            let mut tables = vec![RedirectTable::new(128, CoreSet::first(6)); 4];
+            let mut active = CoreSet::first(6);
+            for (add, core) in steps {
+                let one = CoreSet::only(core);
+                let next: CoreSet = (0..12)
+                    .filter(|&c| (active.contains(c) && c != core) || (add && one.contains(c)))
+                    .collect();
+                if next.is_empty() {
+                    continue;
+                }
+                let mut held = [0; MAX_CORES];
+                for table in &mut tables {
+                    let before = table.clone();
+                    table.spread_beside(next, &mut held);
+                    for (&from, &to) in before.entries.iter().zip(&table.entries) {
+                        let (from, to) = (usize::from(from), usize::from(to));
+                        prop_assert!(from == to || !next.contains(from) || !active.contains(to));
+                    }
+                }
+                active = next;
+            }
+        }
+
+        #[test]
+        fn always_even_and_only_active(steps in prop::collection::vec(1u128..4096, 1..20)) {
+            let mut table = RedirectTable::new(128, CoreSet::first(1));
+            for mask in steps {
+                let active: CoreSet = (0..12).filter(|bit| mask >> bit & 1 == 1).collect();
+                let before = table.clone();
+                let moved = table.spread(active);
+                let shares = shares(&table, active);
+                prop_assert_eq!(shares.iter().sum::<usize>(), 128);
+                prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+                let differ = before.entries.iter().zip(&table.entries).filter(|(a, b)| a != b).count();
+                prop_assert_eq!(moved, differ);
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The list of policies: the one place to add a new one.
+
+use crate::PolicyInfo;
+use crate::policies::*;
+
+/// All policies, baselines first.
+pub static POLICIES: &[PolicyInfo] = &[
+    poll::INFO,
+    napi::INFO,
+    performance::INFO,
+    powersave_governor::INFO,
+    ondemand::INFO,
+    conservative::INFO,
+    hare::INFO,
+    tortoise::INFO,
+    table::INFO,
+    oracle::INFO,
+    powersave::INFO,
+];
+
+/// The policy of this name.
+pub fn find(name: &str) -> Option<&'static PolicyInfo> {
+    POLICIES.iter().find(|policy| policy.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policies::testing::{Bench, server};
+    use crate::{BuildContext, PolicySpec, build};
+    use wattline_server::Application;
+
+    #[test]
+    fn every_policy_builds_with_its_defaults_and_decides() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        for info in POLICIES {
+            let mut bench = Bench::new();
+            let context = BuildContext {
+                platform: &bench.platform,
+                server: Some(&model),
+                packet: Some((cost, 64)),
+                seed: 1,
+            };
+            let spec = PolicySpec::parse(info.name).unwrap();
+            let mut policy = build(&spec, &context).unwrap();
+            assert_eq!(policy.name(), info.name);
+            bench.start(policy.as_mut());
+            assert!(!bench.point.active.is_empty(), "{}", info.name);
+        }
+    }
+}

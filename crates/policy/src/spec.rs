@@ -1,0 +1,174 @@
+//! The text form of a policy: `name` or `name:key=value,key=value`.
+
+use crate::{Parameters, PolicyInfo, registry};
+use serde::Serialize;
+use std::fmt;
+use thiserror::Error;
+
+/// A policy chosen by name, with its parameters read and checked.
+#[derive(Debug, Clone)]
+pub struct PolicySpec {
+    /// The policy.
+    pub policy: &'static PolicyInfo,
+    /// Its parameters, defaults filled in.
+    pub parameters: Parameters,
+    text: String,
+}
+
+impl PolicySpec {
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// All problems of the text at once, each with what would be allowed.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let fail = |problems| SpecError { text: text.to_owned(), problems };
+        let policy = registry::find(name).ok_or_else(|| {
+            let names = registry::POLICIES.iter().map(|policy| policy.name);
+            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::of(name, names))])
+        })?;
+        let mut problems = Vec::new();
+        let mut given: Vec<(&str, &str)> = Vec::new();
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            match setting.split_once('=') {
+                None => problems.push(SpecProblem::NoValue(setting.into())),
+                Some((key, _)) if given.iter().any(|(known, _)| *known == key) => {
+                    problems.push(SpecProblem::Twice(key.into()));
+                }
+                Some((key, value)) => given.push((key, value)),
+            }
+        }
+        for (key, _) in &given {
+            if !policy.parameters.iter().any(|parameter| parameter.name == *key) {
+                let names = policy.parameters.iter().map(|parameter| parameter.name);
+                let known = Known::of(key, names);
+                problems.push(SpecProblem::UnknownParameter((*key).into(), known));
+            }
+        }
+        let mut values = Vec::new();
+        for parameter in policy.parameters {
+            let chosen = given.iter().find(|(key, _)| *key == parameter.name);
+            let written = chosen.map_or(parameter.default, |(_, value)| value);
+            match parameter.kind.parse(written) {
+                Ok(value) => values.push((parameter.name, value)),
+                Err(allowed) => problems.push(SpecProblem::BadValue {
+                    parameter: parameter.name,
+                    value: written.into(),
+                    allowed,
+                }),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(fail(problems));
+        }
+        Ok(Self { policy, parameters: Parameters::new(values), text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A policy text that cannot be read, with all its problems.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize)]
+#[error("policy \"{text}\": {}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct SpecError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub problems: Vec<SpecProblem>,
+}
+
+/// One thing wrong with a policy text.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize)]
+pub enum SpecProblem {
+    /// No policy has this name.
+    #[error("there is no policy \"{0}\"{1}")]
+    UnknownPolicy(String, Known),
+    /// The policy has no parameter of this name.
+    #[error("there is no parameter \"{0}\"{1}")]
+    UnknownParameter(String, Known),
+    /// A setting is not of the form `key=value`.
+    #[error("\"{0}\" is not of the form key=value")]
+    NoValue(String),
+    /// A parameter is set more than once.
+    #[error("parameter \"{0}\" is set twice")]
+    Twice(String),
+    /// The value cannot be read or is out of range.
+    #[error("{parameter} = \"{value}\": must be {allowed}")]
+    BadValue {
+        /// The parameter.
+        parameter: &'static str,
+        /// The value as written.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// The platform or the server model cannot support what is asked for.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// The names that exist, the nearest to a mistyped one first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Known {
+    nearest: Option<String>,
+    names: Vec<String>,
+}
+
+impl Known {
+    fn of(mistyped: &str, names: impl Iterator<Item = &'static str>) -> Self {
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let closeness = |name: &String| strsim::jaro_winkler(mistyped, name);
+        let nearest = names.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+        let nearest = nearest.filter(|name| closeness(name) > 0.75).cloned();
+        Self { nearest, names }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(nearest) = &self.nearest {
+            write!(f, ", did you mean \"{nearest}\"?")?;
+        }
+        if self.names.is_empty() {
+            return f.write_str(" (it has none)");
+        }
+        write!(f, " (known: {})", self.names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let error = PolicySpec::parse("powersave:q_hi=3,q_l=x,c_up=1,c_up=2,batch").unwrap_err();
+        let text = error.to_string();
+        for part in
+            ["did you mean \"q_h\"", "q_l = \"x\"", "c_up\" is set twice", "\"batch\" is not"]
+        {
+            assert!(text.contains(part), "{part} missing in {text}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_policy_is_suggested() {
+        let text = PolicySpec::parse("powersav").unwrap_err().to_string();
+        assert!(text.contains("did you mean \"powersave\""), "{text}");
+        let text = PolicySpec::parse("xyzzy").unwrap_err().to_string();
+        assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|table|poll):.{0,40}") {
+            let _ = PolicySpec::parse(&text);
+            let _ = PolicySpec::parse(&name);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Why AF_XDP sockets could not be opened.
+
+use super::options::Options;
+use rustix::io::Errno;
+
+/// Why a worker's queues could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No queue was asked for.
+    #[error("a worker needs at least one queue")]
+    NoQueues,
+    /// The ring size cannot be used.
+    #[error(
+        "ring size {0} is not allowed: it must be a power of two from {min} to {max}",
+        min = Options::RING_MIN,
+        max = Options::RING_MAX
+    )]
+    RingSize(u32),
+    /// The interface's frames do not fit the kernel's largest chunk.
+    #[error(
+        "the MTU {mtu} of {interface} is too large for AF_XDP: its frames must fit one chunk of \
+         4096 bytes, which allows an MTU of at most {limit}; lower it with \
+         `ip link set {interface} mtu {limit}`"
+    )]
+    MtuTooLarge {
+        /// Name of the interface.
+        interface: String,
+        /// Its MTU in bytes.
+        mtu: u32,
+        /// Largest MTU in bytes that fits.
+        limit: u32,
+    },
+    /// The process may not open such sockets.
+    #[error("opening AF_XDP sockets needs the capability {capability}, which this process lacks")]
+    MissingCapability {
+        /// Its name, such as `CAP_NET_RAW`.
+        capability: &'static str,
+    },
+    /// The kernel was built without AF_XDP or is too old for what was asked.
+    #[error("this kernel lacks {feature} ({source})")]
+    MissingFeature {
+        /// What it lacks.
+        feature: &'static str,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// Someone else has a socket on this queue.
+    #[error("queue {queue} of {interface} is in use by another process (another instance?)")]
+    InUse {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u32,
+    },
+    /// The interface has fewer queues.
+    #[error(
+        "{interface} has no queue {queue}: `ethtool -l {interface}` shows how many it has, \
+         `ethtool -L {interface} combined N` changes that"
+    )]
+    NoSuchQueue {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u32,
+    },
+    /// The interface is administratively down.
+    #[error("{interface} is down: `ip link set {interface} up` before it is opened")]
+    Down {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// Zero-copy was demanded but the driver has none.
+    #[error("the driver of {interface} has no zero-copy AF_XDP on queue {queue} ({source})")]
+    NoZeroCopy {
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u32,
+        /// What the kernel answered.
+        source: Errno,
+    },
+    /// The kernel may not pin as much memory for us.
+    #[error(
+        "{bytes} bytes of frame memory exceed the limit on locked memory (`ulimit -l`); raise it, \
+         or give the process CAP_IPC_LOCK"
+    )]
+    LockedMemory {
+        /// Size of the frame memory.
+        bytes: usize,
+    },
+    /// Anything else.
+    #[error("{action} for queue {queue} of {interface}: {source}")]
+    System {
+        /// What was being done.
+        action: &'static str,
+        /// Name of the interface.
+        interface: String,
+        /// Number of the queue.
+        queue: u32,
+        /// What the kernel answered.
+        source: Errno,
+    },
+}

@@ -1,0 +1,159 @@
+//! Opening all queues of a worker over one shared frame memory.
+
+use super::error::OpenError;
+use super::options::{CopyMode, Options};
+use super::queue::AfXdpQueue;
+use super::region::Frames;
+use super::socket::Socket;
+use rustix::io::Errno;
+use wattline_dataplane::frame::{BATCH_MAX, FramePool};
+use wattline_dataplane::port::PortId;
+
+/// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
+const KERNEL_HEADROOM: u32 = 256;
+/// Bytes of a frame beside its IP packet: Ethernet header and one VLAN tag.
+const LINK_OVERHEAD: u32 = 14 + 4;
+/// Chunk sizes that the kernel allows in ordinary pages.
+const CHUNK_SIZES: [u32; 2] = [2048, 4096];
+
+/// Which queue of which interface is to be opened, and as which port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueAddress {
+    /// The port that its frames will come from.
+    pub port: PortId,
+    /// Name of the interface, for messages.
+    pub interface: String,
+    /// Index of the interface in this thread's network namespace.
+    pub ifindex: u32,
+    /// Number of the queue, from 0.
+    pub queue: u32,
+    /// MTU of the interface in bytes.
+    pub mtu: u32,
+}
+
+/// All that a worker needs of AF_XDP.
+pub struct OpenedWorker {
+    /// The memory that all the queues share.
+    pub pool: FramePool,
+    /// The queues, in the order in which they were asked for.
+    pub queues: Vec<AfXdpQueue>,
+}
+
+/// Opens the queues of one worker: one socket each, one UMEM for all.
+///
+/// The chunk is the smallest that holds the frames of every interface. The pool has
+/// enough chunks for every ring of every queue to be full at once, so that no fill ring
+/// starves because another port is congested. With [`CopyMode::Auto`] all sockets are
+/// zero-copy if every driver can, else all copy: a shared UMEM allows no mix.
+///
+/// # Errors
+/// See [`OpenError`]; nothing stays open then.
+pub fn open_worker(
+    addresses: &[QueueAddress],
+    options: &Options,
+) -> Result<OpenedWorker, OpenError> {
+    if addresses.is_empty() {
+        return Err(OpenError::NoQueues);
+    }
+    let ring_allowed = Options::RING_MIN..=Options::RING_MAX;
+    if !options.ring.is_power_of_two() || !ring_allowed.contains(&options.ring) {
+        return Err(OpenError::RingSize(options.ring));
+    }
+    let chunk = chunk_size(addresses, options.headroom)?;
+    match open_all(addresses, options, chunk, options.copy) {
+        // One driver of several has no zero-copy: all copy.
+        Err(OpenError::NoZeroCopy { .. }) if options.copy == CopyMode::Auto => {
+            open_all(addresses, options, chunk, CopyMode::Copy)
+        }
+        result => result,
+    }
+}
+
+/// The largest MTU in bytes that AF_XDP takes with so much extra headroom.
+pub fn largest_mtu(headroom: u32) -> u32 {
+    CHUNK_SIZES[1].saturating_sub(KERNEL_HEADROOM + headroom + LINK_OVERHEAD)
+}
+
+fn chunk_size(addresses: &[QueueAddress], headroom: u32) -> Result<u32, OpenError> {
+    let limit = largest_mtu(headroom);
+    if let Some(address) = addresses.iter().find(|address| address.mtu > limit) {
+        let interface = address.interface.clone();
+        return Err(OpenError::MtuTooLarge { interface, mtu: address.mtu, limit });
+    }
+    let largest = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
+    let needed = largest + LINK_OVERHEAD + KERNEL_HEADROOM + headroom;
+    Ok(if needed <= CHUNK_SIZES[0] { CHUNK_SIZES[0] } else { CHUNK_SIZES[1] })
+}
+
+fn open_all(
+    addresses: &[QueueAddress],
+    options: &Options,
+    chunk: u32,
+    copy: CopyMode,
+) -> Result<OpenedWorker, OpenError> {
+    // Per queue: fill, receive and transmit ring full; and some batches in hand.
+    let chunks = addresses.len() * 3 * options.ring as usize + 8 * BATCH_MAX;
+    let bytes = chunks * chunk as usize;
+    let first = &addresses[0];
+    let (frames, region) = Frames::allocate(bytes).map_err(|source| OpenError::System {
+        action: "allocating the frame memory",
+        interface: first.interface.clone(),
+        queue: first.queue,
+        source,
+    })?;
+    if u32::try_from(region.length()).is_err() {
+        // More than 1000 queues of the largest rings: a frame's offset has 32 bits.
+        return Err(OpenError::System {
+            action: "dividing more than 4 GiB of frame memory",
+            interface: first.interface.clone(),
+            queue: first.queue,
+            source: Errno::OVERFLOW,
+        });
+    }
+    let mut pool = FramePool::new(Box::new(frames), chunk, KERNEL_HEADROOM + options.headroom);
+    let mut queues: Vec<AfXdpQueue> = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let sharing = queues.first().map(AfXdpQueue::shared);
+        let socket = Socket::open(address, &region, chunk, options, copy, sharing)?;
+        queues.push(AfXdpQueue::new(address.port, socket, &region, chunk));
+    }
+    for queue in &mut queues {
+        queue.fill_up(&mut pool);
+    }
+    Ok(OpenedWorker { pool, queues })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(mtu: u32) -> QueueAddress {
+        QueueAddress { port: PortId(0), interface: "x0".into(), ifindex: 1, queue: 0, mtu }
+    }
+
+    #[test]
+    fn the_chunk_is_the_smallest_that_fits_every_port() {
+        assert_eq!(chunk_size(&[address(1500)], 0).unwrap(), 2048);
+        assert_eq!(chunk_size(&[address(1774)], 0).unwrap(), 2048);
+        assert_eq!(chunk_size(&[address(1775)], 0).unwrap(), 4096);
+        assert_eq!(chunk_size(&[address(1500), address(3822)], 0).unwrap(), 4096);
+    }
+
+    #[test]
+    fn a_jumbo_mtu_is_refused_with_the_limit() {
+        let error = chunk_size(&[address(1500), address(9000)], 0).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("9000") && text.contains("3822") && text.contains("x0"), "{text}");
+        assert_eq!(largest_mtu(0), 3822);
+        assert_eq!(largest_mtu(128), 3694);
+    }
+
+    #[test]
+    fn wrong_ring_sizes_are_refused() {
+        for ring in [0, 63, 100, 32_768] {
+            let result = open_worker(&[address(1500)], &Options { ring, ..Options::default() });
+            assert!(matches!(result, Err(OpenError::RingSize(wrong)) if wrong == ring));
+        }
+        assert!(matches!(open_worker(&[], &Options::default()), Err(OpenError::NoQueues)));
+    }
+}

@@ -1,0 +1,53 @@
+//! How a worker's AF_XDP sockets are opened.
+
+use std::time::Duration;
+
+/// Whether frames are copied between the card's memory and ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopyMode {
+    /// Zero-copy where the drivers of all ports of the worker can, else copy.
+    #[default]
+    Auto,
+    /// Always copy.
+    Copy,
+    /// Zero-copy or an error.
+    ZeroCopy,
+}
+
+/// Preferred busy polling: the worker's own system calls run the driver's receive
+/// routine, in place of interrupts (Linux 5.11, `SO_PREFER_BUSY_POLL`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusyPoll {
+    /// How long one system call may poll; `SO_BUSY_POLL`, whole microseconds.
+    pub duration: Duration,
+    /// Most frames of one poll; `SO_BUSY_POLL_BUDGET`, 1 to 64 without CAP_NET_ADMIN.
+    pub budget: u16,
+}
+
+/// Options of a worker's AF_XDP sockets; the default suits most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Slots of each receive, transmit and fill ring: a power of two, 64 to 16 384. 2048 is
+    /// two milliseconds at 1 Mpps: as long as a worker may have to wait for its processor.
+    pub ring: u32,
+    /// Whether frames are copied.
+    pub copy: CopyMode,
+    /// Bytes kept free before a received frame beside the 256 that the kernel always
+    /// keeps; they shorten the longest frame that fits.
+    pub headroom: u32,
+    /// Preferred busy polling, off unless given.
+    pub busy_poll: Option<BusyPoll>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { ring: 2048, copy: CopyMode::Auto, headroom: 0, busy_poll: None }
+    }
+}
+
+impl Options {
+    /// Smallest ring: one batch.
+    pub const RING_MIN: u32 = 64;
+    /// Largest ring.
+    pub const RING_MAX: u32 = 16_384;
+}

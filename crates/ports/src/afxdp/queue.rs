@@ -1,0 +1,338 @@
+//! An AF_XDP socket as a port queue.
+
+use super::region::Region;
+use super::socket::{QueueMode, Socket};
+use super::status::{QueueState, QueueStatus};
+use crate::prefetch::prefetch;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use std::sync::Arc;
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
+
+/// Free slots of the fill ring that make topping it up worth a write to shared memory.
+const FILL_BATCH: u32 = 64;
+/// A queue whose interface is down, or that has been idle, asks the kernel about its state
+/// once in so many rounds: a busy worker's round takes about a microsecond.
+const PROBE_ROUNDS: u32 = 1 << 16;
+/// What a round that may end in sleep counts for: a tenth of a second when nothing comes.
+const SLEEPY_ROUNDS: u32 = 1 << 12;
+
+/// The kernel is asked for its statistics once in so many rounds.
+const STATISTICS_ROUNDS: u32 = 128;
+
+/// One queue of one interface.
+pub struct AfXdpQueue {
+    port: PortId,
+    /// Dropped before `_region`: the kernel lets go of the memory first.
+    socket: Socket,
+    _region: Arc<Region>,
+    /// Size of the frame memory in bytes, of which only whole chunks count.
+    limit: u64,
+    chunk: u32,
+    status: QueueStatus,
+    /// Rounds since the kernel last answered.
+    rounds: u32,
+    /// Rounds since the kernel was asked for its statistics.
+    uncounted_rounds: u32,
+    /// The rest of a frame in several descriptors is still to come.
+    in_fragments: bool,
+    /// Our own counts; `receive_invalid` without the kernel's part.
+    counters: PortCounters,
+    /// The kernel's part when last asked.
+    kernel: Losses,
+}
+
+/// Frames lost in the kernel since the socket was opened.
+#[derive(Debug, Clone, Copy, Default)]
+struct Losses {
+    receive_ring_full: u64,
+    fill_ring_empty: u64,
+    invalid: u64,
+}
+
+impl AfXdpQueue {
+    pub(super) fn new(port: PortId, socket: Socket, region: &Arc<Region>, chunk: u32) -> Self {
+        let length = region.length() as u64;
+        Self {
+            port,
+            socket,
+            _region: Arc::clone(region),
+            limit: length - length % u64::from(chunk),
+            chunk,
+            status: QueueStatus::default(),
+            rounds: 0,
+            uncounted_rounds: 0,
+            in_fragments: false,
+            counters: PortCounters::default(),
+            kernel: Losses::default(),
+        }
+    }
+
+    /// The socket, to be put into the XDP program's map at this queue's number.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// How it came to be opened.
+    pub fn mode(&self) -> QueueMode {
+        self.socket.mode
+    }
+
+    /// A handle by which other threads see whether the interface is still there.
+    pub fn status(&self) -> QueueStatus {
+        self.status.clone()
+    }
+
+    pub(super) fn shared(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Fills the fill ring as far as the pool has chunks.
+    pub(super) fn fill_up(&mut self, pool: &mut FramePool) {
+        let free = self.socket.fill.free();
+        if free < FILL_BATCH {
+            return;
+        }
+        for _ in 0..free {
+            let Some(offset) = pool.take_chunk() else { break };
+            // There is room: it was asked for, and only we fill it.
+            self.socket.fill.push(u64::from(offset));
+        }
+        self.socket.fill.publish();
+        if self.socket.fill.needs_wakeup() {
+            let answer = self.socket.kick_receive();
+            self.note(answer);
+        }
+    }
+
+    /// Takes one descriptor of the receive ring: the frame in it if it can be trusted.
+    fn accept(&mut self, pool: &mut FramePool, descriptor: XdpDesc) -> Option<Frame> {
+        let continued = descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
+        let fragment = continued || self.in_fragments;
+        self.in_fragments = continued;
+        let place = place_of(&descriptor, self.limit, self.chunk);
+        if let (Some((offset, length)), false) = (place, fragment) {
+            return Some(Frame { offset, length, port_in: self.port });
+        }
+        // A frame in fragments counts once, at its last one.
+        if !continued {
+            self.counters.receive_invalid += 1;
+        }
+        if descriptor.addr < self.limit {
+            pool.free(descriptor.addr as u32);
+        }
+        None
+    }
+
+    /// Returns the chunks of sent frames to the pool.
+    fn complete(&mut self, pool: &mut FramePool) {
+        let mut any = false;
+        while let Some(address) = self.socket.completion.pop() {
+            any = true;
+            if address < self.limit {
+                pool.free(address as u32);
+            }
+        }
+        if any {
+            self.socket.completion.release();
+        }
+    }
+
+    /// Kicks until the transmit ring is empty or the kernel makes no headway: in copy mode
+    /// it sends at most 32 frames at a time (EAGAIN) unless it took our higher limit.
+    fn kick(&mut self, pool: &mut FramePool) {
+        let mut waiting = self.socket.transmit.waiting();
+        while waiting > 0 && self.socket.transmit.needs_wakeup() {
+            let answer = self.socket.kick_transmit();
+            self.note(answer);
+            let left = self.socket.transmit.waiting();
+            let again = matches!(answer, Err(Errno::AGAIN | Errno::INTR));
+            if !again || left >= waiting {
+                break;
+            }
+            waiting = left;
+            // So that the completion ring cannot be what holds the kernel up.
+            self.complete(pool);
+        }
+    }
+
+    fn ask_for_losses(&mut self) {
+        if let Ok(kernel) = self.socket.statistics() {
+            self.kernel = Losses {
+                receive_ring_full: kernel.rx_ring_full.unwrap_or(0),
+                fill_ring_empty: kernel.rx_fill_ring_empty_descs.unwrap_or(0),
+                // Dropped for another reason than a ring: the frame is longer than a chunk.
+                invalid: kernel.rx_dropped + kernel.rx_invalid_descs,
+            };
+        }
+    }
+
+    /// Keeps what an answer of the kernel says about the interface.
+    fn note(&mut self, answer: Result<(), Errno>) {
+        self.rounds = 0;
+        self.status.set(match answer {
+            Err(Errno::NETDOWN) => QueueState::Down,
+            Err(Errno::NXIO | Errno::NODEV | Errno::BADF | Errno::NOTCONN) => QueueState::Gone,
+            // Busy, out of buffers, interrupted: tried again in the next round.
+            _ => QueueState::Up,
+        });
+    }
+
+    /// True when the kernel may be asked in a round without new frames: always, unless the
+    /// interface is down or gone, which must not cost a system call per round.
+    fn may_call(&mut self) -> bool {
+        match self.status.state() {
+            QueueState::Up => true,
+            QueueState::Down => self.rounds >= PROBE_ROUNDS,
+            QueueState::Gone => false,
+        }
+    }
+}
+
+/// Offset and length of the frame that a descriptor names, if it is not empty and lies within
+/// one chunk of the memory's first `limit` bytes.
+fn place_of(descriptor: &XdpDesc, limit: u64, chunk: u32) -> Option<(u32, u16)> {
+    let (address, length) = (descriptor.addr, u64::from(descriptor.len));
+    let in_chunk = address % u64::from(chunk) + length <= u64::from(chunk);
+    if address >= limit || length == 0 || !in_chunk {
+        return None;
+    }
+    Some((u32::try_from(address).ok()?, u16::try_from(length).ok()?))
+}
+
+impl PortQueue for AfXdpQueue {
+    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
+        let mut count = 0;
+        let mut taken = 0;
+        while taken < frames.len() {
+            let Some(descriptor) = self.socket.receive.pop() else { break };
+            taken += 1;
+            if let Some(frame) = self.accept(pool, descriptor) {
+                frames[count] = frame;
+                count += 1;
+                self.counters.received_bytes += u64::from(frame.length);
+            }
+        }
+        if taken == 0 {
+            self.rounds = self.rounds.saturating_add(1);
+            let probe = self.rounds >= PROBE_ROUNDS;
+            if (self.socket.mode.busy_poll || probe) && self.may_call() {
+                let answer = self.socket.kick_receive();
+                self.note(answer);
+            }
+            return 0;
+        }
+        self.socket.receive.release();
+        self.counters.received_packets += count as u64;
+        let bytes = &*pool.bytes();
+        for frame in &frames[..count] {
+            prefetch(bytes, frame.offset as usize);
+        }
+        count
+    }
+
+    fn transmit(&mut self, _pool: &mut FramePool, frames: &[Frame]) -> usize {
+        if self.status.state() == QueueState::Gone {
+            return 0;
+        }
+        let mut count = 0;
+        for frame in frames {
+            let descriptor = XdpDesc {
+                addr: u64::from(frame.offset),
+                len: u32::from(frame.length),
+                options: XdpDescOptions::empty(),
+            };
+            if !self.socket.transmit.push(descriptor) {
+                break;
+            }
+            count += 1;
+            self.counters.transmitted_bytes += u64::from(frame.length);
+        }
+        self.counters.transmitted_packets += count as u64;
+        count
+    }
+
+    fn flush(&mut self, pool: &mut FramePool) {
+        self.socket.transmit.publish();
+        // Also while the interface is down: one call per batch, as ever, and the first batch
+        // after it has come up goes out with what was left in the ring.
+        if self.status.state() != QueueState::Gone {
+            self.kick(pool);
+        }
+    }
+
+    fn recycle(&mut self, pool: &mut FramePool) {
+        // What a kick had to leave behind.
+        if self.socket.transmit.waiting() > 0 && self.may_call() {
+            self.kick(pool);
+        }
+        self.complete(pool);
+        if self.status.state() == QueueState::Gone {
+            return;
+        }
+        self.fill_up(pool);
+        self.uncounted_rounds += 1;
+        if self.uncounted_rounds >= STATISTICS_ROUNDS {
+            self.uncounted_rounds = 0;
+            self.ask_for_losses();
+        }
+    }
+
+    fn pending(&mut self) -> usize {
+        self.rounds = self.rounds.saturating_add(SLEEPY_ROUNDS);
+        let received = self.socket.receive.available();
+        // What a kick left behind would wait for as long as the worker sleeps, so it is work
+        // that is left; not where the interface is down, which may take for ever.
+        let unsent = match self.status.state() {
+            QueueState::Up => self.socket.transmit.waiting(),
+            QueueState::Down | QueueState::Gone => 0,
+        };
+        (received + unsent) as usize
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.as_fd().as_raw_fd())
+    }
+
+    /// What the kernel counts is at most 128 rounds old.
+    fn counters(&self) -> PortCounters {
+        PortCounters {
+            receive_ring_full: self.kernel.receive_ring_full,
+            fill_ring_empty: self.kernel.fill_ring_empty,
+            receive_invalid: self.counters.receive_invalid + self.kernel.invalid,
+            ..self.counters
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHUNK: u32 = 2048;
+    const LIMIT: u64 = 4 * CHUNK as u64;
+
+    fn place(addr: u64, len: u32) -> Option<(u32, u16)> {
+        let options = XdpDescOptions::empty();
+        place_of(&XdpDesc { addr, len, options }, LIMIT, CHUNK)
+    }
+
+    #[test]
+    fn frames_within_one_chunk_are_taken() {
+        assert_eq!(place(256, 60), Some((256, 60)));
+        assert_eq!(place(0, CHUNK), Some((0, 2048)));
+        assert_eq!(place(LIMIT - 1, 1), Some((LIMIT as u32 - 1, 1)));
+    }
+
+    #[test]
+    fn descriptors_outside_the_memory_or_across_chunks_are_not_trusted() {
+        assert_eq!(place(LIMIT, 60), None);
+        assert_eq!(place(u64::MAX, 60), None);
+        assert_eq!(place(u64::MAX - 30, u32::MAX), None);
+        assert_eq!(place(256, CHUNK - 255), None);
+        assert_eq!(place(0, u32::MAX), None);
+        assert_eq!(place(256, 0), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Where frames come from and go to.
+//!
+//! Every port is a set of [`wattline_dataplane::port::PortQueue`]s, one per worker:
+//!
+//! - [`afxdp`]: a network interface of this Linux machine, through AF_XDP sockets;
+//! - [`memory`]: rings within the process, for tests and benchmarks;
+//! - [`capture`]: files of packets;
+//! - [`waiter`]: what a worker blocks on when there is no work.
+//!
+//! Unsafe code lives in `afxdp::ring` (memory shared with the kernel), `afxdp::region`
+//! (the frames' memory), `afxdp::socket` (socket options that rustix lacks) and `prefetch`.
+
+pub mod afxdp;
+pub mod capture;
+pub mod memory;
+mod prefetch;
+pub mod waiter;

@@ -1,0 +1,193 @@
+//! The normalised form function χ: how power rises from idle to active with throughput.
+//!
+//! R. Bolla, R. Bruschi, A. Ranieri, "Green support for PC-based software router:
+//! performance evaluation and modeling", equation 4: a polynomial of seventh order of the
+//! throughput over its maximum, the same for all frequencies and machines.
+
+use serde::Serialize;
+
+/// The coefficients a0 to a7 as the paper prints them.
+pub const PRINTED_COEFFICIENTS: [f64; 8] =
+    [0.0, 0.470487, 15.0124, -89.8629, 223.074, -256.469, 130.477, -21.6999];
+
+/// Steps of the grid on which turning points are looked for and differences reported.
+const GRID: usize = 10_000;
+
+/// χ(t) on [0, 1]; beyond, its argument is clamped (the polynomial soon diverges).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chi {
+    coefficients: Vec<f64>,
+    correction: Option<Correction>,
+}
+
+/// What makes a polynomial rise from 0 to 1 and never fall.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Correction {
+    /// The polynomial's largest value on [0, 1]; all values are divided by it.
+    scale: f64,
+    /// Local maxima as (t, value): up to the next larger value the curve stays level.
+    maxima: Vec<(f64, f64)>,
+}
+
+/// How far the corrected form is from the plain polynomial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ChiDifference {
+    /// The largest absolute difference on [0, 1].
+    pub largest: f64,
+    /// Where it is.
+    pub at: f64,
+    /// The mean absolute difference.
+    pub mean: f64,
+}
+
+impl Chi {
+    /// The paper's polynomial as printed: χ(1) = 1.002087, and it falls between 0.8308 and 0.9265.
+    pub fn printed() -> Self {
+        Self::polynomial(PRINTED_COEFFICIENTS.to_vec())
+    }
+
+    /// A polynomial with these coefficients, the constant first.
+    pub fn polynomial(coefficients: Vec<f64>) -> Self {
+        Self { coefficients, correction: None }
+    }
+
+    /// The same form divided by its largest value and never falling (running maximum).
+    /// A polynomial without a positive value is returned as it is.
+    pub fn corrected(&self) -> Self {
+        let mut maxima = Vec::new();
+        let mut highest = 0.0;
+        for step in 0..GRID {
+            let (left, right) = (step as f64 / GRID as f64, (step + 1) as f64 / GRID as f64);
+            if self.slope(left) > 0.0 && self.slope(right) <= 0.0 {
+                let turning = self.turning_point(left, right);
+                let value = self.horner(turning);
+                if value > highest {
+                    highest = value;
+                    maxima.push((turning, value));
+                }
+            }
+        }
+        let scale = f64::max(highest, self.horner(1.0));
+        let correction = (scale > 0.0).then_some(Correction { scale, maxima });
+        Self { coefficients: self.coefficients.clone(), correction }
+    }
+
+    /// The coefficients, the constant first.
+    pub fn coefficients(&self) -> &[f64] {
+        &self.coefficients
+    }
+
+    /// Whether this is a [`Self::corrected`] form.
+    pub fn is_corrected(&self) -> bool {
+        self.correction.is_some()
+    }
+
+    /// χ(t), with t clamped to [0, 1]; not a number counts as 0.
+    pub fn value(&self, t: f64) -> f64 {
+        let t = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) };
+        let plain = self.horner(t);
+        let Some(Correction { scale, maxima }) = &self.correction else { return plain };
+        let reached = maxima.iter().take_while(|(at, _)| *at <= t).map(|(_, value)| *value);
+        reached.fold(plain.max(0.0), f64::max) / scale
+    }
+
+    /// How far the corrected form is from this one.
+    pub fn correction_difference(&self) -> ChiDifference {
+        let corrected = self.corrected();
+        let mut result = ChiDifference { largest: 0.0, at: 0.0, mean: 0.0 };
+        for step in 0..=GRID {
+            let t = step as f64 / GRID as f64;
+            let difference = (corrected.value(t) - self.value(t)).abs();
+            result.mean += difference / (GRID + 1) as f64;
+            if difference > result.largest {
+                result = ChiDifference { largest: difference, at: t, ..result };
+            }
+        }
+        result
+    }
+
+    fn horner(&self, t: f64) -> f64 {
+        self.coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * t + coefficient)
+    }
+
+    fn slope(&self, t: f64) -> f64 {
+        let terms = self.coefficients.iter().enumerate().skip(1).rev();
+        terms.fold(0.0, |sum, (power, coefficient)| sum * t + power as f64 * coefficient)
+    }
+
+    /// Where the slope changes its sign between `left` (rising) and `right`, by bisection.
+    fn turning_point(&self, mut left: f64, mut right: f64) -> f64 {
+        for _ in 0..50 {
+            let middle = (left + right) / 2.0;
+            if self.slope(middle) > 0.0 { left = middle } else { right = middle }
+        }
+        (left + right) / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn printed_values_at_every_twentieth() {
+        let table = [
+            0.0, 0.0511, 0.1272, 0.2000, 0.2586, 0.3032, 0.3400, 0.3772, 0.4223, 0.4802, 0.5521,
+            0.6354, 0.7238, 0.8089, 0.8812, 0.9327, 0.9588, 0.9615, 0.9517, 0.9525, 1.0021,
+        ];
+        for (step, expected) in table.into_iter().enumerate() {
+            let t = step as f64 / 20.0;
+            let ours = Chi::printed().value(t);
+            assert!((ours - expected).abs() < 6e-5, "chi({t}) = {ours}, not {expected}");
+        }
+        assert!((Chi::printed().value(1.0) - 1.002_088).abs() < 2e-6);
+    }
+
+    #[test]
+    fn argument_is_clamped() {
+        let chi = Chi::printed();
+        assert_eq!(chi.value(1.2), chi.value(1.0));
+        assert_eq!(chi.value(-0.5), 0.0);
+        assert_eq!(chi.value(f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn printed_form_dips_where_the_paper_does_not_say_so() {
+        let chi = Chi::printed();
+        assert!((chi.turning_point(0.8, 0.85) - 0.830_76).abs() < 1e-4);
+        assert!((chi.value(0.8308) - chi.value(0.9265) - 0.0140).abs() < 1e-4);
+        // The text says that power is about its maximum from 700 of 1040 kpps on.
+        assert!((chi.value(700.0 / 1040.0) - 0.844).abs() < 1e-3);
+    }
+
+    #[test]
+    fn corrected_form_rises_from_nothing_to_one() {
+        let chi = Chi::printed().corrected();
+        assert_eq!(chi.value(0.0), 0.0);
+        assert_eq!(chi.value(1.0), 1.0);
+        let values: Vec<f64> = (0..=2000).map(|step| chi.value(f64::from(step) / 2000.0)).collect();
+        assert!(values.is_sorted());
+        let difference = Chi::printed().correction_difference();
+        assert!(difference.largest < 0.0140 && difference.largest > 0.011, "{difference:?}");
+        assert!((difference.at - 0.9265).abs() < 1e-3);
+    }
+
+    proptest! {
+        #[test]
+        fn any_corrected_form_is_monotone_and_bounded(
+            coefficients in proptest::collection::vec(-10.0..10.0f64, 1..6),
+            t in 0.0..1.0f64,
+            step in 0.0..0.5f64,
+        ) {
+            let mut from_zero = vec![0.0];
+            from_zero.extend(coefficients);
+            let chi = Chi::polynomial(from_zero).corrected();
+            if chi.is_corrected() {
+                // A maximum is found to the width of the bisection, hence the tolerance.
+                prop_assert!(chi.value(t) <= chi.value(t + step) + 1e-9);
+                prop_assert!((0.0..=1.0 + 1e-9).contains(&chi.value(t)));
+            }
+        }
+    }
+}

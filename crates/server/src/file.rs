@@ -1,0 +1,234 @@
+//! A server file: its name, every figure with its origin, and the models that it can give.
+
+use crate::bolla::BollaModel;
+use crate::input::{
+    Document, Figure, FigureValue, Incomplete, InvalidFile, LoadError, Origin, Section,
+};
+use crate::library;
+use crate::model::{
+    ApplicationCost, Capacity, IdleState, Nic, PowerModel, Processor, ServerModel, WakeUpCost,
+};
+use serde::Serialize;
+use wattline_units::Hertz;
+
+/// A server file that was read and found right, complete or not.
+#[derive(Debug, Clone)]
+pub struct ServerFile {
+    /// Name of the model.
+    pub name: String,
+    /// One line on what it describes.
+    pub description: String,
+    /// Where its figures come from.
+    pub source: String,
+    /// The machine in words.
+    pub platform: Platform,
+    /// Every figure in the order of the file's sections, missing ones included.
+    pub figures: Vec<Figure>,
+    /// Its processors, where the file describes them whole.
+    pub processor: Option<Processor>,
+    /// Its network ports, where the file describes them whole.
+    pub nic: Option<Nic>,
+    model: Option<ServerModel>,
+    bolla: Option<BollaModel>,
+    absent: Vec<(&'static str, &'static str)>,
+}
+
+/// A machine in words, as its source describes it; what it does not say is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Platform {
+    /// Processors.
+    pub cpu: Option<String>,
+    /// Nominal clock.
+    pub clock: Option<Hertz>,
+    /// Caches.
+    pub cache: Option<String>,
+    /// Bus between processor and memory.
+    pub bus: Option<String>,
+    /// Memory.
+    pub memory: Option<String>,
+    /// Bus and cards for input and output.
+    pub io_bus: Option<String>,
+}
+
+impl Platform {
+    fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let clock = section.optional_number("clock_ghz", 0.01..=20.0);
+        Some(Self {
+            cpu: section.optional_text("cpu"),
+            clock: clock.map(Hertz::from_gigahertz),
+            cache: section.optional_text("cache"),
+            bus: section.optional_text("bus"),
+            memory: section.optional_text("memory"),
+            io_bus: section.optional_text("io_bus"),
+        })
+    }
+}
+
+/// The sections that a simulation needs, with their required keys.
+const SECTIONS: [(&str, &str); 7] = [
+    ("processor", "sockets, cores_per_socket, frequencies_ghz, dvfs_domain"),
+    ("idle_state", "name, power_watts, exit_latency_us of each"),
+    ("capacity", "stall_ns_per_packet, contention_ns_per_core"),
+    ("application", "cycles_per_packet of at least one"),
+    ("wake_up", "fixed_us, cycles"),
+    (
+        "power",
+        "core_awake_watts, core_awake_watts_per_ghz, uncore_watts_per_ghz, ... and [power.base]",
+    ),
+    ("nic", "ports, link_gbps, queues_per_port, redirect_table_entries, rx_ring_descriptors, ..."),
+];
+
+impl ServerFile {
+    /// Loads a shipped model by its name, or a file by its path.
+    pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
+        let text = library::read(name_or_path, library::Kind::Servers)?;
+        Ok(Self::parse(name_or_path, &text)?)
+    }
+
+    /// Reads the text of a server file; `file` names it in errors.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
+        let document = Document::parse(file, text);
+        let read = document.read(Self::read);
+        let figures = document.finish()?;
+        let Some(read) = read else {
+            // `read` gives nothing only after a problem was noted, which `finish` returns.
+            return Err(InvalidFile { file: file.to_string(), problems: Vec::new() });
+        };
+        Ok(Self { figures, ..read })
+    }
+
+    /// The model for simulations and closed forms.
+    pub fn model(&self) -> Result<&ServerModel, Incomplete> {
+        self.model.as_ref().ok_or_else(|| {
+            let mut missing: Vec<(String, String)> = self
+                .absent
+                .iter()
+                .map(|(section, keys)| (format!("[{section}]"), format!("absent; needs {keys}")))
+                .collect();
+            let figures = self.missing_figures("");
+            missing.extend(figures.into_iter().filter(|(field, _)| !field.starts_with("bolla.")));
+            Incomplete { name: self.name.clone(), purpose: "simulation", missing }
+        })
+    }
+
+    /// Bolla's model of the machine, for `optimise` and for comparison with measurements.
+    pub fn bolla(&self) -> Result<&BollaModel, Incomplete> {
+        self.bolla.as_ref().ok_or_else(|| {
+            let mut missing = self.missing_figures("bolla.");
+            missing.extend(self.missing_figures("processor."));
+            if missing.is_empty() {
+                missing.push(("[bolla]".to_string(), "the section is absent".to_string()));
+            }
+            Incomplete { name: self.name.clone(), purpose: "Bolla's equations", missing }
+        })
+    }
+
+    /// Fields below `section` that the file marks as missing, with its reasons.
+    pub fn missing_figures(&self, section: &str) -> Vec<(String, String)> {
+        let within = self.figures.iter().filter(|figure| figure.field.starts_with(section));
+        within
+            .filter_map(|figure| match &figure.value {
+                FigureValue::Missing(reason) => Some((figure.field.clone(), reason.clone())),
+                FigureValue::Number(_) | FigureValue::List(_) => None,
+            })
+            .collect()
+    }
+
+    fn read(root: &Section<'_, '_>) -> Option<Self> {
+        let origin = root.choice_or_first("origin", &Origin::NAMES);
+        root.document().set_default_origin(origin.unwrap_or(Origin::User));
+        let name = root.text("name");
+        let description = root.text("description");
+        let source = root.text("source");
+        let absent: Vec<(&'static str, &'static str)> =
+            SECTIONS.into_iter().filter(|(section, _)| !root.has(section)).collect();
+
+        let platform = root.section("platform", Platform::read).unwrap_or_default();
+        let processor = root.section("processor", Processor::read);
+        let idle_states = root.sections("idle_state", IdleState::read);
+        IdleState::check_order(root, &idle_states);
+        let capacity = root.section("capacity", Capacity::read);
+        let applications = root.section("application", ApplicationCost::read_all);
+        let wake_up = root.section("wake_up", WakeUpCost::read);
+        let nic = root.section("nic", Nic::read);
+        let ports = nic.as_ref().map(|nic| nic.ports);
+        let power = root.section("power", |section| PowerModel::read(section, ports));
+        let frequencies = processor.as_ref().map(|processor| processor.frequencies.as_slice());
+        let cores = processor.as_ref().map(Processor::cores);
+        let bolla_name = name.as_deref().unwrap_or_default();
+        let bolla = root
+            .section("bolla", |section| BollaModel::read(section, bolla_name, frequencies, cores));
+
+        let (name, description, source) = (name?, description?, source?);
+        let model = (|| {
+            Some(ServerModel {
+                name: name.clone(),
+                description: description.clone(),
+                processor: processor.clone()?,
+                idle_states: (!idle_states.is_empty()).then_some(idle_states)?,
+                capacity: capacity?,
+                wake_up: wake_up?,
+                power: power?,
+                nic: nic.clone()?,
+                applications: applications?,
+            })
+        })();
+        if let Some(model) = &model {
+            check_together(root, model);
+        }
+        Some(Self {
+            name,
+            description,
+            source,
+            platform,
+            figures: Vec::new(),
+            processor,
+            nic,
+            model,
+            bolla,
+            absent,
+        })
+    }
+}
+
+impl ServerModel {
+    /// Loads a shipped model by its name, or a file by its path, complete for simulation.
+    pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
+        Ok(ServerFile::load(name_or_path)?.model()?.clone())
+    }
+}
+
+/// What no single section can see.
+fn check_together(root: &Section<'_, '_>, model: &ServerModel) {
+    let slowest = model.processor.lowest_frequency();
+    let awake = model.awake_core_power(slowest);
+    for state in &model.idle_states {
+        if state.power > awake {
+            let why = format!(
+                "{} draws {}, more than an awake core at {} GHz ({awake:.3}, from [power])",
+                state.name,
+                state.power,
+                slowest.gigahertz()
+            );
+            root.contradiction("idle_state", why);
+        }
+    }
+    if let Some(deepest) = model.idle_states.last()
+        && deepest.power.0 != 0.0
+    {
+        let why = format!(
+            "{} is the deepest state, whose power is part of [power.base]; give 0, not {}",
+            deepest.name, deepest.power
+        );
+        root.contradiction("idle_state", why);
+    }
+    let without_work = model.applications.iter().find(|(application, cost)| {
+        cost.cycles_per_packet == 0.0
+            && cost.cycles_per_byte == 0.0
+            && model.packet_cost(**application, 64).is_none_or(|c| c.stall_seconds == 0.0)
+    });
+    if let Some((application, _)) = without_work {
+        let why = format!("a packet of {application} takes no time at all: no cycles, no stall");
+        root.contradiction("application", why);
+    }
+}

@@ -1,0 +1,69 @@
+//! The order of χ: as rich as the rows allow, then as simple as the bound allows.
+
+use super::power::{self, PowerFit, Sample};
+use super::{FitError, linear};
+use nalgebra::{DMatrix, DVector};
+
+/// The highest order that the different loads between idle and saturated can determine.
+pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
+    const SAME_LOAD: f64 = 0.02;
+    let mut loads: Vec<f64> = samples.iter().map(|sample| sample.load).collect();
+    loads.retain(|load| (SAME_LOAD..=1.0 - SAME_LOAD).contains(load));
+    loads.sort_by(f64::total_cmp);
+    let mut distinct = 0;
+    let mut last = f64::NEG_INFINITY;
+    for load in loads {
+        if load - last > SAME_LOAD {
+            distinct += 1;
+            last = load;
+        }
+    }
+    order_max.min(distinct + 1)
+}
+
+/// The χ of the lowest order that departs from the fitted, richest one by no more than the
+/// bound at any measured load, and its departure.
+pub(super) fn simplest(
+    samples: &[Sample],
+    fitted: &PowerFit,
+    error_bound: f64,
+) -> Result<(Vec<f64>, f64), FitError> {
+    for order in 1..=fitted.shape.len() {
+        let Some(shape) = of_order(samples, fitted, order) else { continue };
+        let departure = samples
+            .iter()
+            .map(|sample| power::chi(&shape, sample.load) - power::chi(&fitted.shape, sample.load))
+            .fold(0.0, |largest: f64, departure| largest.max(departure.abs()));
+        if departure <= error_bound {
+            return Ok((shape, departure));
+        }
+    }
+    Ok((fitted.shape.clone(), 0.0))
+}
+
+/// Least squares for χ's shape alone, with the fitted powers.
+pub(super) fn of_order(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
+    if order == 1 {
+        return Some(Vec::new());
+    }
+    let mut design = DMatrix::zeros(samples.len(), order - 1);
+    let mut target = DVector::zeros(samples.len());
+    for (line, sample) in samples.iter().enumerate() {
+        let idle = fitted.idle[sample.frequency].value;
+        let swing = sample.cores * (fitted.active[sample.frequency].value - idle);
+        let straight = fitted.predict(sample, &[]);
+        target[line] = (sample.power - straight) / sample.power;
+        for column in 0..order - 1 {
+            let term = sample.load.powi(column as i32 + 2) - sample.load;
+            design[(line, column)] = swing * term / sample.power;
+        }
+    }
+    let solution = linear::solve(&design, &target)?;
+    Some(solution.estimates.into_iter().map(|estimate| estimate.value).collect())
+}
+
+/// Coefficients of t + Σ b_j (t^j - t), the constant first.
+pub(super) fn coefficients(shape: &[f64]) -> Vec<f64> {
+    let linear = 1.0 - shape.iter().sum::<f64>();
+    [0.0, linear].into_iter().chain(shape.iter().copied()).collect()
+}

@@ -1,0 +1,41 @@
+//! How well the model predicts rows that it was not fitted to.
+
+use super::power::{self, Base, Sample};
+use super::{HeldOutError, form};
+
+/// Parts into which the rows are cut; each is left out in turn.
+const FOLDS: usize = 5;
+
+/// Fits again without every fifth row, then predicts those; r_max and gamma stay.
+pub(super) fn error(
+    samples: &[Sample],
+    frequencies: usize,
+    richest: usize,
+    order: usize,
+    base: Base,
+) -> Option<HeldOutError> {
+    // Sorted, so that every part has rows of all frequencies and loads.
+    let mut sorted = samples.to_vec();
+    let key = |sample: &Sample| (sample.frequency, sample.cores, sample.load);
+    sorted.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut errors = Vec::with_capacity(samples.len());
+    for fold in 0..FOLDS {
+        let part = |keep: bool| -> Vec<Sample> {
+            let rows = sorted.iter().enumerate();
+            rows.filter(|(index, _)| (index % FOLDS == fold) != keep).map(|(_, row)| *row).collect()
+        };
+        let (seen, unseen) = (part(true), part(false));
+        let richest = richest.min(form::richest_order(&seen, richest));
+        let fitted = power::fit(&seen, frequencies, richest, base).ok()?;
+        let shape = form::of_order(&seen, &fitted, order.min(richest))?;
+        let error = |row: &Sample| (fitted.predict(row, &shape) - row.power) / row.power;
+        errors.extend(unseen.iter().map(error));
+    }
+    let count = errors.len() as f64;
+    Some(HeldOutError {
+        folds: FOLDS,
+        mean: errors.iter().map(|error| error.abs()).sum::<f64>() / count,
+        root_mean_square: (errors.iter().map(|error| error * error).sum::<f64>() / count).sqrt(),
+        largest: errors.iter().fold(0.0, |largest, error| largest.max(error.abs())),
+    })
+}

@@ -1,0 +1,323 @@
+//! Fits Bolla's model to measurements of a machine.
+//!
+//! Rows of (frequency, cores, throughput, power) give Φ_idle(f), Φ_active(f), r_max(f),
+//! gamma(n), the platform's power if the number of cores varies, and χ as the polynomial of
+//! the lowest order whose error stays within a bound. The powers are fitted together with
+//! the richest χ that the rows allow, so that their intervals hold whatever order is chosen
+//! in the end; then the simplest χ is sought that departs from the richest by no more than
+//! the bound. Errors on rows that were left out say how far the model can be trusted.
+
+mod estimate;
+mod form;
+mod held_out;
+mod linear;
+mod output;
+mod power;
+pub mod rows;
+mod saturation;
+
+pub use estimate::{CONFIDENCE, Estimate};
+pub use rows::Row;
+
+use power::{Base, PowerFit, Sample};
+use serde::Serialize;
+use thiserror::Error;
+
+/// What to fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FitOptions {
+    /// The highest order of χ to consider, at least 1; the paper's is 7.
+    pub order_max: usize,
+    /// The most that the chosen χ may depart from the richest one at any measured load, as a
+    /// fraction of the way from idle to active power.
+    pub error_bound: f64,
+    /// Power of the platform without its cores, where it is known; else it is fitted when the
+    /// number of cores varies, and otherwise stays part of Φ.
+    pub base_watts: Option<f64>,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self { order_max: 7, error_bound: 0.02, base_watts: None }
+    }
+}
+
+/// Why there is no fit.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum FitError {
+    /// The rows are right but do not determine the model.
+    #[error("{0}")]
+    Unidentified(String),
+    /// An option is outside its range.
+    #[error("{field} = {value}: must be {allowed}")]
+    BadOption {
+        /// The option.
+        field: &'static str,
+        /// As it was given.
+        value: String,
+        /// Its range.
+        allowed: &'static str,
+    },
+}
+
+/// What was fitted for one frequency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FrequencyFit {
+    /// The frequency in Hz.
+    pub frequency_hertz: f64,
+    /// Φ_idle in W.
+    pub idle_watts: Estimate,
+    /// Φ_active in W.
+    pub active_watts: Estimate,
+    /// r_max in packets per second.
+    pub max_rate_pps: Estimate,
+}
+
+/// What was fitted for a number of cores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GammaFit {
+    /// Number of forwarding cores.
+    pub cores: usize,
+    /// How many times the rate of one core they forward.
+    pub gamma: Estimate,
+}
+
+/// The chosen form function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChiFit {
+    /// Order of the polynomial.
+    pub order: usize,
+    /// The order of the richest polynomial that the rows allow.
+    pub richest_order: usize,
+    /// Coefficients, the constant (0) first; they sum to 1.
+    pub coefficients: Vec<f64>,
+    /// The largest departure from the richest polynomial at a measured load.
+    pub departure: f64,
+    /// The bound that it had to meet.
+    pub error_bound: f64,
+}
+
+/// Relative errors of predicted power on rows that the prediction had not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HeldOutError {
+    /// Parts that were left out in turn.
+    pub folds: usize,
+    /// Mean absolute relative error.
+    pub mean: f64,
+    /// Root of the mean squared relative error.
+    pub root_mean_square: f64,
+    /// The largest absolute relative error.
+    pub largest: f64,
+}
+
+/// Measured against predicted power of one row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Residual {
+    /// Line of the file.
+    pub line: usize,
+    /// Frequency in Hz.
+    pub frequency_hertz: f64,
+    /// Number of forwarding cores.
+    pub cores: usize,
+    /// Packets per second forwarded.
+    pub throughput_pps: f64,
+    /// Throughput over the fitted capacity, clamped to 1.
+    pub load: f64,
+    /// Measured power in W.
+    pub measured_watts: f64,
+    /// Power of the fitted model in W.
+    pub predicted_watts: f64,
+}
+
+/// A fitted model with everything that is known about its quality.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// Number of rows.
+    pub rows: usize,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Power of the platform without cores; 0 where it is part of Φ.
+    pub base_watts: Estimate,
+    /// By frequency, ascending.
+    pub frequencies: Vec<FrequencyFit>,
+    /// By number of cores, ascending, one core first.
+    pub gamma: Vec<GammaFit>,
+    /// The form function.
+    pub chi: ChiFit,
+    /// `None` when there are too few rows to leave some out.
+    pub held_out: Option<HeldOutError>,
+    /// One per row, in the order of the file.
+    pub residuals: Vec<Residual>,
+    /// What the reader should know about this fit.
+    pub notes: Vec<String>,
+}
+
+/// Which frequency and number of cores each row belongs to.
+struct Groups {
+    frequencies: Vec<f64>,
+    cores: Vec<usize>,
+    /// Indices into the two lists above, by row.
+    of_row: Vec<(usize, usize)>,
+}
+
+impl Groups {
+    fn of(rows: &[Row]) -> Self {
+        let mut frequencies: Vec<f64> = rows.iter().map(|row| row.frequency_hertz).collect();
+        frequencies.sort_by(f64::total_cmp);
+        frequencies.dedup();
+        let mut cores: Vec<usize> = rows.iter().map(|row| row.cores).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        let index = |row: &Row| {
+            let frequency = frequencies.partition_point(|other| *other < row.frequency_hertz);
+            (frequency, cores.partition_point(|other| *other < row.cores))
+        };
+        let of_row = rows.iter().map(index).collect();
+        Self { frequencies, cores, of_row }
+    }
+}
+
+/// Fits the model to checked rows ([`rows::load`]).
+pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
+    check(options)?;
+    let groups = Groups::of(rows);
+    if groups.cores.first() != Some(&1) {
+        let why = "no row has one core, but r_max(f) is what one core alone forwards";
+        return Err(FitError::Unidentified(why.into()));
+    }
+    let mut notes = Vec::new();
+    let saturation = saturation::fit(rows, &groups)?;
+    if !saturation.saturated.contains(&true) {
+        notes.push(
+            "no row shows by its offered_pps that more was offered than forwarded: r_max is taken \
+             from the highest throughputs, which must have been saturated"
+                .to_string(),
+        );
+    }
+    let samples: Vec<Sample> = rows
+        .iter()
+        .zip(&groups.of_row)
+        .zip(&saturation.saturated)
+        .map(|((row, &(frequency, cores)), &saturated)| {
+            let capacity = saturation.max_rate[frequency].value * saturation.gamma[cores].value;
+            let load = (row.throughput_pps / capacity).min(1.0);
+            Sample {
+                frequency,
+                cores: row.cores as f64,
+                load: if saturated { 1.0 } else { load },
+                power: row.power_watts,
+            }
+        })
+        .collect();
+
+    let richest = form::richest_order(&samples, options.order_max);
+    let frequencies = groups.frequencies.len();
+    let (fitted, base) = fit_with_base(&samples, &groups, richest, options, &mut notes)?;
+    check_rise(&fitted, &groups)?;
+    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound)?;
+    let order = shape.len() + 1;
+    let held_out = held_out::error(&samples, frequencies, richest, order, base);
+
+    let residuals = rows.iter().zip(&samples).map(|(row, sample)| Residual {
+        line: row.line,
+        frequency_hertz: row.frequency_hertz,
+        cores: row.cores,
+        throughput_pps: row.throughput_pps,
+        load: sample.load,
+        measured_watts: row.power_watts,
+        predicted_watts: fitted.predict(sample, &shape),
+    });
+    let by_frequency =
+        groups.frequencies.iter().enumerate().map(|(index, frequency)| FrequencyFit {
+            frequency_hertz: *frequency,
+            idle_watts: fitted.idle[index],
+            active_watts: fitted.active[index],
+            max_rate_pps: saturation.max_rate[index],
+        });
+    let by_cores = groups.cores.iter().zip(&saturation.gamma);
+    Ok(Fit {
+        rows: rows.len(),
+        confidence: CONFIDENCE,
+        base_watts: fitted.base,
+        frequencies: by_frequency.collect(),
+        gamma: by_cores.map(|(&cores, &gamma)| GammaFit { cores, gamma }).collect(),
+        chi: ChiFit {
+            order,
+            richest_order: richest,
+            coefficients: form::coefficients(&shape),
+            departure,
+            error_bound: options.error_bound,
+        },
+        held_out,
+        residuals: residuals.collect(),
+        notes,
+    })
+}
+
+fn check(options: &FitOptions) -> Result<(), FitError> {
+    let bad = |field, value: String, allowed| Err(FitError::BadOption { field, value, allowed });
+    if !(1..=12).contains(&options.order_max) {
+        return bad("order-max", options.order_max.to_string(), "1 to 12");
+    }
+    if !(1e-6..=1.0).contains(&options.error_bound) {
+        return bad("error-bound", options.error_bound.to_string(), "0.000001 to 1");
+    }
+    match options.base_watts {
+        Some(watts) if !(0.0..=1e5).contains(&watts) => {
+            bad("base-watts", watts.to_string(), "0 to 100000")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fits the platform's power too if the number of cores varies, and drops it again when it
+/// cannot be told from zero.
+fn fit_with_base(
+    samples: &[Sample],
+    groups: &Groups,
+    order: usize,
+    options: &FitOptions,
+    notes: &mut Vec<String>,
+) -> Result<(PowerFit, Base), FitError> {
+    let frequencies = groups.frequencies.len();
+    let base = match options.base_watts {
+        Some(watts) => Base::Fixed(watts),
+        None if groups.cores.len() > 1 => Base::Free,
+        None => Base::Fixed(0.0),
+    };
+    if base == Base::Fixed(0.0) && options.base_watts.is_none() {
+        notes.push(
+            "all rows have the same number of cores: the platform's power is part of idle_watts \
+             and active_watts, so do not use them for several cores"
+                .to_string(),
+        );
+    }
+    let fitted = power::fit(samples, frequencies, order, base)?;
+    if base == Base::Free && fitted.base.contains(0.0) {
+        notes.push("the platform's power cannot be told from 0 W and is taken as 0 W".to_string());
+        let base = Base::Fixed(0.0);
+        return Ok((power::fit(samples, frequencies, order, base)?, base));
+    }
+    Ok((fitted, base))
+}
+
+/// A model whose power does not rise with load describes no machine.
+fn check_rise(fitted: &PowerFit, groups: &Groups) -> Result<(), FitError> {
+    let swings = fitted.idle.iter().zip(&fitted.active).zip(&groups.frequencies);
+    let flat: Vec<String> = swings
+        .filter(|((idle, active), _)| {
+            // Written so that what is not a number fails too.
+            let rises = active.value > idle.value && (active.value - idle.value).is_finite();
+            !rises
+        })
+        .map(|(_, frequency)| format!("{frequency} Hz"))
+        .collect();
+    if flat.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "power does not rise with throughput at {}: is power_watts of the machine that forwarded?",
+        flat.join(", ")
+    );
+    Err(FitError::Unidentified(why))
+}

@@ -1,0 +1,96 @@
+//! A fit as a model, and as a server file.
+
+use super::{Estimate, Fit};
+use crate::bolla::{BollaModel, Chi, FrequencyPoint};
+use std::fmt::Write;
+use wattline_units::{Hertz, PacketsPerSecond, Watts};
+
+impl Fit {
+    /// The fitted model.
+    pub fn model(&self, name: &str) -> BollaModel {
+        let point = |fit: &super::FrequencyFit| FrequencyPoint {
+            frequency: Hertz(fit.frequency_hertz),
+            // Noise may put an idle core below nothing, which no core draws.
+            idle: Watts(fit.idle_watts.value.max(0.0)),
+            active: Watts(fit.active_watts.value),
+            max_rate: PacketsPerSecond(fit.max_rate_pps.value),
+        };
+        BollaModel {
+            name: name.to_string(),
+            base: Watts(self.base_watts.value),
+            frequencies: self.frequencies.iter().map(point).collect(),
+            gamma: self.gamma_by_cores(),
+            chi: Chi::polynomial(self.chi.coefficients.clone()),
+        }
+    }
+
+    /// gamma for 1, 2, … cores; between measured numbers it is interpolated.
+    fn gamma_by_cores(&self) -> Vec<f64> {
+        let mut all = Vec::new();
+        for pair in self.gamma.windows(2) {
+            let [from, to] = pair else { continue };
+            let step = (to.gamma.value - from.gamma.value) / (to.cores - from.cores) as f64;
+            let between = (0..to.cores - from.cores).map(|n| from.gamma.value + step * n as f64);
+            all.extend(between);
+        }
+        all.extend(self.gamma.last().map(|last| last.gamma.value));
+        all
+    }
+
+    /// A server file with this fit; `source` says what was measured. It can be given to
+    /// `optimise` as it is; for simulations the sections that it lacks must be added.
+    pub fn to_toml(&self, name: &str, source: &str) -> String {
+        let model = self.model(name);
+        let list = |values: Vec<f64>| {
+            let words: Vec<String> = values.iter().map(|value| format!("{value:.9}")).collect();
+            format!("[{}]", words.join(", "))
+        };
+        let points = &model.frequencies;
+        let mut text = String::new();
+        let quoted = |words: &str| toml::Value::String(words.to_string()).to_string();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "name = {}\ndescription = \"fitted to {} measured rows\"\nsource = {}\n\
+             origin = \"fitted\"\n",
+            quoted(name),
+            self.rows,
+            quoted(source),
+        );
+        let _ = writeln!(
+            text,
+            "# Intervals at {:.0} % confidence: see `wattline fit --json`.\n\
+             # The rows do not say how cores are spread over chips: correct it here.\n\
+             [processor]\nsockets = {{ value = 1, origin = \"assumed\" }}\n\
+             cores_per_socket = {{ value = {}, origin = \"measured\" }}\n\
+             frequencies_ghz = {{ values = {}, origin = \"measured\" }}\n\
+             dvfs_domain = \"per-chip\"\n",
+            self.confidence * 100.0,
+            model.gamma.len(),
+            list(points.iter().map(|point| point.frequency.gigahertz()).collect()),
+        );
+        let _ = writeln!(
+            text,
+            "[bolla]\nbase_watts = {:.9}\nidle_watts = {}\nactive_watts = {}\nmax_rate_pps = {}\n\
+             gamma = {}\nchi_coefficients = {}",
+            model.base.0,
+            list(points.iter().map(|point| point.idle.0).collect()),
+            list(points.iter().map(|point| point.active.0).collect()),
+            list(points.iter().map(|point| point.max_rate.0).collect()),
+            list(model.gamma.clone()),
+            list(self.chi.coefficients.clone()),
+        );
+        text
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = f.precision().unwrap_or(3);
+        write!(f, "{:.digits$}", self.value)?;
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => write!(f, " [{low:.digits$}, {high:.digits$}]"),
+            _ => f.write_str(" [no interval]"),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Reading TOML files that people wrote: every problem at once, every figure with its origin.
+
+pub(crate) mod columns;
+mod document;
+mod figure;
+mod number;
+mod problem;
+mod section;
+
+pub(crate) use document::{Document, nearest};
+pub use figure::{Figure, FigureValue, Origin};
+pub use problem::{Incomplete, InvalidFile, LoadError, Problem, ProblemKind};
+pub(crate) use section::Section;

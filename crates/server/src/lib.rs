@@ -1,0 +1,28 @@
+//! The model of a server: what it can forward and what it draws, at any operating point.
+//!
+//! A server is data: `servers/*.toml` (`docs/reference/server-model.md` describes the
+//! format). [`ServerModel::load`] reads a shipped one by name or a file by path and checks
+//! all of it; the model's methods are the primitives of the simulator and the closed forms
+//! against which it is checked.
+#![forbid(unsafe_code)]
+
+pub mod bolla;
+pub mod components;
+mod file;
+pub mod fit;
+mod input;
+pub mod library;
+mod model;
+pub mod optimise;
+pub mod race;
+
+pub use components::ComponentFile;
+pub use file::{Platform, ServerFile};
+pub use input::{
+    Figure, FigureValue, Incomplete, InvalidFile, LoadError, Origin, Problem, ProblemKind,
+};
+pub use model::{
+    Application, ApplicationCost, Capacity, Component, DvfsDomain, ETHERNET_OVERHEAD_BYTES,
+    IdleState, Latency, Mode, Moderation, Nic, PacketCost, PowerBreakdown, PowerModel, PowerTerms,
+    Processor, ServerModel, ServiceDistribution, UniformPoint, UnknownApplication, WakeUpCost,
+};

@@ -1,0 +1,112 @@
+//! The server models and component data that are shipped inside the program.
+
+use crate::input::{LoadError, nearest};
+use std::borrow::Cow;
+
+/// Name and text of every shipped server model. A new file in `servers/` is added here.
+const MODELS: [(&str, &str); 10] = [
+    ("westmere-2010", include_str!("../servers/westmere-2010.toml")),
+    ("xeon-silver-4108", include_str!("../servers/xeon-silver-4108.toml")),
+    ("ideal-single-core", include_str!("../servers/ideal-single-core.toml")),
+    ("bolla-x", include_str!("../servers/bolla-x.toml")),
+    ("bolla-pd", include_str!("../servers/bolla-pd.toml")),
+    ("bolla-a", include_str!("../servers/bolla-a.toml")),
+    ("bolla-pm", include_str!("../servers/bolla-pm.toml")),
+    ("bolla-o", include_str!("../servers/bolla-o.toml")),
+    ("bolla-c2", include_str!("../servers/bolla-c2.toml")),
+    ("bolla-a2", include_str!("../servers/bolla-a2.toml")),
+];
+
+/// Name and text of all shipped component data.
+const COMPONENTS: [(&str, &str); 2] = [
+    ("sohan-2010-nics", include_str!("../servers/components/sohan-2010-nics.toml")),
+    ("liao-2011-host", include_str!("../servers/components/liao-2011-host.toml")),
+];
+
+/// What a shipped file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole servers.
+    Servers,
+    /// Cards and parts.
+    Components,
+}
+
+impl Kind {
+    fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Servers => &MODELS,
+            Self::Components => &COMPONENTS,
+        }
+    }
+}
+
+/// Names of the shipped files of one kind.
+pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
+    kind.files().iter().map(|(name, _)| *name)
+}
+
+/// Text of the shipped file of that name: a start for a file of one's own.
+pub fn text_of(name: &str, kind: Kind) -> Option<&'static str> {
+    kind.files().iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Text of a shipped file by its name, or of a file by its path.
+pub(crate) fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, LoadError> {
+    if let Some(text) = text_of(name_or_path, kind) {
+        return Ok(Cow::Borrowed(text));
+    }
+    std::fs::read_to_string(name_or_path).map(Cow::Owned).map_err(|cause| LoadError::Unreadable {
+        file: name_or_path.to_string(),
+        cause,
+        hint: hint_for(name_or_path, kind),
+    })
+}
+
+/// What somebody may have meant who named neither a shipped file nor another one.
+fn hint_for(name: &str, kind: Kind) -> String {
+    let known: Vec<&str> = names(kind).collect();
+    match nearest(name, &known) {
+        Some(near) => format!("; did you mean the shipped `{near}`?"),
+        None => format!("; shipped are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ComponentFile, ServerFile};
+
+    #[test]
+    fn every_shipped_file_loads_under_its_own_name() {
+        for name in names(Kind::Servers) {
+            let file = ServerFile::load(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(file.name, name);
+        }
+        for name in names(Kind::Components) {
+            let file = ComponentFile::load(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(file.name, name);
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_shipped() {
+        for (folder, kind) in [("servers", Kind::Servers), ("servers/components", Kind::Components)]
+        {
+            let path = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
+            for entry in std::fs::read_dir(path).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "toml") {
+                    let name = path.file_stem().unwrap().to_str().unwrap();
+                    assert!(text_of(name, kind).is_some(), "{name} is not in the list");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let error = ServerFile::load("westmere-2011").unwrap_err().to_string();
+        assert!(error.contains("did you mean the shipped `westmere-2010`?"), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! The model of a server, complete: everything that a simulation needs.
+
+mod closed_form;
+mod nic;
+mod power;
+mod processor;
+mod workload;
+
+pub use closed_form::{Latency, Mode, UniformPoint};
+pub use nic::{ETHERNET_OVERHEAD_BYTES, Moderation, Nic};
+pub use power::{Component, PowerBreakdown, PowerModel, PowerTerms};
+pub use processor::{DvfsDomain, IdleState, Processor};
+pub use workload::{
+    Application, ApplicationCost, Capacity, PacketCost, ServiceDistribution, UnknownApplication,
+    WakeUpCost,
+};
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_units::{Hertz, Span, Watts};
+
+/// A server: what it can forward and what it draws, at any operating point.
+///
+/// Built by [`crate::ServerFile`], which has checked every figure. The fields are the
+/// parameters; the methods below are the primitives of the simulator, cheap enough to be
+/// computed once per frequency and number of cores and kept in tables.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerModel {
+    /// Name of the model, such as `westmere-2010`.
+    pub name: String,
+    /// One line on what it describes.
+    pub description: String,
+    /// Chips, cores and P-states.
+    pub processor: Processor,
+    /// C-states of a core, the shallowest first; never empty.
+    pub idle_states: Vec<IdleState>,
+    /// What every packet waits for.
+    pub capacity: Capacity,
+    /// What waking a core costs.
+    pub wake_up: WakeUpCost,
+    /// What the server draws.
+    pub power: PowerModel,
+    /// Its network ports.
+    pub nic: Nic,
+    /// What the applications cost; at least one.
+    pub applications: BTreeMap<Application, ApplicationCost>,
+}
+
+impl ServerModel {
+    /// What a frame of `frame_bytes` costs under `application`; `None` when the file gives
+    /// no cost of that application.
+    pub fn packet_cost(&self, application: Application, frame_bytes: u32) -> Option<PacketCost> {
+        let cost = self.applications.get(&application)?;
+        Some(PacketCost {
+            cycles: cost.cycles_per_packet + cost.cycles_per_byte * f64::from(frame_bytes),
+            stall_seconds: self.capacity.stall_seconds + cost.stall_seconds,
+        })
+    }
+
+    /// Mean time that one core needs for a packet: cycles / frequency, the stall, and
+    /// the contention of the other `active_cores - 1` cores.
+    pub fn service_time(&self, cost: PacketCost, frequency: Hertz, active_cores: usize) -> Span {
+        Span::from_seconds(self.service_seconds(cost, frequency, active_cores))
+    }
+
+    /// [`Self::service_time`] in seconds, unrounded.
+    pub fn service_seconds(&self, cost: PacketCost, frequency: Hertz, active_cores: usize) -> f64 {
+        let others = active_cores.saturating_sub(1) as f64;
+        cost.cycles / frequency.0 + cost.stall_seconds + self.capacity.contention_seconds * others
+    }
+
+    /// Work of a napping core from the waking interrupt until its first packet, at
+    /// `frequency`: leaving the shallowest idle state, the interrupt and its handler. It
+    /// was fitted as one whole, so the shallowest state's exit latency is not added to it.
+    pub fn wake_up_work(&self, frequency: Hertz) -> Span {
+        Span::from_seconds(self.wake_up_seconds(frequency))
+    }
+
+    /// [`Self::wake_up_work`] in seconds, unrounded.
+    pub fn wake_up_seconds(&self, frequency: Hertz) -> f64 {
+        self.wake_up.fixed_seconds + self.wake_up.cycles / frequency.0
+    }
+
+    /// What leaving the idle state `index` takes beyond [`Self::wake_up_work`]: its exit
+    /// latency less that of the shallowest state. The core draws the power of an awake one
+    /// meanwhile.
+    ///
+    /// # Panics
+    /// When there is no such idle state.
+    pub fn extra_exit_latency(&self, index: usize) -> Span {
+        self.idle_states[index].exit_latency - self.idle_states[0].exit_latency
+    }
+
+    /// Time that an interrupt takes from a core that is awake.
+    pub fn interrupt_work(&self, frequency: Hertz) -> Span {
+        Span::from_seconds(self.wake_up.interrupt_cycles / frequency.0)
+    }
+
+    /// A core that executes at `frequency`, above one in the deepest idle state.
+    pub fn awake_core_power(&self, frequency: Hertz) -> Watts {
+        self.power.awake_core(frequency)
+    }
+
+    /// A core in the idle state `index`, above one in the deepest.
+    ///
+    /// # Panics
+    /// When there is no such idle state.
+    pub fn idle_core_power(&self, index: usize) -> Watts {
+        self.idle_states[index].power
+    }
+
+    /// Index of the shallowest idle state: where active cores nap.
+    pub const fn shallowest_idle_state(&self) -> usize {
+        0
+    }
+
+    /// Index of the deepest idle state: where inactive cores are parked.
+    pub fn deepest_idle_state(&self) -> usize {
+        self.idle_states.len().saturating_sub(1)
+    }
+
+    /// Index of the idle state of that name.
+    pub fn idle_state(&self, name: &str) -> Option<usize> {
+        self.idle_states.iter().position(|state| state.name == name)
+    }
+}

@@ -1,0 +1,190 @@
+//! What a server draws, and which component draws it.
+//!
+//! The sum is known better than its split: it is computed from four terms
+//! ([`PowerTerms`]) which are then shared out among the components. Both are linear, so
+//! energies may be summed as terms and split once at the end.
+
+use crate::input::Section;
+use serde::Serialize;
+use wattline_units::{BitsPerSecond, Hertz, Watts};
+
+/// The parameters of a server's power.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PowerModel {
+    /// Power with every core in the deepest idle state and no traffic, by component.
+    pub base: PowerBreakdown,
+    /// An awake core above one in the deepest idle state, the part independent of frequency.
+    pub core_awake: Watts,
+    /// The same, the part proportional to frequency.
+    pub core_awake_per_gigahertz: Watts,
+    /// Drawn once while any core is awake, proportional to the frequency.
+    pub uncore_per_gigahertz: Watts,
+    /// Drawn for each Gbit/s that is forwarded (frame bytes only).
+    pub traffic_per_gigabit: Watts,
+    /// Fraction of the awake cores' and uncore power that memory draws on their behalf.
+    pub memory_share_of_awake: f64,
+}
+
+/// Power, or energy per second of a run, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PowerTerms {
+    /// Every core in the deepest idle state, no traffic.
+    pub base: Watts,
+    /// Cores that execute.
+    pub awake_cores: Watts,
+    /// Cores in idle states shallower than the deepest.
+    pub idle_cores: Watts,
+    /// What is shared by all cores and on while any of them is awake.
+    pub uncore: Watts,
+    /// Moving bits.
+    pub traffic: Watts,
+}
+
+impl PowerTerms {
+    /// Power of the whole server.
+    pub fn total(&self) -> Watts {
+        self.base + self.awake_cores + self.idle_cores + self.uncore + self.traffic
+    }
+}
+
+/// A part of a server that draws power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    /// Processor packages without the cores.
+    CpuPackages,
+    /// Cores, awake and idle.
+    CpuCores,
+    /// Memory.
+    Memory,
+    /// Network cards.
+    Nic,
+    /// Main board.
+    Board,
+    /// Fans.
+    Fans,
+    /// What the source does not tell apart.
+    Other,
+}
+
+impl Component {
+    /// The name in tables and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CpuPackages => "cpu-packages",
+            Self::CpuCores => "cpu-cores",
+            Self::Memory => "memory",
+            Self::Nic => "nic",
+            Self::Board => "board",
+            Self::Fans => "fans",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Power by component; the parts are the whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PowerBreakdown {
+    /// Processor packages without the cores.
+    pub cpu_packages: Watts,
+    /// Cores, awake and idle.
+    pub cpu_cores: Watts,
+    /// Memory.
+    pub memory: Watts,
+    /// Network cards.
+    pub nic: Watts,
+    /// Main board.
+    pub board: Watts,
+    /// Fans.
+    pub fans: Watts,
+    /// What the source does not tell apart.
+    pub other: Watts,
+}
+
+impl PowerBreakdown {
+    /// Each component with its power.
+    pub fn parts(&self) -> [(Component, Watts); 7] {
+        [
+            (Component::CpuPackages, self.cpu_packages),
+            (Component::CpuCores, self.cpu_cores),
+            (Component::Memory, self.memory),
+            (Component::Nic, self.nic),
+            (Component::Board, self.board),
+            (Component::Fans, self.fans),
+            (Component::Other, self.other),
+        ]
+    }
+    /// Power of the whole server.
+    pub fn total(&self) -> Watts {
+        self.parts().into_iter().map(|(_, power)| power).sum()
+    }
+}
+
+impl PowerModel {
+    /// A core that executes at `frequency`, above one in the deepest idle state.
+    pub fn awake_core(&self, frequency: Hertz) -> Watts {
+        self.core_awake + self.core_awake_per_gigahertz * frequency.gigahertz()
+    }
+    /// What is drawn once while at least one core is awake; `frequency` is the highest of them.
+    pub fn uncore(&self, frequency: Hertz) -> Watts {
+        self.uncore_per_gigahertz * frequency.gigahertz()
+    }
+    /// What forwarding so many bits of frames per second draws.
+    pub fn traffic(&self, rate: BitsPerSecond) -> Watts {
+        self.traffic_per_gigabit * (rate.0 / 1e9)
+    }
+
+    /// Shares the terms out among the components; the total stays the same.
+    pub fn breakdown(&self, terms: &PowerTerms) -> PowerBreakdown {
+        let memory = self.memory_share_of_awake;
+        // The base scales with its own total, so that mean terms over a run may be split too.
+        let base_total = self.base.total();
+        let scale = if base_total.0 > 0.0 { terms.base / base_total } else { 0.0 };
+        PowerBreakdown {
+            cpu_packages: self.base.cpu_packages * scale + terms.uncore * (1.0 - memory),
+            cpu_cores: self.base.cpu_cores * scale
+                + terms.awake_cores * (1.0 - memory)
+                + terms.idle_cores,
+            memory: self.base.memory * scale + (terms.awake_cores + terms.uncore) * memory,
+            nic: self.base.nic * scale + terms.traffic,
+            board: self.base.board * scale,
+            fans: self.base.fans * scale,
+            other: self.base.other * scale,
+        }
+    }
+
+    /// Reads `[power]`; the cards' base power is per port, so their number is needed.
+    pub(crate) fn read(section: &Section<'_, '_>, ports: Option<usize>) -> Option<Self> {
+        let watts = 0.0..=100_000.0;
+        let core_awake = section.number("core_awake_watts", watts.clone());
+        let per_gigahertz = section.number("core_awake_watts_per_ghz", watts.clone());
+        let uncore = section.number("uncore_watts_per_ghz", watts.clone());
+        let traffic = section.number("traffic_watts_per_gbps", 0.0..=1000.0);
+        let memory_share = section.number_or("memory_share_of_awake", 0.0, 0.0..=1.0);
+        let base = section.required_section("base", |base| {
+            let cpu_packages = base.number("cpu_packages_watts", watts.clone());
+            let memory = base.number("memory_watts", watts.clone());
+            let nic_port = base.number("nic_port_watts", watts.clone());
+            let board = base.number("board_watts", watts.clone());
+            let fans = base.number("fans_watts", watts.clone());
+            let other = base.number_or("other_watts", 0.0, watts.clone());
+            Some(PowerBreakdown {
+                cpu_packages: Watts(cpu_packages?),
+                cpu_cores: Watts::ZERO,
+                memory: Watts(memory?),
+                nic: Watts(nic_port? * ports? as f64),
+                board: Watts(board?),
+                fans: Watts(fans?),
+                other: Watts(other?),
+            })
+        });
+        Some(Self {
+            base: base?,
+            core_awake: Watts(core_awake?),
+            core_awake_per_gigahertz: Watts(per_gigahertz?),
+            uncore_per_gigahertz: Watts(uncore?),
+            traffic_per_gigabit: Watts(traffic?),
+            memory_share_of_awake: memory_share?,
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! Cores, their frequencies and their idle states.
+
+use crate::input::Section;
+use serde::Serialize;
+use wattline_units::{Hertz, Span, Watts};
+
+/// Which cores must run at one frequency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DvfsDomain {
+    /// Every core has its own frequency.
+    PerCore,
+    /// All cores of a chip run at the highest frequency that one of them asks for.
+    PerChip,
+}
+
+/// The processors of a server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Processor {
+    /// Number of chips.
+    pub sockets: usize,
+    /// Cores of each chip.
+    pub cores_per_socket: usize,
+    /// The P-states as frequencies, ascending; never empty.
+    pub frequencies: Vec<Hertz>,
+    /// Which cores share a frequency.
+    pub dvfs: DvfsDomain,
+    /// How long a change of frequency takes; the core runs at its old one meanwhile.
+    pub frequency_transition: Span,
+}
+
+impl Processor {
+    /// Cores of the whole server.
+    pub fn cores(&self) -> usize {
+        self.sockets * self.cores_per_socket
+    }
+    /// The lowest frequency.
+    pub fn lowest_frequency(&self) -> Hertz {
+        self.frequencies.first().copied().unwrap_or(Hertz::ZERO)
+    }
+    /// The highest frequency.
+    pub fn highest_frequency(&self) -> Hertz {
+        self.frequencies.last().copied().unwrap_or(Hertz::ZERO)
+    }
+    /// The P-state whose frequency is nearest to the one asked for.
+    pub fn nearest_frequency(&self, frequency: Hertz) -> Hertz {
+        let distance = |candidate: &Hertz| (candidate.0 - frequency.0).abs();
+        self.frequencies
+            .iter()
+            .copied()
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+            .unwrap_or(frequency)
+    }
+
+    pub(crate) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let sockets = section.count("sockets", 1..=64);
+        let cores_per_socket = section.count("cores_per_socket", 1..=1024);
+        let frequencies = section.numbers("frequencies_ghz", 0.01..=20.0);
+        let dvfs = section.choice(
+            "dvfs_domain",
+            &[("per-core", DvfsDomain::PerCore), ("per-chip", DvfsDomain::PerChip)],
+        );
+        let transition = section.number_or("frequency_transition_us", 0.0, 0.0..=1e6);
+        if let Some(frequencies) = &frequencies {
+            if frequencies.is_empty() {
+                section.contradiction("frequencies_ghz", "must name at least one P-state".into());
+            }
+            if let Some(pair) = frequencies.windows(2).find(|pair| pair[0] >= pair[1]) {
+                section.contradiction(
+                    "frequencies_ghz",
+                    format!("must ascend, but {} is followed by {}", pair[0], pair[1]),
+                );
+            }
+        }
+        Some(Self {
+            sockets: sockets? as usize,
+            cores_per_socket: cores_per_socket? as usize,
+            frequencies: frequencies?.into_iter().map(Hertz::from_gigahertz).collect(),
+            dvfs: dvfs?,
+            frequency_transition: micros(transition?),
+        })
+    }
+}
+
+/// A C-state in which a core does nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IdleState {
+    /// Its name, such as `C6`.
+    pub name: String,
+    /// Power of one core in it, above what the server draws with every core in the deepest.
+    pub power: Watts,
+    /// Mean time from the waking event until the core executes.
+    pub exit_latency: Span,
+}
+
+impl IdleState {
+    pub(crate) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let name = section.text("name");
+        let power = section.number("power_watts", 0.0..=1000.0);
+        let exit_latency = section.number("exit_latency_us", 0.0..=1e6);
+        Some(Self { name: name?, power: Watts(power?), exit_latency: micros(exit_latency?) })
+    }
+
+    /// Deeper states must draw less and take longer to leave, or nothing could choose one.
+    pub(crate) fn check_order(section: &Section<'_, '_>, states: &[Self]) {
+        for pair in states.windows(2) {
+            let [shallow, deep] = pair else { continue };
+            if deep.power > shallow.power {
+                section.contradiction(
+                    "idle_state",
+                    format!("{} is deeper than {} but draws more power", deep.name, shallow.name),
+                );
+            }
+            if deep.exit_latency < shallow.exit_latency {
+                section.contradiction(
+                    "idle_state",
+                    format!("{} is deeper than {} but left faster", deep.name, shallow.name),
+                );
+            }
+            if deep.name == shallow.name {
+                section.contradiction("idle_state", format!("{} is named twice", deep.name));
+            }
+        }
+    }
+}
+
+pub(crate) fn micros(micros: f64) -> Span {
+    Span::from_seconds(micros * 1e-6)
+}

@@ -1,0 +1,176 @@
+//! What a packet costs: the applications, the memory and the neighbours on the same chip.
+
+use crate::input::Section;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The packet applications of the PowerSave paper, section 7, in the order of their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Application {
+    /// IPv4 routing.
+    Ipv4,
+    /// Routing and a record per flow.
+    Netflow,
+    /// Encryption of every packet (AES-128).
+    Ipsec,
+    /// Redundancy elimination: repeated content is removed.
+    Re,
+}
+
+impl Application {
+    /// All of them, the cheapest first.
+    pub const ALL: [Self; 4] = [Self::Ipv4, Self::Netflow, Self::Ipsec, Self::Re];
+
+    /// The name on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Netflow => "netflow",
+            Self::Ipsec => "ipsec",
+            Self::Re => "re",
+        }
+    }
+}
+
+impl fmt::Display for Application {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word that names no application.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown application {0:?}; known are ipv4, netflow, ipsec, re")]
+pub struct UnknownApplication(pub String);
+
+impl FromStr for Application {
+    type Err = UnknownApplication;
+    fn from_str(word: &str) -> Result<Self, UnknownApplication> {
+        Self::ALL
+            .into_iter()
+            .find(|application| application.name() == word)
+            .ok_or_else(|| UnknownApplication(word.to_string()))
+    }
+}
+
+/// What one application costs per packet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ApplicationCost {
+    /// Clock cycles of a packet, whatever its length.
+    pub cycles_per_packet: f64,
+    /// Clock cycles of each byte of the frame.
+    pub cycles_per_byte: f64,
+    /// Seconds of waiting for memory that this application adds to the server's own stall.
+    pub stall_seconds: f64,
+}
+
+impl ApplicationCost {
+    fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let cycles_per_packet = section.number("cycles_per_packet", 0.0..=1e9);
+        let cycles_per_byte = section.number_or("cycles_per_byte", 0.0, 0.0..=1e6);
+        let stall = section.number_or("stall_ns_per_packet", 0.0, 0.0..=1e9);
+        Some(Self {
+            cycles_per_packet: cycles_per_packet?,
+            cycles_per_byte: cycles_per_byte?,
+            stall_seconds: stall? * 1e-9,
+        })
+    }
+
+    pub(crate) fn read_all(section: &Section<'_, '_>) -> Option<BTreeMap<Application, Self>> {
+        let costs: BTreeMap<Application, Self> = Application::ALL
+            .into_iter()
+            .filter_map(|app| Some((app, section.section(app.name(), Self::read)?)))
+            .collect();
+        let named = Application::ALL.iter().any(|app| section.has(app.name()));
+        if !named {
+            section.contradiction("", "name at least one of ipv4, netflow, ipsec, re".into());
+        }
+        (!costs.is_empty()).then_some(costs)
+    }
+}
+
+/// How service times are spread around their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceDistribution {
+    /// Every packet of a kind takes the same time.
+    Fixed,
+    /// Exponentially spread: with it the simulator can be held against M/M/1 theory.
+    Exponential,
+}
+
+/// What every packet waits for, whatever the application and the frequency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Capacity {
+    /// Seconds that a packet waits for memory, with one core active.
+    pub stall_seconds: f64,
+    /// Seconds that each further active core adds to every packet.
+    pub contention_seconds: f64,
+    /// Spread of the service time.
+    pub service: ServiceDistribution,
+}
+
+impl Capacity {
+    pub(crate) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let stall = section.number("stall_ns_per_packet", 0.0..=1e9);
+        let contention = section.number("contention_ns_per_core", 0.0..=1e6);
+        let service = section.choice_or_first(
+            "service_time",
+            &[
+                ("fixed", ServiceDistribution::Fixed),
+                ("exponential", ServiceDistribution::Exponential),
+            ],
+        );
+        Some(Self {
+            stall_seconds: stall? * 1e-9,
+            contention_seconds: contention? * 1e-9,
+            service: service?,
+        })
+    }
+}
+
+/// What one packet asks of a core: the part that scales with the clock and the part that does not.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PacketCost {
+    /// Clock cycles.
+    pub cycles: f64,
+    /// Seconds of waiting for memory, with one core active.
+    pub stall_seconds: f64,
+}
+
+/// What waking a napping core costs (an interrupt, its handler and the way back).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WakeUpCost {
+    /// Seconds that do not depend on the frequency.
+    pub fixed_seconds: f64,
+    /// Clock cycles.
+    pub cycles: f64,
+    /// Clock cycles of an interrupt that reaches a core which is awake.
+    pub interrupt_cycles: f64,
+}
+
+impl WakeUpCost {
+    pub(crate) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let fixed = section.number("fixed_us", 0.0..=1e6);
+        let cycles = section.number("cycles", 0.0..=1e9);
+        let interrupt = section.number_or("interrupt_cycles", 0.0, 0.0..=1e9);
+        Some(Self { fixed_seconds: fixed? * 1e-6, cycles: cycles?, interrupt_cycles: interrupt? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for application in Application::ALL {
+            assert_eq!(application.name().parse(), Ok(application));
+        }
+        assert!("ipv6".parse::<Application>().is_err());
+    }
+}

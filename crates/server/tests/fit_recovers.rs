@@ -1,0 +1,182 @@
+//! `fit` against rows made from a known model.
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, Normal};
+use wattline_server::ServerFile;
+use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
+use wattline_server::fit::{Estimate, Fit, FitError, FitOptions, Row, fit};
+use wattline_units::{Hertz, PacketsPerSecond, Watts};
+
+const CORES: [usize; 3] = [1, 2, 4];
+
+fn truth(base: f64, chi: Chi) -> BollaModel {
+    let point = |gigahertz: f64, idle, active, kpps: f64| FrequencyPoint {
+        frequency: Hertz::from_gigahertz(gigahertz),
+        idle: Watts(idle),
+        active: Watts(active),
+        max_rate: PacketsPerSecond(kpps * 1e3),
+    };
+    BollaModel {
+        name: "truth".into(),
+        base: Watts(base),
+        frequencies: vec![
+            point(1.8, 22.0, 36.0, 690.0),
+            point(2.4, 24.0, 45.0, 880.0),
+            point(3.0, 26.0, 55.0, 1040.0),
+        ],
+        gamma: vec![1.0, 1.8, 2.4, 2.9],
+        chi,
+    }
+}
+
+/// Rows over all frequencies, numbers of cores and loads up to 1.3 of capacity; `noise` is
+/// the relative standard deviation of both meters.
+fn rows(model: &BollaModel, noise: f64, random: &mut impl Rng) -> Vec<Row> {
+    let error = Normal::new(1.0, noise).unwrap();
+    let mut rows = Vec::new();
+    for (index, point) in model.frequencies.iter().enumerate() {
+        for cores in CORES {
+            let capacity = model.even_capacity(cores, index).0;
+            for step in 0..=26 {
+                let offered = capacity * f64::from(step) / 20.0;
+                let forwarded = PacketsPerSecond(offered.min(capacity));
+                rows.push(Row {
+                    line: rows.len() + 2,
+                    frequency_hertz: point.frequency.0,
+                    cores,
+                    throughput_pps: forwarded.0 * error.sample(random),
+                    power_watts: model.even_power(cores, index, forwarded).0 * error.sample(random),
+                    offered_pps: Some(offered),
+                });
+            }
+        }
+    }
+    rows
+}
+
+/// Every fitted value with the true one.
+fn pairs(fit: &Fit, truth: &BollaModel) -> Vec<(String, Estimate, f64)> {
+    let mut pairs = vec![("base".to_string(), fit.base_watts, truth.base.0)];
+    for (fitted, point) in fit.frequencies.iter().zip(&truth.frequencies) {
+        let name = |what: &str| format!("{what} at {}", point.frequency);
+        pairs.push((name("idle"), fitted.idle_watts, point.idle.0));
+        pairs.push((name("active"), fitted.active_watts, point.active.0));
+        pairs.push((name("r_max"), fitted.max_rate_pps, point.max_rate.0));
+    }
+    for fitted in &fit.gamma[1..] {
+        let name = format!("gamma({})", fitted.cores);
+        pairs.push((name, fitted.gamma, truth.gamma(fitted.cores)));
+    }
+    pairs
+}
+
+#[test]
+fn exact_rows_give_the_exact_model() {
+    let truth = truth(60.0, Chi::polynomial(vec![0.0, 2.0, -1.0]));
+    let rows = rows(&truth, 0.0, &mut StdRng::seed_from_u64(0));
+    let fit = fit(&rows, &FitOptions { error_bound: 1e-4, ..FitOptions::default() }).unwrap();
+    for (name, estimate, value) in pairs(&fit, &truth) {
+        assert!((estimate.value / value - 1.0).abs() < 1e-6, "{name}: {estimate:?}, not {value}");
+    }
+    assert_eq!(fit.chi.order, 2, "the lowest order that is exact");
+    assert!(fit.held_out.unwrap().largest < 1e-6);
+}
+
+/// 2 % noise on both meters: the 95 % intervals contain the true values about that often.
+#[test]
+fn two_percent_noise_stays_within_the_intervals() {
+    for base in [0.0, 80.0] {
+        let truth = truth(base, Chi::printed().corrected());
+        let (mut inside, mut all) = (0, 0);
+        for seed in 0..40 {
+            let rows = rows(&truth, 0.02, &mut StdRng::seed_from_u64(seed));
+            let fit = fit(&rows, &FitOptions::default()).unwrap();
+            for (name, estimate, value) in pairs(&fit, &truth) {
+                all += 1;
+                inside += usize::from(estimate.contains(value));
+                let error = (estimate.value - value).abs();
+                assert!(error <= 0.15 * value.max(30.0), "{name}: {estimate:?}, not {value}");
+            }
+            let held_out = fit.held_out.unwrap();
+            assert!((0.017..0.025).contains(&held_out.root_mean_square), "{held_out:?}");
+        }
+        let covered = f64::from(inside as u32) / f64::from(all);
+        println!("base {base} W: {covered:.3} of {all} true values lie within their intervals");
+        assert!(covered > 0.92, "only {covered} of the intervals hold");
+    }
+}
+
+#[test]
+fn form_function_is_recovered_and_simpler_where_the_bound_is_wider() {
+    let truth = truth(80.0, Chi::printed());
+    let rows = rows(&truth, 0.002, &mut StdRng::seed_from_u64(3));
+    let with_bound =
+        |error_bound| fit(&rows, &FitOptions { error_bound, ..FitOptions::default() }).unwrap();
+    let orders: Vec<usize> =
+        [0.5, 0.1, 0.02, 0.005].map(|bound| with_bound(bound).chi.order).to_vec();
+    assert!(orders.is_sorted() && orders[0] == 1 && orders[3] >= 6, "{orders:?}");
+    let chi = with_bound(0.005).model("fitted").chi;
+    for step in 0..=20 {
+        let t = f64::from(step) / 20.0;
+        assert!((chi.value(t) - Chi::printed().value(t)).abs() < 0.03, "chi({t})");
+    }
+}
+
+#[test]
+fn fitted_file_can_be_loaded_again() {
+    let truth = truth(80.0, Chi::printed());
+    let rows = rows(&truth, 0.02, &mut StdRng::seed_from_u64(11));
+    let fit = fit(&rows, &FitOptions::default()).unwrap();
+    let text = fit.to_toml("my-router", "rows \"of\" March");
+    let file = ServerFile::parse("my-router.toml", &text).unwrap();
+    let (loaded, fitted) = (file.bolla().unwrap(), fit.model("my-router"));
+    assert_eq!(loaded.gamma.len(), 4);
+    let power = |model: &BollaModel| model.even_power(3, 1, PacketsPerSecond(1.3e6)).0;
+    assert!((power(loaded) - power(&fitted)).abs() < 1e-4);
+    assert!(file.model().is_err(), "a fit is no whole server");
+}
+
+#[test]
+fn one_number_of_cores_leaves_the_platform_in_phi() {
+    let truth = truth(80.0, Chi::printed().corrected());
+    let mut rows = rows(&truth, 0.01, &mut StdRng::seed_from_u64(5));
+    rows.retain(|row| row.cores == 1);
+    let fit = fit(&rows, &FitOptions::default()).unwrap();
+    assert_eq!(fit.base_watts, Estimate::exact(0.0));
+    assert!((fit.frequencies[0].idle_watts.value - 102.0).abs() < 1.5);
+    assert!(fit.notes.iter().any(|note| note.contains("same number of cores")));
+}
+
+#[test]
+fn rows_without_offered_rates_still_work() {
+    let truth = truth(80.0, Chi::printed().corrected());
+    let mut rows = rows(&truth, 0.01, &mut StdRng::seed_from_u64(6));
+    rows.iter_mut().for_each(|row| row.offered_pps = None);
+    let fit = fit(&rows, &FitOptions::default()).unwrap();
+    for (fitted, point) in fit.frequencies.iter().zip(&truth.frequencies) {
+        assert!((fitted.max_rate_pps.value / point.max_rate.0 - 1.0).abs() < 0.03);
+    }
+    assert!(fit.notes.iter().any(|note| note.contains("offered_pps")));
+}
+
+#[test]
+fn rows_that_do_not_determine_the_model_are_refused() {
+    let truth = truth(80.0, Chi::printed().corrected());
+    let all = rows(&truth, 0.01, &mut StdRng::seed_from_u64(7));
+    let refused = |rows: &[Row]| match fit(rows, &FitOptions::default()) {
+        Err(FitError::Unidentified(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let without_one: Vec<Row> = all.iter().filter(|row| row.cores > 1).copied().collect();
+    assert!(refused(&without_one).contains("no row has one core"));
+    let split: Vec<Row> =
+        all.iter().filter(|r| (r.cores == 1) == (r.frequency_hertz < 2e9)).copied().collect();
+    assert!(refused(&split).contains("cannot be told apart"));
+    assert!(refused(&all[..6]).contains("rows cannot fix"));
+    let mut falling = all.clone();
+    falling.iter_mut().for_each(|row| row.power_watts = 300.0 - row.power_watts);
+    let why = refused(&falling);
+    assert!(why.contains("does not rise with throughput at 1800000000 Hz, 2400000000 Hz"), "{why}");
+    let options = FitOptions { order_max: 0, error_bound: 0.02, base_watts: Some(-1.0) };
+    assert!(matches!(fit(&all, &options), Err(FitError::BadOption { field: "order-max", .. })));
+}

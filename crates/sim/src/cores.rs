@@ -1,0 +1,447 @@
+//! One core: it sleeps, is woken, polls its rings, serves their packets by the batch.
+
+use crate::energy::AwakeLog;
+use crate::latency::Latency;
+use crate::reorder::Watch;
+use crate::ring::Ring;
+use crate::service::{ServiceTime, Variation};
+use crate::states::{CoreState, Spent, StateSpan};
+use wattline_policy::{CoreSetting, Wait};
+
+/// What cores write to while they run.
+pub(crate) struct Sink {
+    pub latency: Latency,
+    pub awake: AwakeLog,
+    pub watch: Watch,
+    pub states: Option<Vec<StateSpan>>,
+    /// Time that every packet spends outside queue and core.
+    pub pass_through: u64,
+}
+
+/// What a core costs at one frequency, in picoseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Costs {
+    pub frequency: usize,
+    pub service: ServiceTime,
+    /// Work from the waking interrupt until the first poll.
+    pub wake_up: u64,
+    /// One poll that finds nothing.
+    pub empty_poll: u64,
+}
+
+/// Why a core stopped before the time that it was to run to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is about to take a batch from the ring of this port.
+    Batch { at: u64, port: usize, taken: u32 },
+    /// It has found its rings empty as often as was asked for.
+    EmptyPolls { at: u64 },
+}
+
+impl Stop {
+    pub fn at(&self) -> u64 {
+        match *self {
+            Self::Batch { at, .. } | Self::EmptyPolls { at } => at,
+        }
+    }
+}
+
+/// When a core stops for the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub batches: bool,
+    pub empty_polls: Option<u32>,
+}
+
+impl Watched {
+    pub const NOT: Self = Self { batches: false, empty_polls: None };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Serving a batch, or about to poll at `Core::at`.
+    Serving,
+    /// Polling empty rings without sleeping.
+    Spinning,
+    /// In an idle state until an interrupt or until `wake_at`; `from` is the state that it
+    /// was in at `since`.
+    Idle { since: u64, from: usize, wake_at: Option<u64> },
+    /// On the way from an idle state to its first poll, at `Core::at`.
+    Waking,
+}
+
+/// Cumulative counts of one core.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub packets: u64,
+    pub bytes: u64,
+    /// Sum of the departure times, modulo 2^64 (see [`crate::totals`]).
+    pub departure_sum: u64,
+    pub sleeps: u64,
+    pub interrupts: u64,
+    pub polls: u64,
+    /// Times that a ring held more than a batch, until the core had emptied its rings.
+    pub overloads: u64,
+    pub overload_picos: u64,
+    pub overload_longest: u64,
+}
+
+/// A core in virtual time.
+pub(crate) struct Core {
+    pub number: usize,
+    pub rings: Vec<Ring>,
+    pub counts: Counts,
+    pub spent: Spent,
+    pub costs: Costs,
+    state: State,
+    /// The time that it has come to: when it serves the next packet, or polls.
+    at: u64,
+    /// What was spent is booked up to here.
+    booked: u64,
+    setting: CoreSetting,
+    active: bool,
+    batch: u32,
+    moderation: Vec<u64>,
+    /// Packets left of the batch, and the port that they come from.
+    left: u32,
+    port: usize,
+    next_port: usize,
+    /// The policy has seen the batch that is about to be taken.
+    seen: bool,
+    empty_polls: u64,
+    overloaded_since: Option<u64>,
+    /// Residency after which a nap goes on in the idle state of this index, and what
+    /// leaving it takes beyond the wake-up work.
+    target_residency: Vec<u64>,
+    extra_exit: Vec<u64>,
+    variation: Variation,
+}
+
+/// Fixed properties of a core.
+pub(crate) struct CoreMake {
+    pub ports: usize,
+    pub ring: Option<usize>,
+    pub frequencies: usize,
+    pub target_residency: Vec<u64>,
+    pub extra_exit: Vec<u64>,
+}
+
+impl Core {
+    /// A core that sleeps in the lightest idle state.
+    pub fn new(
+        number: usize,
+        make: &CoreMake,
+        costs: Costs,
+        setting: CoreSetting,
+        variation: Variation,
+    ) -> Self {
+        Self {
+            number,
+            rings: (0..make.ports).map(|_| Ring::new(make.ring)).collect(),
+            counts: Counts::default(),
+            spent: Spent::new(make.frequencies, make.extra_exit.len()),
+            costs,
+            state: State::Idle { since: 0, from: 0, wake_at: None },
+            at: 0,
+            booked: 0,
+            setting,
+            active: true,
+            batch: 1,
+            moderation: vec![0; make.ports],
+            left: 0,
+            port: 0,
+            next_port: 0,
+            seen: false,
+            empty_polls: 0,
+            overloaded_since: None,
+            target_residency: make.target_residency.clone(),
+            extra_exit: make.extra_exit.clone(),
+            variation,
+        }
+    }
+
+    /// Runs it through everything that begins before `until`. Stops earlier where the
+    /// policy wants to be asked; the next call goes on from there.
+    pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
+        loop {
+            match self.state {
+                State::Serving => {
+                    while self.left > 0 && self.at < until {
+                        self.serve(sink);
+                    }
+                    if self.at >= until {
+                        return None;
+                    }
+                    match self.poll(watched) {
+                        Polled::Batch => {}
+                        Polled::Stop(stop) => return Some(stop),
+                        Polled::Nothing => self.rest(sink),
+                    }
+                }
+                State::Waking => {
+                    if self.at >= until {
+                        return None;
+                    }
+                    self.state = State::Serving;
+                }
+                State::Spinning => {
+                    let arrival = self.next_arrival().map_or(u64::MAX, |time| time.max(self.at));
+                    if let Some(after) = watched.empty_polls {
+                        let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
+                        let due = self.at + wanted * self.costs.empty_poll;
+                        if due < arrival.min(until) {
+                            return Some(Stop::EmptyPolls { at: due });
+                        }
+                    }
+                    if arrival >= until {
+                        return None;
+                    }
+                    self.counts.polls += (arrival - self.at) / self.costs.empty_poll.max(1);
+                    self.book(arrival, sink);
+                    self.at = arrival;
+                    self.state = State::Serving;
+                }
+                State::Idle { wake_at, .. } => {
+                    let wake = wake_at.or_else(|| self.next_interrupt()).unwrap_or(u64::MAX);
+                    if wake >= until {
+                        return None;
+                    }
+                    self.wake(wake, wake_at.is_none(), sink);
+                }
+            }
+        }
+    }
+
+    /// Serves the next packet of the batch; it begins at `at`.
+    #[inline]
+    fn serve(&mut self, sink: &mut Sink) {
+        let packet = self.rings[self.port].take();
+        self.left -= 1;
+        self.at += self.variation.apply(self.costs.service.picos(packet.length));
+        let arrival = packet.time.as_picos();
+        sink.latency.record(self.at - arrival + sink.pass_through);
+        self.counts.packets += 1;
+        self.counts.bytes += u64::from(packet.length);
+        self.counts.departure_sum = self.counts.departure_sum.wrapping_add(self.at);
+        sink.watch.departed(packet.flow, arrival, self.at);
+    }
+
+    /// Looks at the rings in turn for a batch.
+    fn poll(&mut self, watched: Watched) -> Polled {
+        for _ in 0..self.rings.len() {
+            let port = self.next_port;
+            let ring = &mut self.rings[port];
+            ring.admit(self.at);
+            let fill = ring.fill();
+            if fill > 0 {
+                let taken = self.batch.min(fill.min(u32::MAX as usize) as u32);
+                if watched.batches && !self.seen {
+                    return Polled::Stop(Stop::Batch { at: self.at, port, taken });
+                }
+                if fill > self.batch as usize && self.overloaded_since.is_none() {
+                    self.overloaded_since = Some(self.at);
+                }
+                self.seen = false;
+                self.empty_polls = 0;
+                self.counts.polls += 1;
+                (self.left, self.port) = (taken, port);
+                self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
+                return Polled::Batch;
+            }
+            self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
+        }
+        if let Some(after) = watched.empty_polls
+            && self.empty_polls + 1 >= u64::from(after)
+            && !self.seen
+        {
+            return Polled::Stop(Stop::EmptyPolls { at: self.at });
+        }
+        self.counts.polls += 1;
+        self.empty_polls = if self.seen { 0 } else { self.empty_polls + 1 };
+        self.seen = false;
+        Polled::Nothing
+    }
+
+    /// The policy has been asked at this stop: the core may go on.
+    pub fn asked(&mut self, stop: Stop) {
+        match (stop, self.state) {
+            (Stop::EmptyPolls { at }, State::Spinning) => {
+                self.counts.polls += (at - self.at) / self.costs.empty_poll.max(1);
+                self.empty_polls = 0;
+                self.at = at;
+            }
+            _ => self.seen = true,
+        }
+    }
+
+    /// Its rings are empty: it sleeps, or goes on looking.
+    fn rest(&mut self, sink: &mut Sink) {
+        self.end_overload();
+        let wake_at = match self.wait() {
+            Wait::Poll => {
+                self.book(self.at, sink);
+                self.state = State::Spinning;
+                return;
+            }
+            Wait::Sleep(span) => Some(self.at + span.as_picos().max(1)),
+            Wait::Interrupt => None,
+        };
+        self.book(self.at, sink);
+        sink.awake.asleep(self.number, self.at);
+        self.counts.sleeps += 1;
+        let from = if self.active { 0 } else { self.setting.idle_limit };
+        self.state = State::Idle { since: self.at, from, wake_at };
+    }
+
+    /// An interrupt or its own timer wakes it.
+    fn wake(&mut self, at: u64, by_interrupt: bool, sink: &mut Sink) {
+        let depth = self.depth(at);
+        self.book(at, sink);
+        sink.awake.awake(self.number, at);
+        self.counts.interrupts += u64::from(by_interrupt);
+        if by_interrupt {
+            for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
+                ring.interrupt_allowed = at + moderation;
+            }
+        }
+        self.at = at + self.extra_exit[depth] + self.costs.wake_up;
+        self.state = State::Waking;
+    }
+
+    fn end_overload(&mut self) {
+        if let Some(since) = self.overloaded_since.take() {
+            let picos = self.at - since;
+            self.counts.overloads += 1;
+            self.counts.overload_picos += picos;
+            self.counts.overload_longest = self.counts.overload_longest.max(picos);
+        }
+    }
+
+    /// Inactive cores wait for an interrupt, whatever their setting: nothing comes to them.
+    fn wait(&self) -> Wait {
+        if self.active { self.setting.wait } else { Wait::Interrupt }
+    }
+
+    fn next_arrival(&self) -> Option<u64> {
+        self.rings.iter().filter_map(Ring::earliest).min()
+    }
+
+    fn next_interrupt(&self) -> Option<u64> {
+        let interrupt = |ring: &Ring| Some(ring.earliest()?.max(ring.interrupt_allowed));
+        self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
+    }
+
+    /// The idle state that it has come to by `at`. An active core goes deeper, as far as
+    /// it may, the longer it sleeps; one that was removed goes to its limit at once.
+    fn depth(&self, at: u64) -> usize {
+        let State::Idle { since, from, .. } = self.state else { return 0 };
+        if !self.active {
+            return from.max(self.setting.idle_limit);
+        }
+        let mut depth = from;
+        while depth < self.setting.idle_limit && since + self.target_residency[depth + 1] <= at {
+            depth += 1;
+        }
+        depth
+    }
+
+    /// Books the time up to `until` under the present state.
+    pub fn book(&mut self, until: u64, sink: &mut Sink) {
+        if until <= self.booked {
+            return;
+        }
+        match self.state {
+            State::Serving | State::Waking => {
+                self.book_as(CoreState::Useful(self.costs.frequency), until, sink);
+            }
+            State::Spinning => self.book_as(CoreState::Empty(self.costs.frequency), until, sink),
+            State::Idle { since, .. } => {
+                // Each part under the state that the core was in.
+                let mut depth = self.depth(self.booked);
+                let deepest = self.depth(until);
+                while depth < deepest {
+                    let deeper_at = since + self.target_residency[depth + 1];
+                    self.book_as(CoreState::Idle(depth), deeper_at, sink);
+                    depth += 1;
+                }
+                self.book_as(CoreState::Idle(depth), until, sink);
+            }
+        }
+    }
+
+    fn book_as(&mut self, state: CoreState, until: u64, sink: &mut Sink) {
+        if until <= self.booked {
+            return;
+        }
+        self.spent.add(state, until - self.booked);
+        if let Some(log) = &mut sink.states {
+            let from_picos = self.booked;
+            log.push(StateSpan { core: self.number, state, from_picos, until_picos: until });
+        }
+        self.booked = until;
+    }
+
+    /// Changes how it runs, from `now` on.
+    pub fn set(
+        &mut self,
+        now: u64,
+        setting: CoreSetting,
+        active: bool,
+        batch: u32,
+        moderation: impl Iterator<Item = u64>,
+        sink: &mut Sink,
+    ) {
+        self.book(now, sink);
+        let depth = self.depth(now);
+        (self.setting, self.active, self.batch) = (setting, active, batch.max(1));
+        for (mine, new) in self.moderation.iter_mut().zip(moderation) {
+            *mine = new;
+        }
+        match (self.state, self.wait()) {
+            (State::Idle { .. }, Wait::Poll) => self.wake(now.max(self.booked), false, sink),
+            (State::Idle { wake_at: Some(_), .. }, Wait::Sleep(_)) => {}
+            (State::Idle { .. }, Wait::Sleep(span)) => {
+                let wake_at = Some(now + span.as_picos().max(1));
+                self.state = State::Idle { since: now, from: depth, wake_at };
+            }
+            (State::Idle { since, .. }, Wait::Interrupt) => {
+                // A core that was parked stays as deep as it is until its first packet.
+                let from = if active { depth } else { depth.max(setting.idle_limit) };
+                let since = if from == depth && active { since } else { now };
+                self.state = State::Idle { since, from, wake_at: None };
+            }
+            (State::Spinning, Wait::Interrupt | Wait::Sleep(_)) => {
+                self.at = now.max(self.at);
+                self.rest(sink);
+            }
+            (State::Spinning, Wait::Poll) | (State::Serving | State::Waking, _) => {}
+        }
+    }
+
+    /// Changes what it costs, from the time on that is booked; a packet in service ends as
+    /// it began.
+    pub fn set_costs(&mut self, costs: Costs) {
+        self.costs = costs;
+    }
+
+    /// The idle state that it is in, unless awake.
+    pub fn idle_state(&self, now: u64) -> Option<usize> {
+        matches!(self.state, State::Idle { .. }).then(|| self.depth(now))
+    }
+
+    /// Admits what has arrived at its rings.
+    pub fn admit(&mut self, now: u64) {
+        self.rings.iter_mut().for_each(|ring| ring.admit(now));
+    }
+
+    /// Time in an overload that has not ended yet.
+    pub fn open_overload(&self, now: u64) -> u64 {
+        self.overloaded_since.map_or(0, |since| now.saturating_sub(since))
+    }
+}
+
+enum Polled {
+    Batch,
+    Nothing,
+    Stop(Stop),
+}

@@ -1,0 +1,40 @@
+//! A router in virtual time: queues, cores and watts, under a policy.
+//!
+//! [`run`] takes packets from a [`wattline_traffic::Source`] through link, redirect table,
+//! ring, interrupt, idle state and core of a [`wattline_server::ServerModel`], while a
+//! [`wattline_policy::Policy`] moves its operating point, and gives a [`Report`].
+//! Every packet is simulated; no figure comes from a closed form.
+//!
+//! Between two events that concern all cores (a decision, a change of frequency, the end of
+//! a block of packets) the cores do not influence each other. So each is run through that
+//! stretch on its own, in a tight loop over its packets, and there is no list of events.
+//! `docs/explanation/simulator.md` tells more.
+#![forbid(unsafe_code)]
+
+mod cores;
+mod energy;
+mod engine;
+mod error;
+mod latency;
+mod nic;
+mod platform;
+mod profile;
+mod reorder;
+mod report;
+mod ring;
+mod scenario;
+mod service;
+mod setting;
+mod states;
+mod sweep;
+mod totals;
+
+pub use engine::run;
+pub use error::SimError;
+pub use platform::platform_of;
+pub use profile::{Phase, Profile};
+pub use report::{CoreResidency, Report, Residency};
+pub use scenario::Scenario;
+pub use setting::Setting;
+pub use states::{CoreState, StateSpan};
+pub use sweep::sweep;

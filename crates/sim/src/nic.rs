@@ -1,0 +1,97 @@
+//! From the link to the rings: pacing and the redirect table.
+
+use crate::cores::Core;
+use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
+use wattline_traffic::Packet;
+use wattline_units::Time;
+
+/// Longest time that the sender's side of a link holds packets back; what would come later
+/// is not sent: the link carries no more.
+const LONGEST_HOLD: u64 = 1_000_000_000;
+
+/// Fixed point with 16 bits after the point, in picoseconds per byte on the link.
+const POINT: u32 = 16;
+
+/// The network cards: all ports, each with its redirect table.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    tables: Vec<RedirectTable>,
+    /// When the link of each port is free again.
+    link_free: Vec<u64>,
+    picos_per_byte: u64,
+    /// The packets of the present block, as their links deliver them.
+    ahead: Vec<Packet>,
+    /// Packets that did not fit on their link.
+    pub beyond_link: u64,
+}
+
+impl Nic {
+    pub fn new(model: &NicModel, active: CoreSet) -> Self {
+        let picos_per_byte = 8e12 / model.link.0 * f64::from(1u32 << POINT);
+        Self {
+            tables: vec![RedirectTable::new(model.redirect_table_entries, active); model.ports],
+            link_free: vec![0; model.ports],
+            picos_per_byte: picos_per_byte as u64,
+            ahead: Vec::new(),
+            beyond_link: 0,
+        }
+    }
+
+    /// Leads a block of packets to the rings; all cores have come to `now`. Where traffic
+    /// is described for more ports than the server has, its ports share them.
+    pub fn lead(&mut self, now: u64, block: &[Packet], cores: &mut [Core]) {
+        let ports = self.link_free.len();
+        cores.iter_mut().flat_map(|core| &mut core.rings).for_each(|ring| ring.compact());
+        self.ahead.retain(|packet| packet.time.as_picos() > now);
+        for packet in block {
+            let bytes = u64::from(packet.length) + u64::from(ETHERNET_OVERHEAD_BYTES);
+            let time = packet.time.as_picos();
+            let port = usize::from(packet.port);
+            let port = if port < ports { port } else { port % ports };
+            let free = &mut self.link_free[port];
+            // Frames follow each other on a link no faster than it carries them.
+            let arrival = time.max(*free + ((bytes * self.picos_per_byte) >> POINT));
+            if arrival - time > LONGEST_HOLD {
+                self.beyond_link += 1;
+                continue;
+            }
+            *free = arrival;
+            let time = Time::from_picos(arrival);
+            let packet = Packet { time, port: port as u8, ..*packet };
+            self.ahead.push(packet);
+            cores[self.tables[port].core(packet.flow)].rings[port].lead(packet);
+        }
+    }
+
+    /// Rewrites the redirect tables for these cores: what arrives after `now` follows it.
+    /// Calls `left` for every packet whose flow has just left the core that it waits at,
+    /// and returns how many entries moved.
+    pub fn redirect(
+        &mut self,
+        now: u64,
+        active: CoreSet,
+        cores: &mut [Core],
+        mut left: impl FnMut(&Packet),
+    ) -> usize {
+        let mut held = [0; MAX_CORES];
+        let moved =
+            self.tables.iter_mut().map(|table| table.spread_beside(active, &mut held)).sum();
+        if moved == 0 {
+            return 0;
+        }
+        for core in cores.iter_mut() {
+            for (ring, table) in core.rings.iter_mut().zip(&self.tables) {
+                ring.admit(now);
+                ring.take_back_after(now);
+                let gone = |packet: &&Packet| table.core(packet.flow) != core.number;
+                ring.waiting().filter(gone).for_each(&mut left);
+            }
+        }
+        for packet in self.ahead.iter().filter(|packet| packet.time.as_picos() > now) {
+            let port = usize::from(packet.port);
+            cores[self.tables[port].core(packet.flow)].rings[port].lead(*packet);
+        }
+        moved
+    }
+}

@@ -1,0 +1,35 @@
+//! A server model as policies see it.
+
+use wattline_policy::{Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue};
+use wattline_server::{DvfsDomain, ServerModel};
+use wattline_units::Span;
+
+/// The platform that a simulated server is: one queue for each port and core, as far as
+/// the card has queues and a bit mask has room; the queue of port p and core c has the
+/// number p × cores + c.
+pub fn platform_of(server: &ServerModel) -> Platform {
+    let cores = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
+    let moderation = server
+        .nic
+        .moderation
+        .map_or((Span::ZERO, Span::ZERO), |moderation| (moderation.shortest, moderation.longest));
+    Platform {
+        cores,
+        frequencies: server.processor.frequencies.clone(),
+        domain: match server.processor.dvfs {
+            DvfsDomain::PerCore => FrequencyDomain::Core,
+            DvfsDomain::PerChip => FrequencyDomain::Chip,
+        },
+        idle_states: server
+            .idle_states
+            .iter()
+            .map(|state| IdleState { name: state.name.clone(), exit_latency: state.exit_latency })
+            .collect(),
+        queues: (0..server.nic.ports * cores)
+            .map(|queue| Queue { port: queue / cores, core: queue % cores })
+            .collect(),
+        ring_size: server.nic.rx_ring,
+        moderation,
+        can: Can { set_moderation: server.nic.moderation.is_some(), ..Can::ALL },
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the time of the simulator itself goes.
+
+use serde::Serialize;
+use std::time::Instant;
+
+/// A part of the simulator's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Making packets.
+    Traffic,
+    /// Pacing links and leading packets to rings.
+    Links,
+    /// Cores: rings, batches, service, latencies.
+    Forward,
+    /// The policy and the observation that it is shown.
+    Decide,
+    /// Time awake, intervals, reordering.
+    Account,
+}
+
+/// Seconds of real time by part; zero unless asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Profile {
+    /// See [`Phase::Traffic`].
+    pub traffic_seconds: f64,
+    /// See [`Phase::Links`].
+    pub links_seconds: f64,
+    /// See [`Phase::Forward`].
+    pub forward_seconds: f64,
+    /// See [`Phase::Decide`].
+    pub decide_seconds: f64,
+    /// See [`Phase::Account`].
+    pub account_seconds: f64,
+}
+
+impl Profile {
+    /// The parts by name.
+    pub fn parts(&self) -> [(&'static str, f64); 5] {
+        [
+            ("traffic", self.traffic_seconds),
+            ("links", self.links_seconds),
+            ("forward", self.forward_seconds),
+            ("decide", self.decide_seconds),
+            ("account", self.account_seconds),
+        ]
+    }
+}
+
+/// Attributes the time between two calls to a phase.
+#[derive(Debug)]
+pub(crate) struct Stopwatch {
+    last: Option<Instant>,
+    pub profile: Profile,
+}
+
+impl Stopwatch {
+    /// One that runs, or one that costs nothing.
+    pub fn new(running: bool) -> Self {
+        Self { last: running.then(Instant::now), profile: Profile::default() }
+    }
+
+    #[inline]
+    pub fn lap(&mut self, phase: Phase) {
+        let Some(last) = &mut self.last else { return };
+        let now = Instant::now();
+        let seconds = now.duration_since(*last).as_secs_f64();
+        *last = now;
+        *match phase {
+            Phase::Traffic => &mut self.profile.traffic_seconds,
+            Phase::Links => &mut self.profile.links_seconds,
+            Phase::Forward => &mut self.profile.forward_seconds,
+            Phase::Decide => &mut self.profile.decide_seconds,
+            Phase::Account => &mut self.profile.account_seconds,
+        } += seconds;
+    }
+}

@@ -1,0 +1,272 @@
+//! What a simulation found.
+
+use crate::cores::Counts;
+use crate::latency::Latency;
+use crate::profile::Profile;
+use crate::states::{Spent, StateSpan};
+use crate::totals::Totals;
+use serde::Serialize;
+use wattline_policy::Platform;
+use wattline_server::{PowerBreakdown, PowerTerms, ServerModel};
+use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
+
+/// How long one core was in which state, as fractions of the time; they add up to 1.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CoreResidency {
+    /// Number of the core.
+    pub core: usize,
+    /// Awake with work.
+    pub useful: f64,
+    /// Awake, polling empty queues.
+    pub empty: f64,
+    /// In each idle state, the lightest first.
+    pub idle: Vec<f64>,
+    /// Of the time awake, at each frequency, the slowest first.
+    pub frequencies: Vec<f64>,
+}
+
+/// Residencies of all cores, with the names of the states.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Residency {
+    /// Names of the idle states, the lightest first.
+    pub idle_states: Vec<String>,
+    /// Frequencies, the slowest first.
+    pub frequencies_hertz: Vec<f64>,
+    /// By number of the core.
+    pub cores: Vec<CoreResidency>,
+}
+
+/// What happened in a span of simulated time. Latencies are absent where no packet was
+/// forwarded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Start of the span, in simulated seconds since the run began.
+    pub from_seconds: f64,
+    /// Its length.
+    pub duration_seconds: f64,
+    /// Packets that arrived at a ring, dropped ones included.
+    pub offered_packets: u64,
+    /// Packets that were forwarded.
+    pub forwarded_packets: u64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Packets that a later one of their flow overtook.
+    pub reordered_packets: u64,
+    /// Packets that the source made beyond what the links carry; never offered.
+    pub beyond_link_packets: u64,
+    /// Packets inside when the span began.
+    pub waiting_at_start_packets: u64,
+    /// Packets inside when it ended: offered + start = forwarded + dropped + end.
+    pub waiting_at_end_packets: u64,
+    /// Mean number of packets inside, reckoned without their latencies (Little's law).
+    pub packets_inside_mean: f64,
+    /// Offered packets per second.
+    pub offered_rate_pps: f64,
+    /// Forwarded packets per second.
+    pub forwarded_rate_pps: f64,
+    /// Forwarded bits per second, of frames without preamble and gap.
+    pub forwarded_rate_bits_per_second: f64,
+    /// Shortest latency.
+    pub latency_min_seconds: Option<f64>,
+    /// Mean latency.
+    pub latency_mean_seconds: Option<f64>,
+    /// Median.
+    pub latency_p50_seconds: Option<f64>,
+    /// 95th percentile.
+    pub latency_p95_seconds: Option<f64>,
+    /// 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
+    /// 99.9th percentile.
+    pub latency_p999_seconds: Option<f64>,
+    /// Longest latency.
+    pub latency_max_seconds: Option<f64>,
+    /// Mean power of the server.
+    pub power_watts: f64,
+    /// Energy of the server.
+    pub energy_joules: f64,
+    /// Mean power by component; the parts add up to `power_watts`.
+    pub power_by_component_watts: PowerBreakdown,
+    /// Energy of the server by forwarded packet.
+    pub energy_per_packet_joules: Option<f64>,
+    /// How the power and energy figures were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// Mean number of active cores.
+    pub cores_active_mean: f64,
+    /// Mean frequency of active cores.
+    pub frequency_mean_hertz: f64,
+    /// Changes of the operating point: `core_changes` and `frequency_changes`.
+    pub transitions: u64,
+    /// Changes of the set of active cores.
+    pub core_changes: u64,
+    /// Changes of frequency.
+    pub frequency_changes: u64,
+    /// Entries of the redirect table that were moved.
+    pub redirect_entries_moved: u64,
+    /// How often the policy was asked.
+    pub decisions: u64,
+    /// Interrupts by forwarded packet.
+    pub interrupts_per_packet: Option<f64>,
+    /// Polls, empty ones included, by forwarded packet.
+    pub polls_per_packet: Option<f64>,
+    /// How often a core's ring came to hold more than a batch.
+    pub overloads: u64,
+    /// Mean time from then until the core had caught up: the reaction to a rising load.
+    pub reaction_mean_seconds: Option<f64>,
+    /// Longest such time since the start of the run.
+    pub reaction_max_seconds: Option<f64>,
+    /// Fraction of time in which any core was awake.
+    pub any_core_awake: f64,
+    /// Residency per state and core.
+    pub residency: Residency,
+    /// The same by interval, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Report>,
+    /// Real time that the simulation took; zero for an interval.
+    pub wall_seconds: f64,
+    /// Packets simulated per second of real time, those of the warm-up included.
+    pub simulated_packets_per_second: f64,
+    /// Where the real time went, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// States of all cores, where asked for.
+    #[serde(skip)]
+    pub states: Vec<StateSpan>,
+}
+
+impl Report {
+    /// What happened between two moments.
+    pub(crate) fn between(
+        start: &Totals,
+        end: &Totals,
+        latency: &Latency,
+        server: &ServerModel,
+        platform: &Platform,
+    ) -> Self {
+        let seconds = (end.at - start.at) as f64 / 1e12;
+        let spent: Vec<Spent> =
+            end.spent.iter().zip(&start.spent).map(|(end, start)| end.since(start)).collect();
+        let sum = |of: fn(&Counts) -> u64| {
+            let total = |totals: &Totals| totals.cores.iter().map(of).sum::<u64>();
+            total(end) - total(start)
+        };
+        let forwarded = sum(|core| core.packets);
+        let bits = BitsPerSecond(sum(|core| core.bytes) as f64 * 8.0 / seconds);
+        let uncore = Watts((end.uncore_joules - start.uncore_joules) / seconds);
+        let terms = power_terms(&spent, seconds, server, uncore, bits);
+        let power = terms.total().0;
+        let per_packet = |quantity: f64| (forwarded > 0).then(|| quantity / forwarded as f64);
+        let open = (end.open_overload > 0) as u64;
+        let overloads = sum(|core| core.overloads) + open;
+        let overload = sum(|core| core.overload_picos) + end.open_overload;
+        let longest = end.cores.iter().map(|core| core.overload_longest).max().unwrap_or(0);
+        let active_seconds = (end.active_picos - start.active_picos) as f64 * 1e-12;
+        let core_changes = end.core_changes - start.core_changes;
+        let frequency_changes = end.frequency_changes - start.frequency_changes;
+        let Provenance { source, accuracy } = Provenance::MODELLED;
+        Self {
+            from_seconds: start.at as f64 / 1e12,
+            duration_seconds: seconds,
+            offered_packets: end.arrivals - start.arrivals,
+            forwarded_packets: forwarded,
+            dropped_packets: end.drops - start.drops,
+            reordered_packets: end.reordered - start.reordered,
+            beyond_link_packets: end.beyond_link - start.beyond_link,
+            waiting_at_start_packets: start.waiting,
+            waiting_at_end_packets: end.waiting,
+            packets_inside_mean: end.packets_inside_since(start),
+            offered_rate_pps: (end.arrivals - start.arrivals) as f64 / seconds,
+            forwarded_rate_pps: forwarded as f64 / seconds,
+            forwarded_rate_bits_per_second: bits.0,
+            latency_min_seconds: latency.min(),
+            latency_mean_seconds: latency.mean(),
+            latency_p50_seconds: latency.quantile(0.5),
+            latency_p95_seconds: latency.quantile(0.95),
+            latency_p99_seconds: latency.quantile(0.99),
+            latency_p999_seconds: latency.quantile(0.999),
+            latency_max_seconds: latency.max(),
+            power_watts: power,
+            energy_joules: power * seconds,
+            power_by_component_watts: server.power.breakdown(&terms),
+            energy_per_packet_joules: per_packet(power * seconds),
+            source,
+            accuracy,
+            cores_active_mean: active_seconds / seconds,
+            frequency_mean_hertz: (end.cycles - start.cycles) / active_seconds,
+            transitions: core_changes + frequency_changes,
+            core_changes,
+            frequency_changes,
+            redirect_entries_moved: end.entries_moved - start.entries_moved,
+            decisions: end.decisions - start.decisions,
+            interrupts_per_packet: per_packet(sum(|core| core.interrupts) as f64),
+            polls_per_packet: per_packet(sum(|core| core.polls) as f64),
+            overloads,
+            reaction_mean_seconds: (overloads > 0)
+                .then(|| overload as f64 * 1e-12 / overloads as f64),
+            reaction_max_seconds: (overloads > 0)
+                .then(|| longest.max(end.open_overload) as f64 * 1e-12),
+            any_core_awake: (end.any_awake - start.any_awake) as f64 * 1e-12 / seconds,
+            residency: residency(&spent, end.at - start.at, platform),
+            intervals: Vec::new(),
+            wall_seconds: 0.0,
+            simulated_packets_per_second: 0.0,
+            profile: None,
+            states: Vec::new(),
+        }
+    }
+}
+
+/// Mean power by cause: each core state's time times its power.
+fn power_terms(
+    spent: &[Spent],
+    seconds: f64,
+    server: &ServerModel,
+    uncore: Watts,
+    bits: BitsPerSecond,
+) -> PowerTerms {
+    let share = |picos: u64| picos as f64 * 1e-12 / seconds;
+    let awake = |core: &Spent| {
+        let at_frequency = |(index, picos): (usize, &u64)| {
+            server.awake_core_power(server.processor.frequencies[index]) * share(*picos)
+        };
+        core.useful.iter().enumerate().chain(core.empty.iter().enumerate()).map(at_frequency).sum()
+    };
+    let idle = |core: &Spent| {
+        core.idle
+            .iter()
+            .enumerate()
+            .map(|(state, picos)| server.idle_core_power(state) * share(*picos))
+            .sum()
+    };
+    // Cores that have no queue take no part: parked for good.
+    let unused = server.processor.cores().saturating_sub(spent.len()) as f64;
+    let parked = server.idle_core_power(server.deepest_idle_state()) * unused;
+    PowerTerms {
+        base: server.power.base.total(),
+        awake_cores: spent.iter().map(awake).sum(),
+        idle_cores: spent.iter().map(idle).sum::<Watts>() + parked,
+        uncore,
+        traffic: server.power.traffic(bits),
+    }
+}
+
+fn residency(spent: &[Spent], picos: u64, platform: &Platform) -> Residency {
+    let of_time = |picos_in: u64| picos_in as f64 / picos as f64;
+    let cores = spent.iter().enumerate().map(|(core, spent)| {
+        let awake = spent.totals.useful + spent.totals.empty;
+        let at = spent.useful.iter().zip(&spent.empty).map(|(useful, empty)| useful + empty);
+        CoreResidency {
+            core,
+            useful: of_time(spent.totals.useful),
+            empty: of_time(spent.totals.empty),
+            idle: spent.idle.iter().map(|&picos| of_time(picos)).collect(),
+            frequencies: at.map(|picos| picos as f64 / awake.max(1) as f64).collect(),
+        }
+    });
+    Residency {
+        idle_states: platform.idle_states.iter().map(|state| state.name.clone()).collect(),
+        frequencies_hertz: platform.frequencies.iter().map(|frequency| frequency.0).collect(),
+        cores: cores.collect(),
+    }
+}

@@ -1,0 +1,86 @@
+//! A simulation described in full, traffic included: what commands and sweeps run.
+
+use crate::engine::run;
+use crate::error::SimError;
+use crate::report::Report;
+use crate::setting::Setting;
+use wattline_policy::PolicySpec;
+use wattline_server::{Application, ServerModel};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// One simulation. The same scenario gives the same report, real time aside.
+#[derive(Debug, Clone)]
+pub struct Scenario<'a> {
+    /// The server.
+    pub server: &'a ServerModel,
+    /// What it does with each packet.
+    pub application: Application,
+    /// The governor.
+    pub policy: PolicySpec,
+    /// The packets.
+    pub traffic: &'a Spec,
+    /// Simulated time that is reported on.
+    pub duration: Span,
+    /// Simulated time before that, which is not.
+    pub warmup: Span,
+    /// Length of the reported intervals; `None` for the total alone.
+    pub interval: Option<Span>,
+    /// Seed of traffic, policy and service times.
+    pub seed: u64,
+    /// Whether to measure where the time of the simulator itself goes.
+    pub profile: bool,
+}
+
+/// Mean length that policies reckon with where the description does not tell it.
+const UNKNOWN_MEAN_BYTES: u32 = 64;
+
+impl Scenario<'_> {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When the scenario contradicts itself or its packets cannot be had.
+    pub fn run(&self) -> Result<Report, SimError> {
+        self.check_links()?;
+        let mut source = self.traffic.build(self.seed)?;
+        let setting = Setting {
+            server: self.server,
+            application: self.application,
+            policy: self.policy.clone(),
+            mean_bytes: self.mean_bytes(),
+            duration: self.duration,
+            warmup: self.warmup,
+            interval: self.interval,
+            seed: self.seed,
+            log_states: false,
+            profile: self.profile,
+        };
+        run(&setting, source.as_mut())
+    }
+
+    fn mean_bytes(&self) -> u32 {
+        match (self.traffic.bit_rate(), self.traffic.packet_rate()) {
+            (Some(bits), Some(packets)) if packets.0 > 0.0 => {
+                (bits.0 / packets.0 / 8.0).round() as u32
+            }
+            _ => UNKNOWN_MEAN_BYTES,
+        }
+    }
+
+    /// Refuses what the links cannot carry even without preambles and gaps, which papers
+    /// do not count; what these take away the report gives as `beyond_link_packets`.
+    fn check_links(&self) -> Result<(), SimError> {
+        let Some(offered) = self.traffic.bit_rate() else { return Ok(()) };
+        let nic = &self.server.nic;
+        let most = nic.link.0 * nic.ports as f64;
+        if offered.0 <= most * (1.0 + 1e-9) {
+            return Ok(());
+        }
+        Err(SimError::BeyondLinks {
+            offered_gbps: offered.0 / 1e9,
+            most_gbps: most / 1e9,
+            ports: nic.ports,
+            server: self.server.name.clone(),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! How long a core needs for a packet.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, SeedableRng as _};
+use wattline_server::{Application, ServerModel, ServiceDistribution};
+use wattline_units::Hertz;
+
+/// Fixed point with 16 bits after the point, in picoseconds per byte.
+const POINT: u32 = 16;
+
+/// The service time at one frequency and number of active cores, in whole picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServiceTime {
+    per_packet: u64,
+    per_byte: u64,
+}
+
+impl ServiceTime {
+    /// `None` when the server gives no cost of the application.
+    pub fn of(
+        server: &ServerModel,
+        application: Application,
+        frequency: Hertz,
+        active: usize,
+    ) -> Option<Self> {
+        // Costs are linear in the length: two lengths tell both parts.
+        let seconds = |bytes| {
+            let cost = server.packet_cost(application, bytes)?;
+            Some(server.service_seconds(cost, frequency, active))
+        };
+        let (empty, long) = (seconds(0)?, seconds(1_000)?);
+        Some(Self {
+            per_packet: (empty * 1e12).round() as u64,
+            per_byte: ((long - empty) * 1e9 * f64::from(1u32 << POINT)).round() as u64,
+        })
+    }
+
+    /// Picoseconds for a packet of this length, on average.
+    #[inline]
+    pub fn picos(&self, bytes: u16) -> u64 {
+        self.per_packet + ((u64::from(bytes) * self.per_byte) >> POINT)
+    }
+}
+
+/// Makes actual service times of the mean ones.
+#[derive(Debug, Clone)]
+pub(crate) enum Variation {
+    /// They are what they are.
+    None,
+    /// Exponentially distributed.
+    Exponential(Box<Xoshiro256PlusPlus>),
+}
+
+impl Variation {
+    pub fn new(distribution: ServiceDistribution, seed: u64, core: usize) -> Self {
+        match distribution {
+            ServiceDistribution::Fixed => Self::None,
+            ServiceDistribution::Exponential => {
+                let seed = seed ^ (core as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                Self::Exponential(Box::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
+            }
+        }
+    }
+
+    #[inline]
+    pub fn apply(&mut self, picos: u64) -> u64 {
+        match self {
+            Self::None => picos,
+            Self::Exponential(random) => {
+                // In (0, 1], so that the logarithm is finite.
+                let unit = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                (picos as f64 * -unit.ln()).round() as u64
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_server::ServerFile;
+
+    #[test]
+    fn agrees_with_the_model_to_a_picosecond() {
+        let file = ServerFile::load("westmere-2010").unwrap();
+        let server = file.model().unwrap();
+        for application in Application::ALL {
+            for bytes in [64u16, 600, 1518] {
+                let frequency = Hertz(2.4e9);
+                let time = ServiceTime::of(server, application, frequency, 7).unwrap();
+                let cost = server.packet_cost(application, bytes.into()).unwrap();
+                let exact = server.service_seconds(cost, frequency, 7) * 1e12;
+                assert!((time.picos(bytes) as f64 - exact).abs() < 2.0, "{application} {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn exponential_times_have_the_mean_and_deviation() {
+        let mut variation = Variation::new(ServiceDistribution::Exponential, 1, 0);
+        let draws: Vec<f64> = (0..200_000).map(|_| variation.apply(1_000_000) as f64).collect();
+        let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+        let square = draws.iter().map(|x| x * x).sum::<f64>() / draws.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.01, "{mean}");
+        assert!((square / 2e12 - 1.0).abs() < 0.03, "{square}");
+    }
+}

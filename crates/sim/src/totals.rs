@@ -1,0 +1,56 @@
+//! Everything that is counted, at one moment; a report is the difference of two.
+
+use crate::cores::Counts;
+use crate::states::Spent;
+
+/// Cumulative counts and sums since the start.
+///
+/// `arrival_sum` and `departure_sum` are sums of times modulo 2^64. With them the packets'
+/// mean number in the system follows without looking at their latencies: the integral of
+/// their number up to T is (sum of T - arrival) - (sum of T - departure), which fits in 64
+/// bits though its parts do not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Totals {
+    pub at: u64,
+    pub arrivals: u64,
+    pub drops: u64,
+    pub waiting: u64,
+    pub arrival_sum: u64,
+    pub beyond_link: u64,
+    pub reordered: u64,
+    pub cores: Vec<Counts>,
+    pub spent: Vec<Spent>,
+    pub open_overload: u64,
+    /// Energy of the shared part of the chips, in joules.
+    pub uncore_joules: f64,
+    pub any_awake: u64,
+    pub core_changes: u64,
+    pub frequency_changes: u64,
+    pub entries_moved: u64,
+    pub decisions: u64,
+    /// Integral of the number of active cores, in core picoseconds.
+    pub active_picos: u64,
+    /// Integral of the frequency of active cores, in hertz seconds.
+    pub cycles: f64,
+}
+
+impl Totals {
+    fn departed(&self) -> u64 {
+        self.cores.iter().map(|core| core.packets).sum()
+    }
+
+    /// Integral of the number of packets in the system up to this moment, modulo 2^64, in
+    /// packet picoseconds.
+    fn packet_picos(&self) -> u64 {
+        let departures = self.cores.iter().fold(0u64, |a, core| a.wrapping_add(core.departure_sum));
+        let accepted = self.arrivals - self.drops;
+        let inside = (accepted - self.departed()).wrapping_mul(self.at);
+        inside.wrapping_sub(self.arrival_sum).wrapping_add(departures)
+    }
+
+    /// Mean number of packets in the system since an earlier moment.
+    pub fn packets_inside_since(&self, earlier: &Self) -> f64 {
+        let picos = self.packet_picos().wrapping_sub(earlier.packet_picos());
+        picos as f64 / (self.at - earlier.at) as f64
+    }
+}

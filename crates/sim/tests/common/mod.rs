@@ -1,0 +1,61 @@
+//! What the tests of the simulator share.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use wattline_policy::PolicySpec;
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_sim::{Report, Setting, run};
+use wattline_traffic::source::{Content, Poisson, Rate, Source};
+use wattline_traffic::{Popularity, Sizes, Spread};
+use wattline_units::Span;
+
+pub fn server(name: &str) -> ServerModel {
+    ServerFile::load(name).unwrap().model().unwrap().clone()
+}
+
+/// A setting of one second after a tenth of a second, of IPv4 packets of 64 bytes.
+pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
+    Setting {
+        server,
+        application: Application::Ipv4,
+        policy: PolicySpec::parse(policy).unwrap(),
+        mean_bytes: 64,
+        duration: Span::from_millis(1_000),
+        warmup: Span::from_millis(100),
+        interval: None,
+        seed: 1,
+        log_states: false,
+        profile: false,
+    }
+}
+
+/// A Poisson stream of packets of one size, over many flows that are spread evenly.
+pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisson {
+    let ports = server.nic.ports as u8;
+    let flows = 128 * 4 * u32::from(ports);
+    let content =
+        Content::new(Sizes::fixed(bytes), flows, ports, Popularity::Uniform, Spread::Even, seed);
+    Poisson::new(Rate::Packets(rate), content, seed)
+}
+
+pub fn simulate(setting: &Setting<'_>, source: &mut dyn Source) -> Report {
+    let report = run(setting, source).unwrap();
+    assert_conserved(&report);
+    report
+}
+
+/// What holds in every run: packets are conserved, Little's law, parts make the whole.
+pub fn assert_conserved(report: &Report) {
+    assert_eq!(
+        report.offered_packets + report.waiting_at_start_packets,
+        report.forwarded_packets + report.dropped_packets + report.waiting_at_end_packets,
+    );
+    for core in &report.residency.cores {
+        let sum = core.useful + core.empty + core.idle.iter().sum::<f64>();
+        assert!((sum - 1.0).abs() < 1e-9, "core {} spent {sum}", core.core);
+    }
+    let parts = report.power_by_component_watts.total().0;
+    assert!((parts - report.power_watts).abs() < 1e-9 * report.power_watts.max(1.0));
+    for interval in &report.intervals {
+        assert_conserved(interval);
+    }
+}

@@ -1,0 +1,198 @@
+//! What must hold in every simulation, whatever the policy.
+
+mod common;
+
+use common::{poisson, server, setting, simulate};
+use wattline_policy::{POLICIES, PolicySpec};
+use wattline_server::Application;
+use wattline_sim::{CoreState, Report, Scenario, Setting, StateSpan, run, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+fn short<'a>(server: &'a wattline_server::ServerModel, policy: &str) -> Setting<'a> {
+    let mut setting = setting(server, policy);
+    setting.warmup = Span::ZERO;
+    setting.duration = Span::from_millis(5);
+    setting
+}
+
+/// Real time aside, which is the only thing that may differ.
+fn timeless(report: &Report) -> Report {
+    Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
+}
+
+#[test]
+fn energy_is_the_integral_over_the_state_log() {
+    let server = server("westmere-2010");
+    for policy in POLICIES.iter().map(|policy| policy.name).chain(["napi:idle=C6"]) {
+        let mut setting = short(&server, policy);
+        setting.log_states = true;
+        let report = simulate(&setting, &mut poisson(&server, 3e6, 64, 2));
+        let frequencies = &server.processor.frequencies;
+        let mut joules = server.power.base.total().0 * report.duration_seconds;
+        for span in &report.states {
+            let seconds = (span.until_picos - span.from_picos) as f64 / 1e12;
+            joules += seconds
+                * match span.state {
+                    CoreState::Useful(f) | CoreState::Empty(f) => {
+                        server.awake_core_power(frequencies[f]).0
+                    }
+                    CoreState::Idle(state) => server.idle_core_power(state).0,
+                };
+        }
+        joules += uncore_joules(&report.states, &server);
+        let gigabits = report.forwarded_packets as f64 * 64.0 * 8.0 / 1e9;
+        joules += server.power.traffic_per_gigabit.0 * gigabits;
+        let error = report.energy_joules / joules - 1.0;
+        assert!(error.abs() < 1e-3, "{policy}: {} J, state log {joules} J", report.energy_joules);
+    }
+}
+
+/// The shared part draws while any core is awake: swept over the log's edges.
+fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) -> f64 {
+    let mut edges = Vec::new();
+    for span in states {
+        if let CoreState::Useful(frequency) | CoreState::Empty(frequency) = span.state {
+            edges.push((span.from_picos, 1, frequency));
+            edges.push((span.until_picos, -1, frequency));
+        }
+    }
+    edges.sort();
+    let (mut joules, mut awake, mut from, mut last) = (0.0, 0, 0, 0);
+    for (at, change, frequency) in edges {
+        if awake > 0 {
+            let watts = server.power.uncore(server.processor.frequencies[last]).0;
+            joules += watts * (at - from) as f64 / 1e12;
+        }
+        (awake, from, last) = (awake + change, at, frequency);
+    }
+    joules
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_and_another_does_not() {
+    let server = server("westmere-2010");
+    for policy in ["powersave", "ondemand", "napi:moderation=0us"] {
+        let setting = short(&server, policy);
+        let once = |seed| timeless(&simulate(&setting, &mut poisson(&server, 6e6, 64, seed)));
+        assert_eq!(once(1), once(1), "{policy}");
+        assert_ne!(once(1), once(2), "{policy}");
+    }
+}
+
+#[test]
+fn a_sweep_gives_the_same_whatever_the_number_of_threads() {
+    let server = server("westmere-2010");
+    let traffic = Spec::parse("poisson:8Mpps,size=64").unwrap();
+    let seeds: Vec<u64> = (0..6).collect();
+    let run = |seed: &u64| {
+        let scenario = Scenario {
+            server: &server,
+            application: Application::Ipv4,
+            policy: PolicySpec::parse("powersave").unwrap(),
+            traffic: &traffic,
+            duration: Span::from_millis(5),
+            warmup: Span::from_millis(1),
+            interval: Some(Span::from_millis(1)),
+            seed: *seed,
+            profile: false,
+        };
+        let report = scenario.run().unwrap();
+        report.intervals.iter().map(timeless).collect::<Vec<_>>()
+    };
+    let one = sweep(&seeds, 1, run, || ()).unwrap();
+    assert_eq!(one, sweep(&seeds, 2, run, || ()).unwrap());
+    assert_eq!(one, sweep(&seeds, 5, run, || ()).unwrap());
+    assert_eq!(one[0].len(), 5);
+}
+
+#[test]
+fn every_policy_conserves_packets_through_overload_and_silence() {
+    let server = server("westmere-2010");
+    // 20 ms on, then silent: a burst far beyond one core, then nothing at all.
+    let traffic = Spec::parse("onoff:10Mpps,size=64,burst=20000").unwrap();
+    for policy in POLICIES {
+        let setting = Setting {
+            interval: Some(Span::from_millis(2)),
+            duration: Span::from_millis(10),
+            ..short(&server, policy.name)
+        };
+        let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
+        assert!(report.forwarded_packets > 0, "{}", policy.name);
+        let sum: u64 = report.intervals.iter().map(|interval| interval.forwarded_packets).sum();
+        assert_eq!(sum, report.forwarded_packets);
+    }
+}
+
+#[test]
+fn the_first_packet_of_a_parked_core_waits_for_its_exit_and_later_ones_do_not() {
+    let server = server("westmere-2010");
+    let mut setting = short(&server, "napi:cores=1,idle=C6");
+    setting.duration = Span::from_millis(1_000);
+    // 500 packets per second: 2 ms apart, long enough to sink into C6.
+    let traffic = Spec::parse("constant:500pps,size=64").unwrap();
+    let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
+    let exit = server.extra_exit_latency(2).as_seconds();
+    assert!(report.latency_min_seconds.unwrap() > exit, "each packet wakes the core from C6");
+    assert!(report.residency.cores[0].idle[2] > 0.8);
+    // At 100 kpps the core never stays asleep long enough to leave C1.
+    let traffic = Spec::parse("constant:100kpps,size=64").unwrap();
+    let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
+    assert!(report.latency_max_seconds.unwrap() < 20e-6);
+    assert_eq!(report.residency.cores[0].idle[2], 0.0);
+}
+
+#[test]
+fn moderation_trades_interrupts_for_latency() {
+    let mut server = server("westmere-2010");
+    server.nic.moderation = Some(wattline_server::Moderation {
+        shortest: Span::ZERO,
+        longest: Span::from_micros(1_000),
+        step: Span::from_micros(2),
+    });
+    let with = |period: &str| {
+        let policy = format!("napi:moderation={period}");
+        simulate(&short(&server, &policy), &mut poisson(&server, 2e6, 64, 1))
+    };
+    let (none, some) = (with("0us"), with("100us"));
+    assert!(some.interrupts_per_packet < none.interrupts_per_packet.map(|i| i / 5.0));
+    assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 20e-6));
+    assert!(some.power_watts < none.power_watts);
+}
+
+#[test]
+fn frames_follow_each_other_no_faster_than_the_link_carries_them() {
+    let server = server("westmere-2010");
+    // 40 Gbit/s of 1024-byte frames need 40.78 with preamble and gap: 1.9 % cannot be sent.
+    let traffic = Spec::parse("constant:40Gbps,size=1024").unwrap();
+    let mut setting = short(&server, "poll");
+    setting.warmup = Span::from_millis(80);
+    let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
+    let most = server.link_capacity(1024).0;
+    assert!((report.offered_rate_pps / most - 1.0).abs() < 1e-3, "{}", report.offered_rate_pps);
+    assert!(report.beyond_link_packets > 0);
+}
+
+#[test]
+fn powersave_loses_and_reorders_nothing_under_a_steady_load() {
+    let server = server("westmere-2010");
+    let mut setting = setting(&server, "powersave");
+    setting.duration = Span::from_millis(100);
+    let report = simulate(&setting, &mut poisson(&server, 8e6, 64, 1));
+    assert_eq!((report.dropped_packets, report.reordered_packets), (0, 0));
+    assert!(report.cores_active_mean < 12.0 && report.latency_p99_seconds.unwrap() < 60e-6);
+}
+
+#[test]
+fn zero_duration_and_impossible_policies_are_errors() {
+    let server = server("westmere-2010");
+    let refused = |setting: &Setting<'_>| {
+        run(setting, &mut poisson(&server, 1e6, 64, 1)).unwrap_err().to_string()
+    };
+    let mut zero = short(&server, "poll");
+    zero.duration = Span::ZERO;
+    assert!(refused(&zero).contains("duration"));
+    assert!(refused(&short(&server, "napi:cores=13")).contains("the platform has 12"));
+    assert!(refused(&short(&server, "napi:idle=C7")).contains("C1, C3, C6"));
+    assert!(refused(&short(&server, "powersave:q_l=40")).contains("must be below q_h"));
+}

@@ -1,0 +1,206 @@
+//! Reading a capture of either format, one packet at a time.
+
+use super::buffer::Buffer;
+use super::pcap::Pcap;
+use super::pcapng::{self, Pcapng};
+use super::{CaptureError, LinkType, Problem};
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wattline_units::Time;
+
+/// One packet of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Time since the first packet of the capture; a packet that is stamped earlier
+    /// than the first has time zero.
+    pub time: Time,
+    /// Time since 1970 as the capture has it, cut to nanoseconds; zero where it has none
+    /// or an earlier one.
+    pub timestamp: Duration,
+    /// Length on the wire, in bytes; not less than `data.len()`.
+    pub original_length: u32,
+    /// What `data` begins with.
+    pub link_type: LinkType,
+    /// Interface number within the section (pcapng), counted from 0; 0 for pcap.
+    pub interface: u32,
+    /// The bytes that were captured; fewer than `original_length` under a snap length.
+    pub data: &'a [u8],
+}
+
+/// Where a packet was found within the buffer.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Picoseconds since 1970; `None` where the format gives no time.
+    pub(super) picos: Option<i128>,
+    pub(super) original_length: u32,
+    pub(super) link_type: LinkType,
+    pub(super) interface: u32,
+    pub(super) data: Range<usize>,
+    /// Bytes of the whole record or block.
+    pub(super) block: usize,
+}
+
+/// Tells why, when the stream ends before `wanted` bytes.
+pub(super) fn need<R: Read>(
+    buffer: &mut Buffer<R>,
+    wanted: usize,
+    what: &'static str,
+) -> Result<(), Problem> {
+    if buffer.fill(wanted).map_err(Problem::Io)? {
+        return Ok(());
+    }
+    let left = buffer.data().len() as u64;
+    Err(Problem::Truncated { what, wanted: wanted as u64, left })
+}
+
+#[derive(Debug)]
+enum Format {
+    Pcap(Pcap),
+    Pcapng(Pcapng),
+    /// After an error or the end: nothing more.
+    Ended,
+}
+
+/// Reads pcap (microseconds or nanoseconds, either byte order) and pcapng.
+///
+/// Memory stays bounded whatever the file announces. After an error there are no more
+/// packets; those before it have been given out.
+#[derive(Debug)]
+pub struct Reader<R = File> {
+    file: PathBuf,
+    buffer: Buffer<R>,
+    format: Format,
+    /// Bytes of the record that was given out last, still in the buffer.
+    pending: usize,
+    packets: u64,
+    first: Option<i128>,
+    latest: i128,
+}
+
+impl Reader<File> {
+    /// Opens a capture file.
+    ///
+    /// # Errors
+    /// When it cannot be opened or read, or is no capture.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        let file = path.as_ref().to_path_buf();
+        match File::open(&file) {
+            Ok(input) => Self::new(file, input),
+            Err(error) => {
+                Err(CaptureError { file, offset: 0, packet: 1, problem: Problem::Open(error) })
+            }
+        }
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads a capture from any stream; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// When the stream cannot be read or does not begin like a capture.
+    pub fn new(name: impl Into<PathBuf>, input: R) -> Result<Self, CaptureError> {
+        let mut reader = Self {
+            file: name.into(),
+            buffer: Buffer::new(input),
+            format: Format::Ended,
+            pending: 0,
+            packets: 0,
+            first: None,
+            latest: 0,
+        };
+        match recognise(&mut reader.buffer) {
+            Ok(format) => reader.format = format,
+            Err(problem) => return Err(reader.error(problem)),
+        }
+        Ok(reader)
+    }
+
+    /// The next packet, or `None` at the end.
+    ///
+    /// # Errors
+    /// What is wrong with the capture, and where; after that, `None`.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        self.buffer.consume(self.pending);
+        self.pending = 0;
+        let found = match &mut self.format {
+            Format::Pcap(pcap) => pcap.next(&mut self.buffer),
+            Format::Pcapng(pcapng) => pcapng.next(&mut self.buffer),
+            Format::Ended => Ok(None),
+        };
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                self.format = Format::Ended;
+                return Ok(None);
+            }
+            Err(problem) => {
+                self.format = Format::Ended;
+                return Err(self.error(problem));
+            }
+        };
+        self.packets += 1;
+        self.pending = found.block;
+        // A packet without a time stamp comes with the one before it.
+        let picos = found.picos.unwrap_or(self.latest);
+        self.latest = picos;
+        let since_first = picos - *self.first.get_or_insert(picos);
+        Ok(Some(Record {
+            time: Time::from_picos(saturate(since_first)),
+            timestamp: Duration::from_nanos(saturate(picos / 1_000)),
+            original_length: found.original_length,
+            link_type: found.link_type,
+            interface: found.interface,
+            data: &self.buffer.data()[found.data],
+        }))
+    }
+
+    /// Packets given out so far.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// The file's name, as given.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// An error about the packet that was given out last, for whoever cannot use it.
+    pub fn reject(&self, problem: Problem) -> CaptureError {
+        CaptureError {
+            file: self.file.clone(),
+            offset: self.buffer.offset(),
+            packet: self.packets.max(1),
+            problem,
+        }
+    }
+
+    fn error(&self, problem: Problem) -> CaptureError {
+        CaptureError {
+            file: self.file.clone(),
+            offset: self.buffer.offset(),
+            packet: self.packets + 1,
+            problem,
+        }
+    }
+}
+
+fn saturate(value: i128) -> u64 {
+    u64::try_from(value.max(0)).unwrap_or(u64::MAX)
+}
+
+fn recognise<R: Read>(buffer: &mut Buffer<R>) -> Result<Format, Problem> {
+    if !buffer.fill(1).map_err(Problem::Io)? {
+        return Err(Problem::Empty);
+    }
+    need(buffer, 4, "magic number")?;
+    let head = buffer.data();
+    let magic = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    match magic {
+        pcapng::SECTION_HEADER => Ok(Format::Pcapng(Pcapng::default())),
+        _ if Pcap::recognises(magic) => Pcap::open(buffer).map(Format::Pcap),
+        _ => Err(Problem::NotACapture(magic.swap_bytes())),
+    }
+}

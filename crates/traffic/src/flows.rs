@@ -1,0 +1,154 @@
+//! Which flow a packet belongs to.
+
+use crate::random::{Alias, Random};
+
+/// How much each flow sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Popularity {
+    /// Every flow in its turn: the packets of a link-paced source alternate evenly.
+    Turns,
+    /// Each packet is of any flow, with the same probability.
+    Uniform,
+    /// The flow of rank k has a share proportional to k^-exponent.
+    Zipf {
+        /// Usually about 1.
+        exponent: f64,
+    },
+}
+
+/// How the flows' hashes lie over the redirect table of the network card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// As many flows on every one of the 128 entries: "traffic is evenly spread across
+    /// queues" (PowerSave, section 3).
+    Even,
+    /// As the hash falls: some entries carry more flows than others.
+    Hash,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    hash: u32,
+    port: u8,
+}
+
+/// The flows of a source: their hashes, their ports, and how to pick the next one.
+#[derive(Debug, Clone)]
+pub(crate) struct Flows {
+    flows: Vec<Flow>,
+    pick: Pick,
+}
+
+#[derive(Debug, Clone)]
+enum Pick {
+    Turns { next: u32 },
+    Uniform,
+    Weighted(Alias),
+}
+
+/// Entries of a redirect table, indexed by the low bits of the hash (PowerSave, section 6.2).
+const TABLE: u32 = 128;
+
+impl Flows {
+    /// `count` and `ports` are at least 1.
+    pub(crate) fn new(
+        count: u32,
+        ports: u8,
+        popularity: Popularity,
+        spread: Spread,
+        random: &mut Random,
+    ) -> Self {
+        let flows = (0..count)
+            .map(|i| {
+                let bits = (random.bits() >> 32) as u32;
+                let hash = match spread {
+                    Spread::Even => (bits & !(TABLE - 1)) | (i % TABLE),
+                    Spread::Hash => bits,
+                };
+                // Shifted by one for each time round the table, so that every entry has
+                // flows on every port.
+                let port = (i + i / TABLE) % u32::from(ports);
+                Flow { hash, port: port as u8 }
+            })
+            .collect();
+        let pick = match popularity {
+            Popularity::Turns => Pick::Turns { next: 0 },
+            Popularity::Uniform => Pick::Uniform,
+            Popularity::Zipf { exponent } => {
+                let weights: Vec<f64> =
+                    (1..=count).map(|rank| f64::from(rank).powf(-exponent)).collect();
+                Pick::Weighted(Alias::new(&weights))
+            }
+        };
+        Self { flows, pick }
+    }
+
+    /// Hash and port of the next packet's flow.
+    #[inline]
+    pub(crate) fn next(&mut self, random: &mut Random) -> (u32, u8) {
+        let count = self.flows.len() as u32;
+        let index = match &mut self.pick {
+            Pick::Turns { next } => {
+                let index = *next;
+                *next = if index + 1 == count { 0 } else { index + 1 };
+                index as usize
+            }
+            Pick::Uniform => random.below(count) as usize,
+            Pick::Weighted(alias) => alias.draw(random),
+        };
+        let flow = self.flows[index];
+        (flow.hash, flow.port)
+    }
+
+    /// The flows of one port alone, for sources whose ports go their own ways. Where a
+    /// port has none, it gets all of them.
+    pub(crate) fn of_port(&self, port: u8) -> Self {
+        let mut flows: Vec<Flow> =
+            self.flows.iter().copied().filter(|flow| flow.port == port).collect();
+        if flows.is_empty() {
+            flows = self.flows.iter().map(|flow| Flow { port, ..*flow }).collect();
+        }
+        let pick = match self.pick {
+            Pick::Turns { .. } => Pick::Turns { next: 0 },
+            _ => Pick::Uniform,
+        };
+        Self { flows, pick }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn even_flows_lie_evenly_over_table_and_ports() {
+        let mut random = Random::new(3, 0);
+        let mut flows = Flows::new(1024, 4, Popularity::Turns, Spread::Even, &mut random);
+        let mut counts = HashMap::new();
+        for _ in 0..1024 {
+            let (hash, port) = flows.next(&mut random);
+            *counts.entry((hash % TABLE, port)).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 128 * 4);
+        assert!(counts.values().all(|&count| count == 2));
+    }
+
+    #[test]
+    fn zipf_ranks_have_their_shares() {
+        let mut random = Random::new(3, 0);
+        let mut flows =
+            Flows::new(100, 1, Popularity::Zipf { exponent: 1.0 }, Spread::Hash, &mut random);
+        let ranks: HashMap<u32, usize> =
+            flows.flows.iter().enumerate().map(|(rank, flow)| (flow.hash, rank)).collect();
+        let mut counts = [0f64; 100];
+        for _ in 0..1_000_000 {
+            counts[ranks[&flows.next(&mut random).0]] += 1e-6;
+        }
+        let harmonic: f64 = (1..=100).map(|k| 1.0 / f64::from(k)).sum();
+        for rank in [0, 1, 9, 99] {
+            let share = 1.0 / (rank as f64 + 1.0) / harmonic;
+            assert!((counts[rank] / share - 1.0).abs() < 0.05, "rank {rank}: {}", counts[rank]);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Constant rate, paced like a link that is never idle and never bursts.
+
+use super::{Content, Rate, Source};
+use crate::capture::CaptureError;
+use crate::packet::Block;
+
+/// Packets at a constant rate: equally spaced when the rate counts packets; each after
+/// its own length when it counts bits, so that the bit rate is constant at any moment.
+#[derive(Debug, Clone)]
+pub struct Constant {
+    content: Content,
+    spacing: Spacing,
+    picos: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Spacing {
+    PerPacket(f64),
+    PerByte(f64),
+}
+
+impl Constant {
+    /// The rate must be positive.
+    pub fn new(rate: Rate, content: Content) -> Self {
+        let spacing = match rate {
+            Rate::Packets(rate) => Spacing::PerPacket(1e12 / rate),
+            Rate::Bits(rate) => Spacing::PerByte(8e12 / rate),
+        };
+        Self { content, spacing, picos: 0.0 }
+    }
+}
+
+impl Source for Constant {
+    fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
+        let Self { content, spacing, picos } = self;
+        match *spacing {
+            Spacing::PerPacket(gap) => out.fill(|| {
+                *picos += gap;
+                content.packet(*picos)
+            }),
+            Spacing::PerByte(gap) => out.fill(|| {
+                let mut packet = content.packet(0.0);
+                *picos += gap * f64::from(packet.length);
+                packet.time = wattline_units::Time::from_picos(*picos as u64);
+                packet
+            }),
+        }
+        Ok(())
+    }
+}

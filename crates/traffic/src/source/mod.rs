@@ -1,0 +1,137 @@
+//! The kinds of sources, one file each.
+
+mod constant;
+mod day;
+mod mix;
+mod mmpp;
+mod modulated;
+mod on_off;
+mod poisson;
+mod replay;
+mod self_similar;
+
+pub use constant::Constant;
+pub use day::DayProfile;
+pub use mix::Mix;
+pub use mmpp::Mmpp;
+pub use modulated::{Modulated, Modulator};
+pub use on_off::OnOff;
+pub use poisson::Poisson;
+pub use replay::{Replay, Trace, TracePacket};
+pub use self_similar::SelfSimilar;
+
+use crate::capture::CaptureError;
+use crate::flows::{Flows, Popularity, Spread};
+use crate::packet::{Block, Packet};
+use crate::random::Random;
+use crate::sizes::Sizes;
+use wattline_units::Time;
+
+/// A source of packets in time.
+///
+/// Synthetic sources never end, and depend on nothing but their parameters and seed.
+pub trait Source: Send {
+    /// Replaces the content of `out` by the next packets, in order of time and not
+    /// earlier than the last ones; leaves it empty when the source has ended.
+    ///
+    /// # Errors
+    /// Only where packets come from a file: what is wrong with it.
+    fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError>;
+}
+
+/// What a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// Packets per second.
+    Packets(f64),
+    /// Bits per second of the packets' lengths, without preamble and gap.
+    Bits(f64),
+}
+
+impl Rate {
+    /// In packets per second, for packets of the given mean length in bytes.
+    pub fn packets_per_second(self, mean_bytes: f64) -> f64 {
+        match self {
+            Self::Packets(rate) => rate,
+            Self::Bits(rate) => rate / (8.0 * mean_bytes),
+        }
+    }
+    /// In bits per second, for packets of the given mean length in bytes.
+    pub fn bits_per_second(self, mean_bytes: f64) -> f64 {
+        match self {
+            Self::Packets(rate) => rate * 8.0 * mean_bytes,
+            Self::Bits(rate) => rate,
+        }
+    }
+}
+
+/// The links that the packets arrive on; all are alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Links {
+    /// How many, at least 1.
+    pub ports: u8,
+    /// Bits per second of each.
+    pub bits_per_second: f64,
+    /// Bytes that a packet occupies on the link beside its length. Ethernet's preamble
+    /// and gap are 20; PowerSave's "40 Gbps" count none.
+    pub overhead: u16,
+}
+
+impl Links {
+    /// Four links of 10 Gbit/s, the ports of PowerSave's router.
+    pub const POWERSAVE: Self = Self { ports: 4, bits_per_second: 10e9, overhead: 0 };
+
+    /// Packets of the given mean length that all links together carry per second.
+    pub fn packets_per_second(&self, mean_bytes: f64) -> f64 {
+        let bits = 8.0 * (mean_bytes + f64::from(self.overhead));
+        f64::from(self.ports) * self.bits_per_second / bits
+    }
+
+    /// Picoseconds that a packet occupies its link.
+    fn picos(&self, bytes: u16) -> f64 {
+        8e12 * (f64::from(bytes) + f64::from(self.overhead)) / self.bits_per_second
+    }
+}
+
+/// What all synthetic packets have beside their time.
+#[derive(Debug, Clone)]
+pub struct Content {
+    flows: Flows,
+    sizes: Sizes,
+    random: Random,
+}
+
+impl Content {
+    /// Packets of `flows` flows (at least 1) over the given number of ports (at least 1).
+    pub fn new(
+        sizes: Sizes,
+        flows: u32,
+        ports: u8,
+        popularity: Popularity,
+        spread: Spread,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::new(seed, 0);
+        let flows = Flows::new(flows, ports, popularity, spread, &mut random);
+        Self { flows, sizes, random }
+    }
+
+    /// Mean length in bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        self.sizes.mean()
+    }
+
+    #[inline]
+    fn packet(&mut self, picos: f64) -> Packet {
+        let (flow, port) = self.flows.next(&mut self.random);
+        let length = self.sizes.next(&mut self.random);
+        Packet { time: Time::from_picos(picos as u64), flow, length, port }
+    }
+
+    /// The same kind of packets, but those of one port only.
+    fn of_port(&self, port: u8) -> Self {
+        let mut random = self.random.clone();
+        let random = Random::new(random.bits(), 1 + u64::from(port));
+        Self { flows: self.flows.of_port(port), sizes: self.sizes.clone(), random }
+    }
+}

@@ -1,0 +1,97 @@
+//! Bursts of a given length at a constant mean rate.
+
+use super::{Content, Links, Rate, Source};
+use crate::capture::CaptureError;
+use crate::packet::{Block, Packet};
+use crate::random::Random;
+use wattline_units::Time;
+
+/// On every port, bursts of exactly so many packets back to back at the rate of the link,
+/// then silence, at a constant mean rate (PowerSave, section 7, "Impact of traffic
+/// burstiness"). A burst of 1 is uniform traffic.
+#[derive(Debug, Clone)]
+pub struct OnOff {
+    burst: u32,
+    links: Links,
+    rate: Rate,
+    ports: Vec<Port>,
+}
+
+#[derive(Debug, Clone)]
+struct Port {
+    content: Content,
+    next: Packet,
+    /// When the burst began that `next` belongs to, and when `next` has arrived.
+    began: f64,
+    picos: f64,
+    /// Packets of the burst after `next`.
+    left: u32,
+    /// Bytes of the burst so far.
+    bytes: u64,
+}
+
+impl OnOff {
+    /// `burst` packets at a time; the mean rate of all ports together must be positive and
+    /// within the links. The ports are out of step by the seed.
+    pub fn new(rate: Rate, burst: u32, links: Links, content: &Content, seed: u64) -> Self {
+        let mut random = Random::new(seed, 0x0ff);
+        let share = f64::from(links.ports);
+        let rate = match rate {
+            Rate::Packets(rate) => Rate::Packets(rate / share),
+            Rate::Bits(rate) => Rate::Bits(rate / share),
+        };
+        let period = 1e12 * f64::from(burst) / rate.packets_per_second(content.mean_bytes());
+        let ports = (0..links.ports)
+            .map(|number| {
+                let mut content = content.of_port(number);
+                let began = random.unit() * period;
+                let mut next = content.packet(0.0);
+                let picos = began + links.picos(next.length);
+                next.time = Time::from_picos(picos as u64);
+                let bytes = next.length.into();
+                Port { content, next, began, picos, left: burst - 1, bytes }
+            })
+            .collect();
+        Self { burst, links, rate, ports }
+    }
+}
+
+impl Port {
+    /// Gives out the packet that is due and prepares the one after it.
+    fn take(&mut self, burst: u32, links: &Links, rate: Rate) -> Packet {
+        let due = self.next;
+        if self.left == 0 {
+            self.began += match rate {
+                Rate::Packets(rate) => 1e12 * f64::from(burst) / rate,
+                Rate::Bits(rate) => 8e12 * self.bytes as f64 / rate,
+            };
+            // With mixed sizes a burst may by chance last longer than its share of time.
+            self.picos = self.picos.max(self.began);
+            self.left = burst;
+            self.bytes = 0;
+        }
+        self.next = self.content.packet(0.0);
+        self.picos += links.picos(self.next.length);
+        self.next.time = Time::from_picos(self.picos as u64);
+        self.bytes += u64::from(self.next.length);
+        self.left -= 1;
+        due
+    }
+}
+
+impl Source for OnOff {
+    fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
+        let Self { burst, links, rate, ports } = self;
+        out.fill(|| {
+            // A handful of ports: looking at each is cheaper than any ordering.
+            let mut soonest = 0;
+            for port in 1..ports.len() {
+                if ports[port].next.time < ports[soonest].next.time {
+                    soonest = port;
+                }
+            }
+            ports[soonest].take(*burst, links, *rate)
+        });
+        Ok(())
+    }
+}

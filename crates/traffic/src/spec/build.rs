@@ -1,0 +1,121 @@
+//! From a description to the source itself.
+
+use super::kinds::Kind;
+use super::{Mistake, Part, Spec, SpecError};
+use crate::capture::{CaptureError, Reader};
+use crate::source::{
+    Constant, Content, DayProfile, Mix, Mmpp, Modulated, OnOff, Poisson, Replay, SelfSimilar,
+    Source, Trace,
+};
+
+/// Why a source cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A capture that it needs cannot be used.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Now that the capture is known, the description does not fit it.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+impl Spec {
+    /// Opens what has to be opened, and begins at time zero. The same seed gives the same
+    /// packets; a `seed` in the description comes first.
+    ///
+    /// # Errors
+    /// When a capture cannot be used, or its packets at this rate exceed the links.
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Source>, BuildError> {
+        let mut sources = Vec::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            // Parts of one mix must not run in step.
+            let own = seed.wrapping_add((index as u64).wrapping_mul(0x5851_f42d_4c95_7f2d));
+            part.build(part.common.seed.unwrap_or(own), &mut sources)?;
+        }
+        Ok(match <[Box<dyn Source>; 1]>::try_from(sources) {
+            Ok([only]) => only,
+            Err(several) => Box::new(Mix::new(several)),
+        })
+    }
+}
+
+impl Part {
+    fn build(&self, seed: u64, out: &mut Vec<Box<dyn Source>>) -> Result<(), BuildError> {
+        let common = &self.common;
+        let links = common.links;
+        let content = Content::new(
+            common.size.load()?,
+            common.flows,
+            links.ports,
+            common.popularity,
+            common.spread,
+            seed,
+        );
+        let mean = content.mean_bytes();
+        let most = links.packets_per_second(mean);
+        if let Some(rate) = self.kind.rate().filter(|_| !matches!(self.kind, Kind::Capture { .. }))
+        {
+            self.check(rate.packets_per_second(mean), most, mean)?;
+        }
+        out.push(match self.kind {
+            Kind::Constant { rate } => Box::new(Constant::new(rate, content)),
+            Kind::Poisson { rate } => Box::new(Poisson::new(rate, content, seed)),
+            Kind::Mmpp { rate, ratio, high, low } => {
+                let rate = rate.packets_per_second(mean);
+                let (high, low) = (high.as_seconds(), low.as_seconds());
+                let modulator = Mmpp::new(rate, ratio, high, low, seed);
+                Box::new(Modulated::new(modulator, content, seed))
+            }
+            Kind::SelfSimilar { rate, hurst, sources, shortest, longest } => {
+                let modulator = SelfSimilar::new(
+                    rate.packets_per_second(mean),
+                    hurst,
+                    sources,
+                    shortest.as_seconds(),
+                    longest.as_seconds(),
+                    seed,
+                );
+                Box::new(Modulated::new(modulator, content, seed))
+            }
+            Kind::OnOff { rate, burst } => Box::new(OnOff::new(rate, burst, links, &content, seed)),
+            Kind::Day { rate, duration, spikes } => {
+                let rate = rate.packets_per_second(mean);
+                let modulator = DayProfile::new(rate, most, duration.as_seconds(), spikes, seed);
+                Box::new(Modulated::new(modulator, content, seed))
+            }
+            Kind::Capture { ref file, rate, copies, repeat } => {
+                let trace = Trace::read(&mut Reader::open(file)?)?;
+                let mean = trace.mean_bytes();
+                let total = rate.map_or(f64::from(copies) * trace.packets_per_second(), |rate| {
+                    rate.packets_per_second(mean)
+                });
+                self.check(total, links.packets_per_second(mean), mean)?;
+                let each = rate.map(|_| crate::source::Rate::Packets(total / f64::from(copies)));
+                let replay = || Replay::new(&trace, each, repeat, links);
+                if copies > 1 {
+                    out.extend(
+                        (0..copies).map(|n| Box::new(replay().copy(n, seed)) as Box<dyn Source>),
+                    );
+                    return Ok(());
+                }
+                Box::new(replay())
+            }
+        });
+        Ok(())
+    }
+
+    fn check(&self, rate: f64, most: f64, mean: f64) -> Result<(), SpecError> {
+        if rate <= most * (1.0 + 1e-9) {
+            return Ok(());
+        }
+        let problem = format!(
+            "{:.3} Mpps of {mean:.0} bytes exceed the links; allowed: up to {:.3} Mpps \
+             (keys ports, link, overhead)",
+            rate / 1e6,
+            most / 1e6
+        );
+        Err(SpecError {
+            mistakes: vec![Mistake { place: format!("{}: rate", self.name), problem }],
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! The kinds of sources by name, and what each can be told.
+
+use super::error::did_you_mean;
+use super::fields::Fields;
+use super::quantity::RATE_FORMS;
+use super::sizes::SizeSpec;
+use crate::source::{Links, Rate};
+use crate::{Popularity, Spread};
+use std::path::PathBuf;
+use wattline_units::Span;
+
+/// Name, first value, and a line of explanation for every kind.
+pub const KINDS: [(&str, &str, &str); 9] = [
+    ("constant", "rate", "link-paced packets at a constant rate"),
+    ("poisson", "rate", "independent arrivals"),
+    ("mmpp", "rate", "Poisson arrivals whose rate switches between a low and a high one"),
+    ("self-similar", "rate", "many on/off sources with heavy-tailed times"),
+    ("onoff", "rate", "bursts of a given length back to back, at a constant mean rate"),
+    ("day", "rate", "a day's load with spikes, compressed; the mean rate over the day"),
+    ("capture", "file", "replay of a pcap or pcapng file"),
+    ("abilene-i-standin", "rate", "synthetic stand-in for PowerSave's backbone trace"),
+    ("m57-patents-standin", "rate", "synthetic stand-in for PowerSave's enterprise trace"),
+];
+
+const MINUTE: Span = Span::from_millis(60_000);
+const DAY: Span = Span::from_millis(86_400_000);
+const TINY: Span = Span::from_micros(1);
+
+/// What all kinds have.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Common {
+    pub(super) links: Links,
+    pub(super) size: SizeSpec,
+    pub(super) flows: u32,
+    pub(super) popularity: Popularity,
+    pub(super) spread: Spread,
+    pub(super) seed: Option<u64>,
+}
+
+/// What one kind has beside that.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Constant { rate: Rate },
+    Poisson { rate: Rate },
+    Mmpp { rate: Rate, ratio: f64, high: Span, low: Span },
+    SelfSimilar { rate: Rate, hurst: f64, sources: u32, shortest: Span, longest: Span },
+    OnOff { rate: Rate, burst: u32 },
+    Day { rate: Rate, duration: Span, spikes: u32 },
+    Capture { file: PathBuf, rate: Option<Rate>, copies: u32, repeat: bool },
+}
+
+impl Kind {
+    /// Mean rate, where the description says it.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        match self {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Mmpp { rate, .. }
+            | Self::SelfSimilar { rate, .. }
+            | Self::OnOff { rate, .. }
+            | Self::Day { rate, .. } => Some(*rate),
+            Self::Capture { rate, .. } => *rate,
+        }
+    }
+}
+
+/// The kind of this name under whatever spelling.
+pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_', ' '], "");
+    let known = || KINDS.iter().map(|(name, ..)| *name);
+    known().find(|known| plain(known) == plain(name)).ok_or_else(|| {
+        let hint = did_you_mean(&name.to_ascii_lowercase(), known()).unwrap_or_default();
+        let all: Vec<&str> = known().collect();
+        format!("is no kind of traffic; {hint} Known are: {}", all.join(", ")).replace(";  ", "; ")
+    })
+}
+
+/// What the stand-ins are made of. The paper gives of its traces only their origin and
+/// that Abilene-I has headers alone while M57 has payloads (section 7); the sizes here are
+/// the usual ones of a backbone and an office network of that time, not the traces' own.
+struct StandIn {
+    sizes: &'static [(u16, f64)],
+    hurst: f64,
+    flows: u32,
+}
+
+const ABILENE_I: StandIn = StandIn {
+    sizes: &[(54, 0.42), (590, 0.14), (1066, 0.08), (1514, 0.36)],
+    hurst: 0.8,
+    flows: 65_536,
+};
+const M57_PATENTS: StandIn = StandIn {
+    sizes: &[(60, 0.38), (130, 0.10), (590, 0.07), (1514, 0.45)],
+    hurst: 0.85,
+    flows: 2048,
+};
+
+pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
+    let links = links(fields);
+    let stand_in = match kind {
+        "abilene-i-standin" => Some(ABILENE_I),
+        "m57-patents-standin" => Some(M57_PATENTS),
+        _ => None,
+    };
+    let rate = match kind {
+        "capture" => None,
+        "day" => Some(fields.rate("rate", &links).unwrap_or(share(0.35, &links))),
+        _ if stand_in.is_some() => Some(fields.rate("rate", &links).unwrap_or(share(0.25, &links))),
+        _ => {
+            fields.required("rate", RATE_FORMS);
+            fields.rate("rate", &links)
+        }
+    };
+    // Whatever stands in for a missing rate is not used: the mistake has been noted.
+    let rate = rate.unwrap_or(Rate::Packets(1.0));
+    let kind = match kind {
+        "constant" => Kind::Constant { rate },
+        "poisson" => Kind::Poisson { rate },
+        "mmpp" => Kind::Mmpp {
+            rate,
+            ratio: fields.number("ratio", 1.0..=10_000.0, 10.0),
+            high: fields.span("high", TINY..=DAY, Span::from_millis(10)),
+            low: fields.span("low", TINY..=DAY, Span::from_millis(90)),
+        },
+        "onoff" => Kind::OnOff { rate, burst: fields.number("burst", 1..=1_000_000, 32) },
+        "day" => Kind::Day {
+            rate,
+            duration: fields.span("duration", Span::from_millis(1)..=DAY, MINUTE),
+            spikes: fields.number("spikes", 0..=288, 12),
+        },
+        "capture" => Kind::Capture {
+            file: fields.required("file", "the path of a pcap or pcapng file").into(),
+            rate: fields.rate("rate", &links),
+            copies: fields.number("copies", 1..=1024, 1),
+            repeat: fields.flag("loop", true),
+        },
+        _ => self_similar(rate, stand_in.as_ref().map_or(0.8, |s| s.hurst), fields),
+    };
+    let common = common(&kind, stand_in.as_ref(), links, fields);
+    if let Kind::SelfSimilar { shortest, longest, .. } = kind
+        && shortest >= longest
+    {
+        fields.wrong("longest", "is not above the shortest", "more than shortest");
+    }
+    (kind, common)
+}
+
+fn share(share: f64, links: &Links) -> Rate {
+    Rate::Bits(share * f64::from(links.ports) * links.bits_per_second)
+}
+
+fn links(fields: &mut Fields<'_>) -> Links {
+    let mut links = Links {
+        ports: fields.number("ports", 1..=64, Links::POWERSAVE.ports),
+        overhead: fields.number("overhead", 0..=64, Links::POWERSAVE.overhead),
+        ..Links::POWERSAVE
+    };
+    match fields.rate("link", &links) {
+        Some(Rate::Bits(bits)) if (1e3..=1e12).contains(&bits) => links.bits_per_second = bits,
+        None => {}
+        Some(_) => fields.wrong("link", "is no rate of a link", "1kbps to 1Tbps"),
+    }
+    links
+}
+
+fn self_similar(rate: Rate, hurst: f64, fields: &mut Fields<'_>) -> Kind {
+    Kind::SelfSimilar {
+        rate,
+        hurst: fields.number("hurst", 0.51..=0.99, hurst),
+        sources: fields.number("sources", 1..=65_536, 64),
+        shortest: fields.span("shortest", TINY..=DAY, Span::from_micros(100)),
+        longest: fields.span("longest", TINY..=DAY, Span::from_millis(100)),
+    }
+}
+
+fn common(
+    kind: &Kind,
+    stand_in: Option<&StandIn>,
+    links: Links,
+    fields: &mut Fields<'_>,
+) -> Common {
+    let seed = fields.text("seed").is_some().then(|| fields.number("seed", 0..=u64::MAX, 0));
+    let common = Common {
+        links,
+        size: SizeSpec::Fixed(64),
+        flows: 1,
+        popularity: Popularity::Uniform,
+        spread: Spread::Even,
+        seed,
+    };
+    if matches!(kind, Kind::Capture { .. }) {
+        // A capture has its own sizes and flows.
+        return common;
+    }
+    let default = stand_in.map_or(SizeSpec::Fixed(64), |s| SizeSpec::Weighted(s.sizes.to_vec()));
+    let size = match fields.text("size") {
+        None => default,
+        Some(text) => SizeSpec::parse(text).unwrap_or_else(|problem| {
+            fields.wrong("size", problem, super::sizes::FORMS);
+            default
+        }),
+    };
+    let flows = fields.number("flows", 1..=4_194_304, stand_in.map_or(4096, |s| s.flows));
+    let popularity = match fields.text("popularity") {
+        None if stand_in.is_some() => Popularity::Zipf { exponent: 1.0 },
+        None if matches!(kind, Kind::Constant { .. }) => Popularity::Turns,
+        None | Some("uniform") => Popularity::Uniform,
+        Some("turns") => Popularity::Turns,
+        Some(text) => zipf(text).unwrap_or_else(|| {
+            let allowed = "uniform, turns, zipf, or zipf:EXPONENT with 0.1 to 5";
+            fields.wrong("popularity", "is not known", allowed);
+            Popularity::Uniform
+        }),
+    };
+    let spread = match fields.text("spread") {
+        None if stand_in.is_some() => Spread::Hash,
+        None | Some("even") => Spread::Even,
+        Some("hash") => Spread::Hash,
+        Some(_) => {
+            fields.wrong("spread", "is not known", "even, hash");
+            Spread::Even
+        }
+    };
+    Common { size, flows, popularity, spread, ..common }
+}
+
+fn zipf(text: &str) -> Option<Popularity> {
+    let exponent = match text.strip_prefix("zipf")? {
+        "" => 1.0,
+        rest => rest.strip_prefix(':')?.parse().ok()?,
+    };
+    (0.1..=5.0).contains(&exponent).then_some(Popularity::Zipf { exponent })
+}

@@ -1,0 +1,184 @@
+//! Descriptions of traffic: what they mean, and every way to get them wrong.
+
+use std::time::Duration;
+use wattline_traffic::capture::{LinkType, Resolution, Writer};
+use wattline_traffic::spec::KINDS;
+use wattline_traffic::{Block, Packet, Spec};
+use wattline_units::{BitsPerSecond, PacketsPerSecond, Span, Time};
+
+fn mistakes(text: &str) -> String {
+    Spec::parse(text).unwrap_err().to_string()
+}
+
+fn run(spec: &Spec, seed: u64, seconds: f64) -> Vec<Packet> {
+    let mut source = spec.build(seed).unwrap();
+    let end = Time::ZERO + Span::from_seconds(seconds);
+    let (mut packets, mut block) = (Vec::new(), Block::new());
+    loop {
+        source.next_block(&mut block).unwrap();
+        packets.extend(block.iter().copied().filter(|packet| packet.time < end));
+        if block.last().is_none_or(|last| last.time >= end) {
+            return packets;
+        }
+    }
+}
+
+#[track_caller]
+fn delivers(text: &str, seconds: f64, bits_per_second: f64) {
+    let packets = run(&Spec::parse(text).unwrap(), 1, seconds);
+    let seen = packets.iter().map(|p| 8.0 * f64::from(p.length)).sum::<f64>() / seconds;
+    assert!((seen / bits_per_second - 1.0).abs() < 0.01, "{text}: {seen} bit/s");
+}
+
+#[test]
+fn every_synthetic_kind_delivers_its_mean() {
+    delivers("constant:29Mpps,size=64", 0.05, 29e6 * 512.0);
+    delivers("constant:40Gbps,size=1024", 0.05, 40e9);
+    delivers("poisson:5Mpps,size=imix", 1.0, 5e6 * 8.0 * 4294.0 / 12.0);
+    delivers("mmpp:1Mpps,high=50us,low=200us", 4.0, 512e6);
+    delivers("self_similar:1Mpps,longest=5ms", 10.0, 512e6);
+    delivers("onoff:10Gbps,burst=64,size=1024", 0.2, 10e9);
+    delivers("day:35%,duration=500ms,size=600", 0.5, 14e9);
+    delivers("abilene-i-standin:10Gbps,longest=5ms", 4.0, 10e9);
+    delivers("poisson:1Gbps + constant:2Gbps,size=500", 0.5, 3e9);
+}
+
+#[test]
+fn means_are_known_beforehand() {
+    let spec = Spec::parse("poisson:5Mpps,size=100 + constant:4Gbps,size=500").unwrap();
+    assert_eq!(spec.packet_rate(), Some(PacketsPerSecond(6e6)));
+    assert_eq!(spec.bit_rate(), Some(BitsPerSecond(8e9)));
+    assert_eq!(Spec::parse("capture:x.pcap").unwrap().packet_rate(), None);
+}
+
+#[test]
+fn the_toml_form_says_the_same() {
+    let toml = r#"
+        [[source]]
+        kind = "poisson"
+        rate = "5Mpps"
+        size = 64
+        popularity = "zipf:1.2"
+
+        [[source]]
+        kind = "onoff"
+        rate = "1Gbps"
+        burst = 100
+    "#;
+    let short = "poisson:5Mpps,size=64,popularity=zipf:1.2 + onoff:1Gbps,burst=100";
+    let (toml, short) = (Spec::from_toml(toml).unwrap(), Spec::parse(short).unwrap());
+    assert_eq!(run(&toml, 3, 0.01), run(&short, 3, 0.01));
+    assert_ne!(run(&toml, 3, 0.01), run(&short, 4, 0.01));
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let text = mistakes("poisson:5Mp,siez=64,flows=0,spread=evn + posson:1Mpps");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[0].starts_with("poisson: rate: \"5Mp\" is not a positive rate"), "{text}");
+    assert!(lines[1].contains("flows: \"0\" is out of range; allowed: 1 to 4194304"), "{text}");
+    assert!(lines[2].contains("spread: \"evn\" is not known; allowed: even, hash"), "{text}");
+    assert!(lines[3].contains("siez: is no key of poisson; did you mean \"size\"?"), "{text}");
+    assert!(lines[4].contains("\"posson\": is no kind of traffic"), "{text}");
+    assert!(lines[4].contains("did you mean \"poisson\"?"), "{text}");
+}
+
+#[test]
+fn mistakes_in_toml_have_their_line() {
+    let toml = "[[source]]\nkind = \"day\"\nduration = \"0s\"\n\n[[sorce]]\nkind = \"day\"\n";
+    let text = Spec::from_toml(toml).unwrap_err().to_string();
+    assert!(text.contains("line 5: sorce: is not known; did you mean \"source\"?"), "{text}");
+    assert!(text.contains("line 3: day: duration: \"0s\" is out of range"), "{text}");
+    let text = Spec::from_toml("[[source]\n").unwrap_err().to_string();
+    assert!(text.starts_with("line 1: "), "{text}");
+    assert!(Spec::from_toml("").unwrap_err().to_string().contains("no source"));
+}
+
+#[test]
+fn a_rate_beyond_the_links_is_refused() {
+    assert!(mistakes("constant:41Gbps").contains("rate: \"41Gbps\" is 102 % of what the links"));
+    assert!(mistakes("poisson:80Mpps,size=64").contains("up to 40 Gbps of link"));
+    assert!(mistakes("poisson:60Mpps,size=64,overhead=24").contains("which is 56.82 Mpps"));
+    assert!(mistakes("poisson:11Gbps,ports=1").contains("allowed: up to 10 Gbps"));
+    assert!(mistakes("mmpp:30Gbps,ratio=100").contains("means a high rate of"));
+    assert!(mistakes("poisson:30Gbps + constant:30Gbps").contains("load the links by 150 %"));
+}
+
+#[test]
+fn what_is_missing_or_senseless_is_named() {
+    assert!(mistakes("").contains("is no kind of traffic"));
+    assert!(mistakes("poisson").contains("poisson: rate: is missing"));
+    assert!(mistakes("capture").contains("capture: file: is missing"));
+    assert!(mistakes("poisson:-5Mpps").contains("is not a positive rate"));
+    assert!(mistakes("onoff:1Gbps,burst=0").contains("burst: \"0\" is out of range"));
+    assert!(mistakes("constant:1Mpps,size=10").contains("size: \"10\" is out of range"));
+    assert!(mistakes("constant:1Mpps,size=64*0").contains("weights that are negative or all zero"));
+    assert!(mistakes("constant:1Mpps,rate=2Mpps").contains("rate: is given twice"));
+    assert!(mistakes("capture:x.pcap,loop=maybe").contains("allowed: true, false"));
+    assert!(mistakes("self-similar:1Mpps,shortest=1s").contains("is not above the shortest"));
+}
+
+/// Three packets in two milliseconds, cut to their headers.
+fn capture() -> tempfile::TempPath {
+    let path = tempfile::Builder::new().suffix(".pcap").tempfile().unwrap().into_temp_path();
+    let mut writer = Writer::create(&path, LinkType::ETHERNET, Resolution::Nanos).unwrap();
+    for (millis, length) in [(0, 100), (1, 200), (2, 900)] {
+        writer.write_cut(Duration::from_millis(5 + millis), &[0; 54], length).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+#[test]
+fn a_capture_is_replayed_at_its_original_lengths() {
+    let path = capture();
+    let once = Spec::parse(&format!("capture:{},loop=false", path.display())).unwrap();
+    let packets = run(&once, 1, 1.0);
+    let seen: Vec<(Time, u16)> = packets.iter().map(|p| (p.time, p.length)).collect();
+    let at = |millis| Time::ZERO + Span::from_millis(millis);
+    assert_eq!(seen, [(at(0), 100), (at(1), 200), (at(2), 900)]);
+
+    let again = run(&Spec::parse(&format!("capture:{}", path.display())).unwrap(), 1, 0.3);
+    assert_eq!(again.len(), 300);
+
+    let text = format!("capture:{},copies=8,rate=8Gbps", path.display());
+    let fast = run(&Spec::parse(&text).unwrap(), 1, 0.01);
+    let bits: f64 = fast.iter().map(|p| 8.0 * f64::from(p.length)).sum();
+    assert!((bits / 8e7 - 1.0).abs() < 0.01, "{bits}");
+    assert!((0..4).all(|port| fast.iter().any(|p| p.port == port)));
+
+    let sizes = format!("poisson:1Mpps,size={}", path.display());
+    let lengths: Vec<u16> =
+        run(&Spec::parse(&sizes).unwrap(), 1, 0.01).iter().map(|p| p.length).collect();
+    assert!([100, 200, 900].iter().all(|length| lengths.contains(length)));
+    assert!(lengths.iter().all(|length| [100, 200, 900].contains(length)));
+}
+
+#[test]
+fn a_capture_that_cannot_be_used_is_named() {
+    let build = |text: &str| Spec::parse(text).unwrap().build(1).err().unwrap().to_string();
+    assert!(build("capture:/nonexistent.pcap").starts_with("/nonexistent.pcap: "));
+    let path = capture();
+    let text = build(&format!("capture:{},rate=50Gbps", path.display()));
+    assert!(text.contains("exceed the links"), "{text}");
+}
+
+#[test]
+fn every_kind_is_listed_and_stand_ins_say_so() {
+    for (name, first, _) in KINDS {
+        let spec = if first == "file" { "x.pcap" } else { "1Mpps" };
+        let spec = Spec::parse(&format!("{name}:{spec}")).unwrap();
+        assert_eq!(spec.notes().is_empty(), !name.contains("standin"), "{name}");
+    }
+}
+
+#[test]
+fn random_text_never_panics() {
+    bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = Spec::parse(&text);
+        let _ = Spec::from_toml(&text);
+        let _ = Spec::parse(&format!("onoff:{text}"));
+    });
+}

@@ -1,0 +1,16 @@
+//! Quantities that cannot be mixed up, the ground floor of Wattline.
+//!
+//! A power is not an energy, a frequency not a rate: each has its own type, and
+//! only the operations that physics allows. Every figure that leaves the program
+//! carries where it comes from ([`Provenance`]).
+#![forbid(unsafe_code)]
+
+mod parse;
+mod provenance;
+mod quantity;
+mod time;
+
+pub use parse::ParseQuantityError;
+pub use provenance::{Accuracy, Provenance, Source};
+pub use quantity::{BitsPerSecond, Hertz, Joules, PacketsPerSecond, Watts};
+pub use time::{Span, Time};

@@ -1,0 +1,87 @@
+//! Reads quantities as people write them: a number and its unit.
+
+use crate::{PacketsPerSecond, Span};
+use std::fmt;
+use std::str::FromStr;
+
+/// A text that is no such quantity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseQuantityError {
+    /// What was given.
+    pub text: String,
+    /// What would have been right.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for ParseQuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not {}", self.text, self.expected)
+    }
+}
+
+impl std::error::Error for ParseQuantityError {}
+
+const RATE_UNITS: [(&str, f64); 4] = [("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)];
+const SPAN_UNITS: [(&str, f64); 6] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
+
+impl FromStr for PacketsPerSecond {
+    type Err = ParseQuantityError;
+
+    /// `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps)";
+        parse(text, &RATE_UNITS).map(Self).ok_or_else(|| error(text, expected))
+    }
+}
+
+impl FromStr for Span {
+    type Err = ParseQuantityError;
+
+    /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let expected = "a time such as 50us (ns, us, ms, s, min)";
+        parse(text, &SPAN_UNITS).map(Self::from_seconds).ok_or_else(|| error(text, expected))
+    }
+}
+
+fn error(text: &str, expected: &'static str) -> ParseQuantityError {
+    ParseQuantityError { text: text.to_string(), expected }
+}
+
+/// The number in front of a unit, times what the unit stands for.
+fn parse(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let text = text.trim();
+    // A digit or point ends the number; what follows is the unit (an exponent has digits too).
+    let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
+    let (number, unit) = text.split_at(end);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    let value = number.parse::<f64>().ok()? * factor;
+    (value.is_finite() && value >= 0.0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_units_are_read() {
+        assert_eq!("5Mpps".parse(), Ok(PacketsPerSecond(5e6)));
+        assert_eq!(" 1.5e3 kpps ".parse(), Ok(PacketsPerSecond(1.5e6)));
+        assert_eq!("0pps".parse(), Ok(PacketsPerSecond::ZERO));
+        assert_eq!("50us".parse(), Ok(Span::from_micros(50)));
+        assert_eq!("1.5 ms".parse(), Ok(Span::from_micros(1500)));
+        assert_eq!("2min".parse(), Ok(Span::from_millis(120_000)));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for wrong in ["", "5", "Mpps", "-1pps", "1e999pps", "nanpps", "5mpps", "5us", "5 0pps"] {
+            assert!(wrong.parse::<PacketsPerSecond>().is_err(), "{wrong:?}");
+        }
+        for wrong in ["", "5", "us", "-1us", "5Mpps", "1h", "infs"] {
+            let error = wrong.parse::<Span>().unwrap_err();
+            assert!(error.to_string().contains("is not a time such as 50us"));
+        }
+    }
+}

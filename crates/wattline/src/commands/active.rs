@@ -1,0 +1,24 @@
+//! `wattline active`: how many workers serve traffic.
+
+use super::ask::Which;
+use crate::exit::ExitError;
+use std::io::Write;
+use wattline_control::socket::Request;
+
+/// How many, of which router.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Number of workers, from 1. The others block and still forward what reaches them.
+    workers: u16,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let answer = args.which.ask(Request::Active { workers: args.workers })?;
+    if json {
+        writeln!(std::io::stdout(), "{answer}")?;
+    }
+    Ok(())
+}

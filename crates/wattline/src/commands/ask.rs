@@ -1,0 +1,44 @@
+//! Asking a running router, for the commands that do.
+
+use crate::exit::ExitError;
+use serde_json::Value;
+use std::path::PathBuf;
+use wattline_control::socket::{self, Request, SocketError};
+
+/// Which router.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Its control socket; may be left out when only one router runs.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+impl Which {
+    /// Its answer to a request.
+    pub fn ask(&self, request: Request) -> Result<Value, ExitError> {
+        let path = match &self.socket {
+            Some(path) => path.clone(),
+            None => socket::find()?,
+        };
+        Ok(socket::ask(&path, request)?)
+    }
+}
+
+impl From<SocketError> for ExitError {
+    fn from(error: SocketError) -> Self {
+        let code = match &error {
+            SocketError::None(_) => Self::NO_INPUT,
+            SocketError::Several(_) => Self::USAGE,
+            SocketError::Silent { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied => Self::NO_PERMISSION,
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
+                    Self::NO_INPUT
+                }
+                _ => Self::IO,
+            },
+            SocketError::Refused(_) => Self::CONFIG,
+            SocketError::Bind { .. } => Self::IO,
+        };
+        Self::new(code, error)
+    }
+}

@@ -1,0 +1,110 @@
+//! `wattline bench fib`: longest-prefix match over a table of the user's.
+
+use crate::exit::ExitError;
+use crate::output;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use wattline_fib::routes_file::RoutesFileError;
+use wattline_lab::bench::fib::{self, Error, Lookups, Options, Report, Variant};
+
+/// Which table, and beside what.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A prefix per line, if wanted followed by a next hop; # begins a comment.
+    #[arg(long, value_name = "FILE")]
+    routes: PathBuf,
+    /// Measure DPDK's rte_fib in the same run, by this harness (see bench/peers).
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        num_args = 0..=1,
+        default_missing_value = "target/peers/dpdk-fib"
+    )]
+    peer: Option<PathBuf>,
+    /// Passes over each set of addresses.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: u16,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let options = Options {
+        routes: args.routes.clone(),
+        repeats: args.repeats.into(),
+        peer: args.peer.clone(),
+    };
+    let show_progress = std::io::stderr().is_terminal();
+    let report = fib::run(&options, |step| {
+        if show_progress {
+            eprintln!("{step} ...");
+        }
+    })
+    .map_err(|error| {
+        let code = match &error {
+            Error::Routes(RoutesFileError::Unreadable { .. }) => ExitError::NO_INPUT,
+            Error::Routes(_) | Error::Empty(_) | Error::Table(_) => ExitError::DATA,
+            Error::Peer { .. } => ExitError::UNAVAILABLE,
+            Error::Zipf(_) | Error::Write { .. } => ExitError::IO,
+        };
+        ExitError::new(code, error)
+    })?;
+    output::print(&report, json, table)
+}
+
+fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:8}{:10}{:>12}{:>16}{:>16}{:>16}{:>9}",
+        "family",
+        "addresses",
+        "Mlookups/s",
+        "quartiles",
+        "cycles/lookup",
+        "DPDK Mlookups/s",
+        "ratio"
+    )?;
+    for result in &report.results {
+        row(out, result)?;
+    }
+    for table in &report.tables {
+        writeln!(
+            out,
+            "{}: {} prefixes, built in {:.3} s, {:.1} MiB, {:.0} updates/s while looking up",
+            table.family.name(),
+            table.prefixes,
+            table.build_seconds,
+            table.memory_bytes as f64 / f64::from(1 << 20),
+            table.updates.updates_per_second,
+        )?;
+    }
+    if report.disturbed {
+        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
+    }
+    Ok(())
+}
+
+fn row(out: &mut impl Write, result: &Lookups) -> std::io::Result<()> {
+    let spread = result.lookups_per_second_spread;
+    let quartiles =
+        format!("{:.1}-{:.1}", spread.lower_quartile / 1e6, spread.upper_quartile / 1e6);
+    write!(
+        out,
+        "{:8}{:10}{:12.1}{quartiles:>16}{:16.1}",
+        result.family.name(),
+        result.addresses.name(),
+        result.lookups_per_second / 1e6,
+        result.cycles_per_lookup,
+    )?;
+    for peer in &result.peers {
+        let name = match peer.variant {
+            Variant::Scalar => "scalar",
+            Variant::Avx512 => "AVX-512",
+        };
+        let rate = format!("{name} {:.1}", peer.lookups_per_second / 1e6);
+        write!(out, "{rate:>16}{:8.2}x", peer.ratio)?;
+        if !peer.agrees {
+            write!(out, " (disagrees)")?;
+        }
+    }
+    writeln!(out)
+}

@@ -1,0 +1,37 @@
+//! `wattline bench`: benchmarks, one file each.
+
+mod fib;
+mod forward;
+mod pipeline;
+mod sim;
+
+use crate::exit::ExitError;
+
+/// Which benchmark.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Benchmark {
+    /// Longest-prefix match: lookups, build, memory and updates of a table.
+    Fib(fib::Args),
+    /// The whole IPv4 graph between memory ports on one core.
+    Pipeline(pipeline::Args),
+    /// Forwarding over veth, beside the kernel and DPDK's l3fwd. Needs root.
+    Forward(forward::Args),
+    /// The simulator: packets per second, where the time goes, speed-up of a sweep.
+    Sim(sim::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    match &args.benchmark {
+        Benchmark::Fib(args) => fib::run(args, json),
+        Benchmark::Pipeline(args) => pipeline::run(args, json),
+        Benchmark::Forward(args) => forward::run(args, json),
+        Benchmark::Sim(args) => sim::run(args, json),
+    }
+}

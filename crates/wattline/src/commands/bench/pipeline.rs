@@ -1,0 +1,69 @@
+//! `wattline bench pipeline`: the whole IPv4 graph between memory ports on one core.
+
+use crate::exit::ExitError;
+use crate::output;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_dataplane::frame::BATCH_MAX;
+use wattline_lab::bench::pipeline::{self, Error, Report};
+
+/// Which table, and how.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A prefix per line; what follows on a line is ignored, IPv6 too.
+    #[arg(long, value_name = "FILE")]
+    routes: PathBuf,
+    /// Length of a frame in bytes with its frame check sequence.
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(64..=1518))]
+    packet_size: u16,
+    /// Frames per batch.
+    #[arg(long, default_value_t = BATCH_MAX as u16,
+          value_parser = clap::value_parser!(u16).range(1..=BATCH_MAX as i64))]
+    batch: u16,
+    /// Measurements, of which the median counts.
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: u16,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let report = pipeline::run(&pipeline::Args {
+        routes: args.routes.clone(),
+        packet_size: args.packet_size.into(),
+        batch: args.batch.into(),
+        repeats: args.repeats.into(),
+    })
+    .map_err(|error| {
+        let code = match &error {
+            Error::Open { .. } => ExitError::NO_INPUT,
+            Error::Argument { .. } => ExitError::USAGE,
+            _ => ExitError::DATA,
+        };
+        ExitError::new(code, error)
+    })?;
+    output::print(&report, json, table)
+}
+
+fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{} routes, {} B, batches of {}: {:.1} Mpps, {:.1} cycles per packet ({:.1} to {:.1})",
+        report.routes,
+        report.packet_size_bytes,
+        report.batch,
+        report.rate_pps / 1e6,
+        report.cycles_per_packet,
+        report.cycles_per_packet_min,
+        report.cycles_per_packet_max,
+    )?;
+    writeln!(out, "{:20}{:>20}", "node", "cycles per packet")?;
+    for node in report.nodes.iter().filter(|node| node.cycles_per_packet > 0.0) {
+        writeln!(out, "{:20}{:20.1}", node.name, node.cycles_per_packet)?;
+    }
+    writeln!(out, "{}", report.timed)?;
+    if report.calibration.disturbed {
+        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
+    }
+    Ok(())
+}

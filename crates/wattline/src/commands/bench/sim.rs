@@ -1,0 +1,200 @@
+//! `wattline bench sim`: how fast the simulator is.
+
+use crate::commands::simulation;
+use crate::exit::ExitError;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use std::io::Write;
+use std::time::Instant;
+use wattline_server::{Application, ServerModel};
+use wattline_sim::{Profile, Scenario, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Server model.
+    #[arg(long, default_value = "westmere-2010")]
+    server: String,
+    /// Policy.
+    #[arg(long, default_value = "powersave")]
+    policy: String,
+    /// Traffic; the default loads twelve cores fully.
+    #[arg(long, default_value = "constant:29Mpps,size=64")]
+    traffic: String,
+    /// Simulated time of each run.
+    #[arg(long, default_value = "500ms", value_parser = simulation::span)]
+    duration: Span,
+    /// Runs; the median counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    server: &'a str,
+    policy: &'a str,
+    traffic: &'a str,
+    runs: u32,
+    simulated_packets_per_run: u64,
+    /// By the processor time of the simulating thread: what one core does when it is
+    /// this program's alone. Median, least and most of the runs.
+    simulated_packets_per_cpu_second: f64,
+    simulated_packets_per_cpu_second_least: f64,
+    simulated_packets_per_cpu_second_most: f64,
+    /// By real time, which other programs on this machine disturb.
+    simulated_packets_per_second: f64,
+    /// Part of the real time in which the simulating thread had a core.
+    cpu_share: f64,
+    /// Where the time of a run goes.
+    profile: Profile,
+    sweep_threads: usize,
+    sweep_simulations: usize,
+    sweep_seconds_one_thread: f64,
+    sweep_seconds_all_threads: f64,
+    sweep_speed_up: f64,
+    /// Speed-up by thread; 1 is linear.
+    sweep_efficiency: f64,
+    /// Whether all threads gave the same results as one.
+    sweep_results_identical: bool,
+}
+
+/// Simulations by thread of the sweep that is timed.
+const SWEEP_PER_THREAD: usize = 4;
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let server = simulation::server(&args.server)?;
+    let traffic = simulation::traffic(&args.traffic)?;
+    let scenario = |seed, profile| {
+        let policy = simulation::policy(&args.policy)?;
+        Ok::<_, ExitError>(Scenario {
+            server: &server,
+            application: Application::Ipv4,
+            policy,
+            traffic: &traffic,
+            duration: args.duration,
+            warmup: Span::ZERO,
+            interval: None,
+            seed,
+            profile,
+        })
+    };
+    let mut by_cpu = Vec::new();
+    let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
+    for _ in 0..args.runs {
+        let (cpu_before, wall_before) = (thread_seconds(), Instant::now());
+        packets = scenario(1, false)?.run()?.offered_packets;
+        let spent = thread_seconds() - cpu_before;
+        by_cpu.push(packets as f64 / spent);
+        cpu += spent;
+        wall += wall_before.elapsed().as_secs_f64();
+    }
+    by_cpu.sort_by(f64::total_cmp);
+    let profile = scenario(1, true)?.run()?.profile.unwrap_or_default();
+    let sweep = time_sweep(&server, &traffic, args)?;
+    let output = Output {
+        server: &args.server,
+        policy: &args.policy,
+        traffic: &args.traffic,
+        runs: args.runs,
+        simulated_packets_per_run: packets,
+        simulated_packets_per_cpu_second: by_cpu[by_cpu.len() / 2],
+        simulated_packets_per_cpu_second_least: by_cpu[0],
+        simulated_packets_per_cpu_second_most: by_cpu[by_cpu.len() - 1],
+        simulated_packets_per_second: packets as f64 * f64::from(args.runs) / wall,
+        cpu_share: cpu / wall,
+        profile,
+        sweep_threads: sweep.threads,
+        sweep_simulations: sweep.simulations,
+        sweep_seconds_one_thread: sweep.one,
+        sweep_seconds_all_threads: sweep.all,
+        sweep_speed_up: sweep.one / sweep.all,
+        sweep_efficiency: sweep.one / sweep.all / sweep.threads as f64,
+        sweep_results_identical: sweep.identical,
+    };
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&output).map_err(std::io::Error::from)?)?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{:.2} million packets per second of one core (median of {}, {:.2} to {:.2}); the thread \
+         had a core for {:.0} % of the time",
+        output.simulated_packets_per_cpu_second / 1e6,
+        args.runs,
+        output.simulated_packets_per_cpu_second_least / 1e6,
+        output.simulated_packets_per_cpu_second_most / 1e6,
+        output.cpu_share * 100.0
+    )?;
+    let whole: f64 = profile.parts().iter().map(|(_, seconds)| seconds).sum();
+    for (part, seconds) in profile.parts() {
+        writeln!(out, "  {part:<10} {:>5.1} % of the time", seconds / whole * 100.0)?;
+    }
+    writeln!(
+        out,
+        "sweep of {} simulations: {:.2} times as fast on {} threads as on one; results {}",
+        output.sweep_simulations,
+        output.sweep_speed_up,
+        output.sweep_threads,
+        if output.sweep_results_identical { "identical" } else { "DIFFER" }
+    )?;
+    Ok(())
+}
+
+struct Sweep {
+    threads: usize,
+    simulations: usize,
+    one: f64,
+    all: f64,
+    identical: bool,
+}
+
+/// Times the same sweep on one thread and on all, in turns; the shortest of three counts,
+/// since other programs can only lengthen it.
+fn time_sweep(server: &ServerModel, traffic: &Spec, args: &Args) -> Result<Sweep, ExitError> {
+    let policy = simulation::policy(&args.policy)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let seeds: Vec<u64> = (0..(threads * SWEEP_PER_THREAD) as u64).collect();
+    let time = |threads| {
+        let start = Instant::now();
+        let work = |seed: &u64| {
+            let scenario = Scenario {
+                server,
+                application: Application::Ipv4,
+                policy: policy.clone(),
+                traffic,
+                duration: args.duration / 5,
+                warmup: Span::ZERO,
+                interval: None,
+                seed: *seed,
+                profile: false,
+            };
+            scenario.run().map(|report| {
+                (report.forwarded_packets, report.energy_joules, report.latency_mean_seconds)
+            })
+        };
+        let results = sweep(&seeds, threads, work, || ())
+            .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
+        let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, ExitError>((start.elapsed().as_secs_f64(), results))
+    };
+    let mut sweep =
+        Sweep { threads, simulations: seeds.len(), one: f64::MAX, all: f64::MAX, identical: true };
+    for _ in 0..3 {
+        let (one, of_one) = time(1)?;
+        let (all, of_all) = time(threads)?;
+        sweep.one = sweep.one.min(one);
+        sweep.all = sweep.all.min(all);
+        sweep.identical &= of_one == of_all;
+    }
+    Ok(sweep)
+}
+
+/// Processor time that this thread has used.
+fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

@@ -1,0 +1,136 @@
+//! `wattline meter read`.
+
+use super::{Clock, Meters};
+use crate::commands::duration;
+use crate::exit::ExitError;
+use serde_json::json;
+use std::io::{self, Write};
+use wattline_meters::{Description, Reading, Rejection, disjoint};
+use wattline_units::{Provenance, Span, Watts};
+
+/// How long to look.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Interval over which counters are read.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
+    interval: Span,
+}
+
+pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
+    let mut meters = meters.some()?;
+    let clock = Clock::start();
+    let first: Vec<_> = meters.iter_mut().map(|meter| meter.read(clock.now())).collect();
+    clock.sleep_until(clock.now() + args.interval);
+    let results: Vec<Result<Reading, Rejection>> = meters
+        .iter_mut()
+        .zip(first)
+        .map(|(meter, first)| match meter.read(clock.now()) {
+            // An instrument that sends seldom: what it sent before is the latest there is.
+            Err(Rejection::NothingNew) if first.is_ok() => first,
+            result => result,
+        })
+        .collect();
+    let descriptions: Vec<&Description> = meters.iter().map(|meter| meter.description()).collect();
+    let total = total(&descriptions, &results);
+    if json {
+        print_json(&descriptions, &results, total.as_ref())?;
+    } else {
+        print_table(&descriptions, &results, total.as_ref())?;
+    }
+    if results.iter().all(Result::is_err) {
+        let message = "power is unavailable: every meter was rejected, for the reasons above";
+        return Err(ExitError::new(ExitError::UNAVAILABLE, message));
+    }
+    Ok(())
+}
+
+/// The sum, the meters that it is made of, and where it comes from.
+type Total = (Watts, Vec<String>, Provenance);
+
+fn print_json(
+    meters: &[&Description],
+    results: &[Result<Reading, Rejection>],
+    total: Option<&Total>,
+) -> io::Result<()> {
+    let lines: Vec<_> =
+        meters.iter().zip(results).map(|(meter, result)| line_json(meter, result)).collect();
+    let (power, from, provenance) = match total {
+        Some((watts, from, provenance)) => (Some(watts.get()), from.as_slice(), *provenance),
+        None => (None, &[][..], Provenance::UNAVAILABLE),
+    };
+    let total = json!({
+        "power_watts": power, "of": from,
+        "source": provenance.source, "accuracy": provenance.accuracy,
+    });
+    writeln!(io::stdout().lock(), "{}", json!({ "meters": lines, "total": total }))
+}
+
+fn print_table(
+    meters: &[&Description],
+    results: &[Result<Reading, Rejection>],
+    total: Option<&Total>,
+) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{:<34}{:>12}{:>14}  source", "meter", "power (W)", "energy (J)")?;
+    for (meter, result) in meters.iter().zip(results) {
+        match result {
+            Ok(reading) => {
+                let energy = reading.energy.map_or("-".into(), |e| format!("{:.3}", e.get()));
+                let Provenance { source, accuracy } = reading.provenance;
+                let watts = reading.power.get();
+                writeln!(out, "{:<34}{watts:>12.3}{energy:>14}  {source}, {accuracy}", meter.id)?;
+            }
+            Err(why) => writeln!(out, "{:<34}{:>12}{:>14}  {why}", meter.id, "unavailable", "-")?,
+        }
+    }
+    let Some((watts, from, Provenance { source, accuracy })) = total else {
+        return writeln!(out, "{:<34}{:>12}{:>14}", "total", "unavailable", "-");
+    };
+    let (watts, from) = (watts.get(), from.join(" + "));
+    writeln!(out, "{:<34}{watts:>12.3}{:>14}  {source}, {accuracy}: {from}", "total", "-")
+}
+
+/// The sum of meters that do not overlap; none when one of them has no figure, since a part is
+/// not the whole. As accurate as the least accurate of them.
+fn total(meters: &[&Description], results: &[Result<Reading, Rejection>]) -> Option<Total> {
+    // A meter without a figure must not hide those that it would contain.
+    let valid = meters.iter().zip(results).filter(|(_, result)| result.is_ok());
+    let chosen = disjoint(valid.map(|(meter, _)| *meter));
+    let mut sum = Watts::ZERO;
+    let mut worst: Option<Provenance> = None;
+    for (meter, result) in meters.iter().zip(results) {
+        if !chosen.iter().any(|one| one.id == meter.id) {
+            continue;
+        }
+        let reading = result.as_ref().ok()?;
+        sum += reading.power;
+        worst = match worst {
+            Some(so_far) if so_far.accuracy as u8 >= reading.provenance.accuracy as u8 => {
+                Some(so_far)
+            }
+            _ => Some(reading.provenance),
+        };
+    }
+    Some((sum, chosen.iter().map(|one| one.id.clone()).collect(), worst?))
+}
+
+fn line_json(meter: &Description, result: &Result<Reading, Rejection>) -> serde_json::Value {
+    match result {
+        Ok(reading) => json!({
+            "meter": meter.id,
+            "power_watts": reading.power,
+            "energy_joules": reading.energy,
+            "elapsed_seconds": reading.elapsed.as_seconds(),
+            "source": reading.provenance.source,
+            "accuracy": reading.provenance.accuracy,
+        }),
+        Err(why) => json!({
+            "meter": meter.id,
+            "power_watts": null,
+            "source": Provenance::UNAVAILABLE.source,
+            "accuracy": Provenance::UNAVAILABLE.accuracy,
+            "rejected": why.name(),
+            "reason": why.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,103 @@
+//! The commands, one file each.
+
+mod active;
+mod ask;
+mod bench;
+mod config;
+mod demo;
+mod duration;
+mod fit;
+mod graph;
+mod lookup;
+mod meter;
+mod optimise;
+mod policies;
+mod probe;
+mod reload;
+mod reproduce;
+mod restore;
+mod root;
+mod run;
+mod server_errors;
+mod servers;
+mod sim;
+mod simulation;
+mod stats;
+mod stop;
+mod sweep;
+
+use crate::exit::ExitError;
+use clap::Subcommand;
+
+/// What `wattline` can be asked for.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Forward real traffic by the kernel, then by Wattline, and compare.
+    Demo(demo::Args),
+    /// Run the router until it is told to stop, or until all captures are read.
+    Run(run::Args),
+    /// Print the counters of a running router.
+    Stats(stats::Args),
+    /// Draw the nodes of a running router with their packets, cycles and drops.
+    Graph(graph::Args),
+    /// Serve traffic with the first N workers of a running router; park the others.
+    Active(active::Args),
+    /// Let a running router read its configuration again.
+    Reload(reload::Args),
+    /// Let a running router forward what is queued, and end.
+    Stop(stop::Args),
+    /// Print every configuration key with its default and meaning, or check a file.
+    Config(config::Args),
+    /// Say which prefix of a file of routes holds each address, and its next hop.
+    Lookup(lookup::Args),
+    /// Run a policy on a server model in virtual time.
+    Sim(sim::Args),
+    /// Run many simulations side by side: servers, policies, traffics, seeds.
+    Sweep(sweep::Args),
+    /// List the policies with their parameters, defaults and sources.
+    Policies(policies::Args),
+    /// List the shipped server models, or show one with the origin of its figures.
+    Servers(servers::Args),
+    /// Fit a power and capacity model to measured rows.
+    Fit(fit::Args),
+    /// Find the cheapest frequency and number of cores for a rate or a trace.
+    Optimise(optimise::Args),
+    /// Show which knobs and meters this machine has, which are missing, and what would help.
+    Probe(probe::Args),
+    /// List, read or record power.
+    Meter(meter::Args),
+    /// Undo what a run that was killed left behind.
+    Restore(restore::Args),
+    /// Make the figures and tables of the papers again, ours beside theirs.
+    Reproduce(reproduce::Args),
+    /// Measure how fast Wattline itself is on this machine.
+    Bench(bench::Args),
+}
+
+impl Command {
+    /// Runs it; `json` asks for results as JSON.
+    pub fn run(self, json: bool) -> Result<(), ExitError> {
+        match self {
+            Self::Demo(args) => demo::run(args, json),
+            Self::Run(args) => run::run(&args, json),
+            Self::Stats(args) => stats::run(&args, json),
+            Self::Graph(args) => graph::run(&args, json),
+            Self::Active(args) => active::run(&args, json),
+            Self::Reload(args) => reload::run(&args, json),
+            Self::Stop(args) => stop::run(&args, json),
+            Self::Config(args) => config::run(&args, json),
+            Self::Lookup(args) => lookup::run(&args, json),
+            Self::Sim(args) => sim::run(&args, json),
+            Self::Sweep(args) => sweep::run(&args, json),
+            Self::Policies(args) => policies::run(&args, json),
+            Self::Servers(args) => servers::run(&args, json),
+            Self::Fit(args) => fit::run(&args, json),
+            Self::Optimise(args) => optimise::run(&args, json),
+            Self::Probe(args) => probe::run(&args, json),
+            Self::Meter(args) => meter::run(&args, json),
+            Self::Restore(args) => restore::run(&args, json),
+            Self::Reproduce(args) => reproduce::run(&args, json),
+            Self::Bench(args) => bench::run(&args, json),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `wattline probe`: which knobs and meters this machine has, which are missing, and what
+//! would enable them.
+
+mod knobs;
+mod record;
+
+use super::root::Root;
+use crate::exit::ExitError;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_knobs::rivals;
+use wattline_meters::{Missing, is_guest, survey};
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Record the files that were looked at below this new directory, so that the machine can
+    /// be a fixture. No host name, address, serial number or identifier is among them.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    root: Root,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let tree = args.root.tree()?;
+    let mut out = std::io::stdout().lock();
+    if let Some(directory) = &args.record {
+        let recorded = record::record(&tree, directory)?;
+        if json {
+            writeln!(
+                out,
+                "{}",
+                json!({ "recorded": directory, "files": recorded.files, "unreadable": recorded.unreadable })
+            )?;
+        } else {
+            writeln!(out, "{} files recorded below {}", recorded.files, directory.display())?;
+            for line in &recorded.unreadable {
+                writeln!(out, "not readable: {line}")?;
+            }
+        }
+        return Ok(());
+    }
+    let interfaces = knobs::interfaces(&tree);
+    let found = knobs::find(&tree, &interfaces);
+    let survey = survey(&tree);
+    let rivals = rivals::find(&tree, &interfaces);
+    let missing: Vec<&Missing> = found.missing.iter().chain(&survey.missing).collect();
+    let meters: Vec<_> = survey.meters.iter().map(|meter| meter.description()).collect();
+    let guest = is_guest(&tree);
+    if json {
+        let value = json!({
+            "virtual_machine": guest, "knobs": found.knobs, "meters": meters,
+            "missing": missing, "rivals": rivals,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
+    let kind = if guest { "a virtual machine" } else { "a physical machine, or one that says so" };
+    writeln!(out, "machine: {kind}\n\n{:<34}present state", "knob")?;
+    for knob in &found.knobs {
+        writeln!(out, "{:<34}{}", knob.name, knob.state)?;
+    }
+    writeln!(out, "\n{:<34}{:<10}{:<9}note", "meter", "sees", "class")?;
+    for meter in &meters {
+        let (scope, class) = (meter.scope.to_string(), meter.provenance.accuracy.to_string());
+        writeln!(out, "{:<34}{scope:<10}{class:<9}{}", meter.id, meter.note)?;
+    }
+    if meters.is_empty() {
+        writeln!(out, "none: power is unavailable here, and never shown as measured")?;
+    }
+    for missing in missing {
+        writeln!(
+            out,
+            "\nmissing: {}\n  why: {}\n  do:  {}",
+            missing.what, missing.why, missing.remedy
+        )?;
+    }
+    for rival in &rivals {
+        writeln!(
+            out,
+            "\nrival: {} ({}) sets {}\n  do:  {}",
+            rival.name, rival.seen, rival.sets, rival.remedy
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `wattline reproduce`: what the papers print, computed anew and held against it.
+
+use crate::exit::ExitError;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Verdict};
+
+/// Which papers, and where to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Paper: powersave or bolla; all when none is given.
+    #[arg(value_name = "PAPER")]
+    papers: Vec<String>,
+    /// Directory for data (CSV), plots (SVG), summary.json and index.html; made where absent.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let papers = papers(&args.papers)?;
+    // Draws nothing where standard error is no terminal.
+    let bar = ProgressBar::new(reproduce::steps(&papers) as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    let mut begun = 0;
+    let results = reproduce::reproduce(&papers, |step| {
+        bar.set_position(begun);
+        bar.set_message(step.to_owned());
+        begun += 1;
+    })
+    .map_err(failed)?;
+    bar.finish_and_clear();
+    reproduce::write(&results, &args.out).map_err(failed)?;
+    let mut out = std::io::stdout().lock();
+    let written = if json {
+        serde_json::to_writer_pretty(&mut out, &results)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writeln!(out))
+    } else {
+        table(&mut out, &results)
+            .and_then(|()| writeln!(out, "\n{}", args.out.join("index.html").display()))
+    };
+    Ok(written?)
+}
+
+fn papers(names: &[String]) -> Result<Vec<Paper>, ExitError> {
+    if names.is_empty() {
+        return Ok(Paper::ALL.to_vec());
+    }
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| name.parse::<Paper>()).partition(Result::is_ok);
+    let unknown: Vec<String> =
+        unknown.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+    if unknown.is_empty() {
+        Ok(known.into_iter().flatten().collect())
+    } else {
+        Err(ExitError::new(ExitError::USAGE, unknown.join("\n")))
+    }
+}
+
+fn failed(error: ReproduceError) -> ExitError {
+    let code = match error {
+        ReproduceError::Write { .. } => ExitError::IO,
+        _ => ExitError::DATA,
+    };
+    ExitError::new(code, error)
+}
+
+/// The verdicts in numbers, then everything that does not meet, with its reason.
+fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
+    write!(out, "{:<12}{:>8}", "paper", "claims")?;
+    for verdict in Verdict::ALL {
+        write!(out, "  {}", verdict.text())?;
+    }
+    writeln!(out)?;
+    for result in results {
+        write!(out, "{:<12}{:>8}", result.paper.name(), result.claims.len())?;
+        for verdict in Verdict::ALL {
+            let width = verdict.text().len();
+            write!(out, "  {:>width$}", result.count(verdict))?;
+        }
+        writeln!(out)?;
+    }
+    for result in results {
+        let checks = result.figures.iter().flat_map(|f| f.checks.iter().map(move |c| (f.id, c)));
+        for (figure, check) in checks.filter(|(_, check)| check.verdict != Verdict::Meets) {
+            writeln!(
+                out,
+                "\n{} {figure}: {}: {} (published: {} {}): {}",
+                result.paper.name(),
+                check.quantity,
+                check.ours,
+                check.published,
+                check.tolerance,
+                check.verdict.text(),
+            )?;
+            if !check.note.is_empty() {
+                writeln!(out, "    {}", check.note)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `wattline run`: the router.
+
+use super::stats;
+use crate::exit::ExitError;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tracing::Level;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use wattline_control::config::LogLevel;
+use wattline_control::router::{Remedy, Router, RouterError};
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, TOML; `wattline config` prints every key.
+    config: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let level = log_to_standard_error();
+    let set_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
+    let router = Router::start(&args.config, Box::new(set_level))?;
+    tracing::info!("control socket {}", router.socket_path().display());
+    let (account, outcome) = router.run();
+    let mut out = std::io::stdout().lock();
+    let account = serde_json::to_value(&account).map_err(std::io::Error::from)?;
+    if json {
+        writeln!(out, "{account}")?;
+    } else {
+        stats::print(&account, &mut out)?;
+    }
+    Ok(outcome?)
+}
+
+/// Begins to log; the level can be changed at any time.
+fn log_to_standard_error() -> Arc<AtomicU8> {
+    let level = Arc::new(AtomicU8::new(LogLevel::Info as u8));
+    let shared = level.clone();
+    // Dynamic, since the answer for one place in the code changes with a reload.
+    let filter = dynamic_filter_fn(move |metadata, _| {
+        let shown = match shared.load(Ordering::Relaxed) {
+            0 => Level::ERROR,
+            1 => Level::WARN,
+            2 => Level::INFO,
+            3 => Level::DEBUG,
+            _ => Level::TRACE,
+        };
+        metadata.level() <= &shown
+    });
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(Level::TRACE)
+        .with_target(false)
+        .with_ansi(false)
+        .finish()
+        .with(filter);
+    // Only a test that runs two commands in one process could have set one before.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    level
+}
+
+impl From<RouterError> for ExitError {
+    fn from(error: RouterError) -> Self {
+        let code = match error.remedy() {
+            Remedy::Config => Self::CONFIG,
+            Remedy::Input => Self::NO_INPUT,
+            Remedy::Data => Self::DATA,
+            Remedy::Permission => Self::NO_PERMISSION,
+            Remedy::Machine => Self::UNAVAILABLE,
+            Remedy::System => Self::IO,
+        };
+        Self::new(code, error)
+    }
+}

@@ -1,0 +1,118 @@
+//! `wattline servers`: the shipped server models, and where each of their figures comes from.
+
+use super::server_errors;
+use crate::exit::ExitError;
+use serde_json::{Value, json};
+use std::io::Write;
+use wattline_server::library::{self, Kind};
+use wattline_server::{Figure, FigureValue, ServerFile};
+
+/// Which model to show.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A shipped model or a file: shows its figures. Without it, all shipped models.
+    name: Option<String>,
+    /// Print the file itself, as a start for one of your own.
+    #[arg(long, requires = "name")]
+    toml: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let mut out = std::io::stdout().lock();
+    let Some(name) = &args.name else {
+        return list(&mut out, json);
+    };
+    if args.toml {
+        // Loaded before it is printed, so that a file with mistakes is refused here too.
+        ServerFile::load(name).map_err(server_errors::of_model)?;
+        let text = match library::text_of(name, Kind::Servers) {
+            Some(text) => text.to_string(),
+            None => std::fs::read_to_string(name)?,
+        };
+        write!(out, "{text}")?;
+        return Ok(());
+    }
+    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    if json {
+        let value = json!({
+            "name": file.name,
+            "description": file.description,
+            "source": file.source,
+            "uses": uses(&file),
+            "figures": file.figures,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
+    writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
+    writeln!(out, "{:<42}{:<34}{:<11}note", "field", "value", "origin")?;
+    for figure in &file.figures {
+        let (value, origin, note) = cells(figure);
+        let line = format!("{:<42}{value:<34}{origin:<11}{note}", figure.field);
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    if let Err(missing) = file.model() {
+        writeln!(out, "\n{missing}")?;
+    }
+    Ok(())
+}
+
+fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
+    let mut all = Vec::new();
+    for name in library::names(Kind::Servers) {
+        all.push(ServerFile::load(name).map_err(server_errors::of_model)?);
+    }
+    if json {
+        let servers: Vec<Value> = all
+            .iter()
+            .map(|file| {
+                json!({
+                    "name": file.name,
+                    "description": file.description,
+                    "source": file.source,
+                    "uses": uses(file),
+                    "missing": file.missing_figures("").len(),
+                })
+            })
+            .collect();
+        writeln!(out, "{}", json!({ "servers": servers }))?;
+        return Ok(());
+    }
+    writeln!(out, "{:<20}{:<16}description", "name", "complete for")?;
+    for file in &all {
+        let uses = uses(file);
+        let ready = if uses.is_empty() { "-".to_string() } else { uses.join(", ") };
+        writeln!(out, "{:<20}{ready:<16}{}", file.name, file.description)?;
+    }
+    Ok(())
+}
+
+/// What the file has all figures for.
+fn uses(file: &ServerFile) -> Vec<&'static str> {
+    let mut uses = Vec::new();
+    if file.model().is_ok() {
+        uses.extend(["sim", "optimise"]);
+    } else if file.bolla().is_ok() {
+        uses.push("optimise");
+    }
+    uses
+}
+
+fn cells(figure: &Figure) -> (String, &'static str, String) {
+    let note = figure.note.clone().unwrap_or_default();
+    match &figure.value {
+        FigureValue::Number(number) => (number.to_string(), figure.origin.name(), note),
+        FigureValue::List(numbers) => {
+            let (first, last) = (numbers.first(), numbers.last());
+            let text = match (first, last) {
+                (Some(first), Some(last)) if numbers.len() > 4 => {
+                    format!("{first} .. {last} ({} values)", numbers.len())
+                }
+                _ => format!("{numbers:?}"),
+            };
+            (text, figure.origin.name(), note)
+        }
+        FigureValue::Missing(reason) => ("-".to_string(), "missing", reason.clone()),
+    }
+}

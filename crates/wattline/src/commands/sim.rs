@@ -1,0 +1,158 @@
+//! `wattline sim`: one policy on a server model in virtual time.
+
+use super::simulation::{self, Problems};
+use crate::exit::ExitError;
+use serde::Serialize;
+use std::io::Write;
+use wattline_server::Application;
+use wattline_sim::{Report, Scenario};
+use wattline_units::Span;
+
+/// What to simulate.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Server model: name of a shipped one or a file.
+    #[arg(long, default_value = "westmere-2010")]
+    server: String,
+    /// Policy, as NAME or NAME:key=value,key=value (`wattline policies` lists them).
+    #[arg(long, default_value = "powersave")]
+    policy: String,
+    /// Traffic, such as `poisson:5Mpps,size=64`, or a TOML file.
+    #[arg(long)]
+    traffic: String,
+    /// Simulated time to report on.
+    #[arg(long, default_value = "1s", value_parser = simulation::span)]
+    duration: Span,
+    /// Simulated time before that.
+    #[arg(long, default_value = "100ms", value_parser = simulation::span)]
+    warmup: Span,
+    /// Report on every interval of this length too.
+    #[arg(long, value_parser = simulation::span)]
+    interval: Option<Span>,
+    /// What is done with each packet: ipv4, netflow, ipsec or re.
+    #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
+    app: Application,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    server: &'a str,
+    policy: &'a str,
+    traffic: &'a str,
+    application: Application,
+    seed: u64,
+    /// What stands in for something else.
+    notes: Vec<String>,
+    #[serde(flatten)]
+    report: Report,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
+    let server = problems.keep(simulation::server(&args.server));
+    let policy = problems.keep(simulation::policy(&args.policy));
+    let traffic = problems.keep(simulation::traffic(&args.traffic));
+    if args.duration == Span::ZERO {
+        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10 days");
+    }
+    problems.check()?;
+    let (Some(server), Some(policy), Some(traffic)) = (server, policy, traffic) else {
+        return Ok(());
+    };
+    let scenario = Scenario {
+        server: &server,
+        application: args.app,
+        policy,
+        traffic: &traffic,
+        duration: args.duration,
+        warmup: args.warmup,
+        interval: args.interval,
+        seed: args.seed,
+        profile: false,
+    };
+    let output = Output {
+        server: &server.name,
+        policy: &args.policy,
+        traffic: &args.traffic,
+        application: args.app,
+        seed: args.seed,
+        notes: traffic.notes(),
+        report: scenario.run()?,
+    };
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&output).map_err(std::io::Error::from)?)?;
+    } else {
+        table(&mut out, &output)?;
+    }
+    Ok(())
+}
+
+fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
+    let report = &output.report;
+    writeln!(
+        out,
+        "{} under {} with {} ({}), seed {}: {} s simulated",
+        output.server,
+        output.policy,
+        output.traffic,
+        output.application,
+        output.seed,
+        report.duration_seconds
+    )?;
+    for note in &output.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value}");
+    let micros = |seconds: Option<f64>| match seconds {
+        Some(seconds) => format!("{:.2} us", seconds * 1e6),
+        None => "-".into(),
+    };
+    row(
+        "offered",
+        format!("{} packets, {:.4} Mpps", report.offered_packets, report.offered_rate_pps / 1e6),
+    )?;
+    row(
+        "forwarded",
+        format!(
+            "{} packets, {:.4} Mpps",
+            report.forwarded_packets,
+            report.forwarded_rate_pps / 1e6
+        ),
+    )?;
+    row("dropped, ring full", format!("{} packets", report.dropped_packets))?;
+    row("reordered", format!("{} packets", report.reordered_packets))?;
+    row("latency min", micros(report.latency_min_seconds))?;
+    row("latency mean", micros(report.latency_mean_seconds))?;
+    row("latency p50", micros(report.latency_p50_seconds))?;
+    row("latency p95", micros(report.latency_p95_seconds))?;
+    row("latency p99", micros(report.latency_p99_seconds))?;
+    row("latency p99.9", micros(report.latency_p999_seconds))?;
+    row("power", format!("{:.2} W ({}, {})", report.power_watts, report.source, report.accuracy))?;
+    for (component, watts) in report.power_by_component_watts.parts() {
+        row(&format!("  {}", component.name()), format!("{:.2} W", watts.0))?;
+    }
+    row("energy", format!("{:.3} J", report.energy_joules))?;
+    if let Some(joules) = report.energy_per_packet_joules {
+        row("energy per packet", format!("{:.3} uJ", joules * 1e6))?;
+    }
+    row("active cores, mean", format!("{:.3}", report.cores_active_mean))?;
+    row("frequency, mean", format!("{:.3} GHz", report.frequency_mean_hertz / 1e9))?;
+    row("transitions", format!("{}", report.transitions))?;
+    row("reaction, mean", micros(report.reaction_mean_seconds))?;
+    if let Some(interrupts) = report.interrupts_per_packet {
+        row("interrupts per packet", format!("{interrupts:.4}"))?;
+    }
+    row(
+        "simulated in",
+        format!(
+            "{:.3} s, {:.2} million packets per second",
+            report.wall_seconds,
+            report.simulated_packets_per_second / 1e6
+        ),
+    )
+}

@@ -1,0 +1,103 @@
+//! What the commands that simulate have in common: reading their arguments.
+
+use super::server_errors;
+use crate::exit::ExitError;
+use std::fmt::Display;
+use wattline_policy::{PolicySpec, parse_span};
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_sim::SimError;
+use wattline_traffic::Spec;
+use wattline_traffic::capture::{CaptureError, Problem};
+use wattline_traffic::spec::BuildError;
+use wattline_units::Span;
+
+/// Reads a span of time of an option.
+pub fn span(text: &str) -> Result<Span, String> {
+    parse_span(text).ok_or_else(|| "a duration such as 10ms, 1.5s, with ns, us, ms or s".into())
+}
+
+/// Reads an application of an option.
+pub fn application(text: &str) -> Result<Application, String> {
+    text.parse().map_err(|error: wattline_server::UnknownApplication| error.to_string())
+}
+
+/// Collects the problems of a command line, so that all are told at once.
+#[derive(Default)]
+pub struct Problems {
+    code: Option<u8>,
+    lines: Vec<String>,
+}
+
+impl Problems {
+    /// Notes a problem with its exit code; the first one's code is the command's.
+    pub fn note(&mut self, code: u8, problem: impl Display) {
+        self.code.get_or_insert(code);
+        self.lines.push(problem.to_string());
+    }
+
+    /// The result, or the problem noted.
+    pub fn keep<T>(&mut self, result: Result<T, ExitError>) -> Option<T> {
+        result.map_err(|error| self.note(error.code, error.message)).ok()
+    }
+
+    /// An error when anything was noted.
+    pub fn check(self) -> Result<(), ExitError> {
+        match self.code {
+            Some(code) => Err(ExitError::new(code, self.lines.join("\n"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The server model of this name or in this file.
+pub fn server(name: &str) -> Result<ServerModel, ExitError> {
+    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    file.model().cloned().map_err(|error| ExitError::new(ExitError::CONFIG, error))
+}
+
+/// The policy of this text.
+pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
+    PolicySpec::parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))
+}
+
+/// The traffic of this text, or of the TOML file that it names.
+pub fn traffic(text: &str) -> Result<Spec, ExitError> {
+    let spec = if text.ends_with(".toml") {
+        let content = std::fs::read_to_string(text)
+            .map_err(|error| ExitError::no_input(text.as_ref(), &error))?;
+        Spec::from_toml(&content)
+    } else {
+        Spec::parse(text)
+    };
+    spec.map_err(|error| {
+        let lines: Vec<String> =
+            error.to_string().lines().map(|l| format!("traffic: {l}")).collect();
+        ExitError::new(ExitError::USAGE, lines.join("\n"))
+    })
+}
+
+impl From<SimError> for ExitError {
+    fn from(error: SimError) -> Self {
+        let code = match &error {
+            SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
+                of_capture(capture)
+            }
+            SimError::Platform(_) | SimError::Application { .. } => Self::CONFIG,
+            SimError::Duration
+            | SimError::Interval
+            | SimError::BeyondLinks { .. }
+            | SimError::Source(BuildError::Spec(_))
+            | SimError::Policy(_)
+            | SimError::Histogram(_) => Self::USAGE,
+        };
+        Self::new(code, error)
+    }
+}
+
+fn of_capture(error: &CaptureError) -> u8 {
+    match error.problem {
+        Problem::Open(_) => ExitError::NO_INPUT,
+        Problem::Io(_) => ExitError::IO,
+        _ => ExitError::DATA,
+    }
+}

@@ -1,0 +1,229 @@
+//! `wattline sweep`: every server under every policy with every traffic and seed.
+
+use super::simulation::{self, Problems};
+use crate::exit::ExitError;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use wattline_policy::PolicySpec;
+use wattline_server::{Application, ServerModel};
+use wattline_sim::{Report, Scenario, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// What to simulate; each option may be given several times.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Server model: name of a shipped one or a file.
+    #[arg(long, default_value = "westmere-2010")]
+    server: Vec<String>,
+    /// Policy, as for `wattline sim`.
+    #[arg(long, default_value = "powersave")]
+    policy: Vec<String>,
+    /// Traffic, as for `wattline sim`.
+    #[arg(long, required = true)]
+    traffic: Vec<String>,
+    /// Application: ipv4, netflow, ipsec or re.
+    #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
+    app: Vec<Application>,
+    /// Seed.
+    #[arg(long, default_value = "1")]
+    seed: Vec<u64>,
+    /// Simulated time to report on, in each.
+    #[arg(long, default_value = "1s", value_parser = simulation::span)]
+    duration: Span,
+    /// Simulated time before that.
+    #[arg(long, default_value = "100ms", value_parser = simulation::span)]
+    warmup: Span,
+    /// Threads; 0 for one per core of this machine.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Write the main figures as comma-separated values to this file too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
+}
+
+/// One simulation of the sweep.
+struct Case<'a> {
+    server: &'a ServerModel,
+    policy: &'a PolicySpec,
+    traffic: (&'a str, &'a Spec),
+    application: Application,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    server: String,
+    policy: String,
+    traffic: String,
+    application: Application,
+    seed: u64,
+    #[serde(flatten)]
+    report: Report,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
+    let servers: Vec<_> =
+        args.server.iter().filter_map(|name| problems.keep(simulation::server(name))).collect();
+    let policies: Vec<_> =
+        args.policy.iter().filter_map(|text| problems.keep(simulation::policy(text))).collect();
+    let traffics: Vec<_> = args
+        .traffic
+        .iter()
+        .filter_map(|text| Some((text.as_str(), problems.keep(simulation::traffic(text))?)))
+        .collect();
+    if args.duration == Span::ZERO {
+        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10 days");
+    }
+    problems.check()?;
+    let mut cases = Vec::new();
+    for server in &servers {
+        for policy in &policies {
+            for (text, spec) in &traffics {
+                for &application in &args.app {
+                    for &seed in &args.seed {
+                        let traffic = (*text, spec);
+                        cases.push(Case { server, policy, traffic, application, seed });
+                    }
+                }
+            }
+        }
+    }
+    let bar = progress(cases.len() as u64);
+    let rows = sweep(&cases, args.threads, |case| simulate(case, args), || bar.inc(1))
+        .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
+    bar.finish_and_clear();
+    let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
+    if let Some(path) = &args.csv {
+        let file = File::create(path).map_err(|error| {
+            ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
+        })?;
+        let mut file = BufWriter::new(file);
+        csv(&mut file, &rows)?;
+        file.flush()?;
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        let results = serde_json::json!({ "results": rows });
+        writeln!(out, "{results}")?;
+    } else {
+        table(&mut out, &rows)?;
+    }
+    Ok(())
+}
+
+fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
+    let scenario = Scenario {
+        server: case.server,
+        application: case.application,
+        policy: case.policy.clone(),
+        traffic: case.traffic.1,
+        duration: args.duration,
+        warmup: args.warmup,
+        interval: None,
+        seed: case.seed,
+        profile: false,
+    };
+    Ok(Row {
+        server: case.server.name.clone(),
+        policy: case.policy.to_string(),
+        traffic: case.traffic.0.to_owned(),
+        application: case.application,
+        seed: case.seed,
+        report: scenario.run()?,
+    })
+}
+
+/// A bar on a terminal; nothing elsewhere.
+fn progress(simulations: u64) -> ProgressBar {
+    let bar = ProgressBar::new(simulations);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} simulations, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// What a column takes from a report.
+type Column = fn(&Report) -> Option<f64>;
+
+/// The columns of the table and of the CSV file, with their units.
+const COLUMNS: [(&str, Column); 14] = [
+    ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
+    ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
+    ("dropped_packets", |report| Some(report.dropped_packets as f64)),
+    ("reordered_packets", |report| Some(report.reordered_packets as f64)),
+    ("latency_mean_seconds", |report| report.latency_mean_seconds),
+    ("latency_p50_seconds", |report| report.latency_p50_seconds),
+    ("latency_p99_seconds", |report| report.latency_p99_seconds),
+    ("latency_p999_seconds", |report| report.latency_p999_seconds),
+    ("power_watts", |report| Some(report.power_watts)),
+    ("energy_per_packet_joules", |report| report.energy_per_packet_joules),
+    ("cores_active_mean", |report| Some(report.cores_active_mean)),
+    ("frequency_mean_hertz", |report| Some(report.frequency_mean_hertz)),
+    ("transitions", |report| Some(report.transitions as f64)),
+    ("interrupts_per_packet", |report| report.interrupts_per_packet),
+];
+
+fn csv(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    let names = ["server", "policy", "traffic", "application", "seed", "source", "accuracy"];
+    writer.write_record(names.into_iter().chain(COLUMNS.iter().map(|(name, _)| *name)))?;
+    for row in rows {
+        let report = &row.report;
+        let mut record = vec![
+            row.server.clone(),
+            row.policy.clone(),
+            row.traffic.clone(),
+            row.application.to_string(),
+            row.seed.to_string(),
+            report.source.to_string(),
+            report.accuracy.to_string(),
+        ];
+        let value =
+            |of: &fn(&Report) -> Option<f64>| of(report).map_or(String::new(), |v| v.to_string());
+        record.extend(COLUMNS.iter().map(|(_, of)| value(of)));
+        writer.write_record(&record)?;
+    }
+    writer.flush()
+}
+
+fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<16} {:<28} {:<32} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}",
+        "server",
+        "policy",
+        "traffic",
+        "app",
+        "fwd Mpps",
+        "lost pkt",
+        "mean us",
+        "p99 us",
+        "W",
+        "cores"
+    )?;
+    for row in rows {
+        let report = &row.report;
+        writeln!(
+            out,
+            "{:<16} {:<28} {:<32} {:>8} {:>9.4} {:>9} {:>9.2} {:>9.2} {:>7.2} {:>7.2}",
+            row.server,
+            row.policy,
+            row.traffic,
+            row.application,
+            report.forwarded_rate_pps / 1e6,
+            report.dropped_packets,
+            report.latency_mean_seconds.unwrap_or(f64::NAN) * 1e6,
+            report.latency_p99_seconds.unwrap_or(f64::NAN) * 1e6,
+            report.power_watts,
+            report.cores_active_mean
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! How a command ends when it could not do what it was asked for.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use wattline_control::config::ConfigError;
+
+/// A message for the user and the exit code that goes with it (after sysexits.h).
+#[derive(Debug)]
+pub struct ExitError {
+    /// One of the constants below.
+    pub code: u8,
+    /// What was wrong, where, and what to do.
+    pub message: String,
+}
+
+#[allow(dead_code, reason = "the list is complete, whichever commands are built in")]
+impl ExitError {
+    /// The command line is wrong.
+    pub const USAGE: u8 = 2;
+    /// A capture, table or measurement holds something that it must not.
+    pub const DATA: u8 = 65;
+    /// An input cannot be opened.
+    pub const NO_INPUT: u8 = 66;
+    /// Hardware or a kernel feature is missing.
+    pub const UNAVAILABLE: u8 = 69;
+    /// Reading or writing failed.
+    pub const IO: u8 = 74;
+    /// A capability or permission is missing.
+    pub const NO_PERMISSION: u8 = 77;
+    /// The configuration is wrong.
+    pub const CONFIG: u8 = 78;
+
+    /// With a code and a message.
+    pub fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    /// For an input that cannot be opened.
+    pub fn no_input(path: &Path, error: &io::Error) -> Self {
+        Self::new(Self::NO_INPUT, format_args!("cannot open {}: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for ExitError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.message.lines().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(out, "{newline}wattline: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ExitError {}
+
+impl From<ConfigError> for ExitError {
+    fn from(error: ConfigError) -> Self {
+        let code = match error {
+            ConfigError::Unreadable { .. } => Self::NO_INPUT,
+            ConfigError::Invalid(_) => Self::CONFIG,
+        };
+        Self::new(code, error)
+    }
+}
+
+/// For results that cannot be written, to standard output mostly. A reader that has gone (a
+/// closed pipe) is no error: it has seen what it wanted.
+impl From<io::Error> for ExitError {
+    fn from(error: io::Error) -> Self {
+        let code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { Self::IO };
+        Self::new(code, error)
+    }
+}
+
+impl From<wattline_lab::Error> for ExitError {
+    fn from(error: wattline_lab::Error) -> Self {
+        use wattline_lab::Error;
+        let code = match error {
+            Error::Privilege { .. } => Self::NO_PERMISSION,
+            Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
+            Error::Data { .. } => Self::DATA,
+            Error::ProgramFailed { .. }
+            | Error::ProgramHangs { .. }
+            | Error::Io { .. }
+            | Error::Router { .. } => Self::IO,
+        };
+        Self::new(code, error)
+    }
+}

@@ -1,0 +1,244 @@
+//! The life of a router on interfaces: following the kernel, stopping, dying, reloading.
+//! Needs root; says so where it is not.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use wattline_kernel::namespace::Namespace;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A source, a router and a sink in a row, and a Wattline in the middle.
+struct Row {
+    source: Namespace,
+    router: Namespace,
+    sink: Namespace,
+    folder: tempfile::TempDir,
+}
+
+impl Row {
+    fn new(role: &str) -> Option<Self> {
+        let name = |part: &str| format!("wlife-{role}-{part}-{}", std::process::id());
+        let Ok(router) = Namespace::create(name("r")) else {
+            eprintln!("skipped: needs root to make network namespaces");
+            return None;
+        };
+        let source = Namespace::create(name("s")).unwrap();
+        let sink = Namespace::create(name("k")).unwrap();
+        for (far, near, net) in [(&source, "left", 1), (&sink, "right", 2)] {
+            let veth = "type veth peer name uplink netns";
+            let queues = "numrxqueues 2 numtxqueues 2";
+            router
+                .ip(&format!("link add name {near} {queues} {veth} {} {queues}", far.name()))
+                .unwrap();
+            router.ip(&format!("addr add 10.{net}.0.1/24 dev {near}")).unwrap();
+            router.ip(&format!("link set dev {near} up")).unwrap();
+            far.ip(&format!("addr add 10.{net}.0.2/24 dev uplink")).unwrap();
+            far.ip("link set dev uplink up").unwrap();
+            far.ip(&format!("route add default via 10.{net}.0.1")).unwrap();
+        }
+        sink.ip("addr add 10.9.9.9/32 dev lo").unwrap();
+        router.sysctl("net.ipv4.ip_forward", "1").unwrap();
+        Some(Self { source, router, sink, folder: tempfile::tempdir().unwrap() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn configure(&self, workers: u16, more: &str) {
+        let socket = self.path("socket");
+        let text = format!(
+            "[router]\nworkers = {workers}\nsocket = \"{}\"\n\
+             [[port]]\nname = \"left\"\ninterface = \"left\"\n\
+             [[port]]\nname = \"right\"\ninterface = \"right\"\n{more}",
+            socket.display()
+        );
+        std::fs::write(self.path("router.toml"), text).unwrap();
+    }
+
+    fn command(&self, config: &Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.router.name(), env!("CARGO_BIN_EXE_wattline"), "run"]);
+        command.arg(config).arg("--json").stdin(Stdio::null());
+        command
+    }
+
+    fn start(&self) -> Running {
+        let child = self.command(&self.path("router.toml")).stdout(Stdio::piped()).spawn().unwrap();
+        let running = Running { child, socket: self.path("socket") };
+        until("the router is up", || running.ask(&["stats"]).is_some());
+        running
+    }
+
+    fn ping(&self, address: &str) -> bool {
+        let ping = ["-c", "1", "-W", "1", address];
+        self.source.run("ping", &ping).is_ok()
+    }
+}
+
+struct Running {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Running {
+    fn ask(&self, request: &[&str]) -> Option<serde_json::Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+        let output = command.args(request).arg("--json").arg("--socket").arg(&self.socket).output();
+        output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok())
+    }
+
+    fn forwarded(&self) -> u64 {
+        self.ask(&["stats"]).unwrap()["forwarded"].as_u64().unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(mut self) -> serde_json::Value {
+        let stdout = self.child.stdout.take().unwrap();
+        assert!(self.child.wait().unwrap().success());
+        serde_json::from_reader(stdout).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn until(what: &str, met: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !met() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn it_follows_the_kernel_and_leaves_no_trace() {
+    let Some(row) = Row::new("follow") else { return };
+    row.configure(2, "");
+    // What is forwarded now, Wattline forwards.
+    row.router.sysctl("net.ipv4.ip_forward", "0").unwrap();
+    let router = row.start();
+    assert!(row.ping("10.2.0.2"), "forwarding, with a neighbour to be resolved");
+    assert!(row.ping("10.1.0.1"), "the router itself answers");
+    assert!(!row.ping("10.9.9.9"));
+    row.router.ip("route add 10.9.9.9/32 via 10.2.0.2").unwrap();
+    until("the new route is used", || row.ping("10.9.9.9"));
+    let before = router.forwarded();
+    assert!(before >= 4, "who else would have forwarded?");
+
+    row.router.ip("link set dev right down").unwrap();
+    until("packets to a link that is down stop", || !row.ping("10.2.0.2"));
+    row.router.ip("link set dev right up").unwrap();
+    until("they go again when it is back", || row.ping("10.2.0.2"));
+
+    assert_eq!(router.ask(&["active", "1"]).unwrap()["active_workers"], 1);
+    assert!(row.ping("10.2.0.2"), "a parked worker still serves what reaches it");
+
+    router.signal(Signal::TERM);
+    let account = router.end();
+    let dropped: u64 =
+        account["dropped"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+    let count = |key: &str| account[key].as_u64().unwrap();
+    assert_eq!(
+        count("received") + count("generated"),
+        count("forwarded") + count("punted") + dropped,
+        "{account}"
+    );
+    let links = row.router.ip("-details link show").unwrap();
+    assert!(!links.contains("xdp"), "a program is left behind: {links}");
+    assert!(!links.contains("wattline"), "a device is left behind: {links}");
+    assert!(!row.path("socket").exists(), "the control socket is left behind");
+}
+
+#[test]
+fn when_it_is_killed_the_kernel_forwards_on() {
+    let Some(row) = Row::new("kill") else { return };
+    row.configure(1, "");
+    let router = row.start();
+    assert!(row.ping("10.2.0.2"));
+    assert!(router.forwarded() >= 2);
+
+    let second = row.path("second.toml");
+    let text = std::fs::read_to_string(row.path("router.toml")).unwrap();
+    std::fs::write(&second, text.replace("socket\"", "other\"")).unwrap();
+    let output = row.command(&second).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{message}");
+    assert!(message.contains("another instance"), "{message}");
+    assert!(row.ping("10.2.0.2"), "the first goes on");
+
+    router.signal(Signal::KILL);
+    until("the kernel has taken over", || row.ping("10.2.0.2"));
+    until("the program is detached", || {
+        !row.router.ip("-details link show").unwrap().contains("xdp")
+    });
+}
+
+#[test]
+fn a_changed_configuration_is_applied_while_packets_flow() {
+    let Some(row) = Row::new("reload") else { return };
+    row.configure(1, "");
+    let router = row.start();
+    assert!(row.ping("10.2.0.2"));
+    assert!(!row.ping("10.9.9.9"));
+    row.configure(1, "[[route]]\nprefix = \"10.9.9.9/32\"\nvia = \"10.2.0.2\"\nport = \"right\"\n");
+    let report = router.ask(&["reload"]).unwrap();
+    assert_eq!(report["applied"][0], "[[route]]", "{report}");
+    until("the static route is used", || row.ping("10.9.9.9"));
+    row.configure(2, "");
+    let report = router.ask(&["reload"]).unwrap();
+    assert_eq!(report["needs_restart"][0], "[router] workers", "{report}");
+    until("the static route is gone", || !row.ping("10.9.9.9"));
+    std::fs::write(row.path("router.toml"), "nonsense").unwrap();
+    assert!(router.ask(&["reload"]).is_none(), "a wrong file is refused");
+    assert!(row.ping("10.2.0.2"), "and changes nothing");
+    let _ = &row.sink;
+}
+
+#[test]
+fn an_interrupted_demonstration_leaves_no_namespace_behind() {
+    if Row::new("demo").is_none() {
+        return;
+    }
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_wattline"))
+        .args(["demo", "--duration", "60s", "--rate", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let prefix = format!("wattline-{}-", demo.id());
+    let namespaces = || {
+        let folder = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        folder.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while namespaces() < 3 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let built = namespaces();
+    kill_process(Pid::from_child(&demo), Signal::INT).unwrap();
+    let status = demo.wait().unwrap();
+    assert_eq!((built, status.code(), namespaces()), (3, Some(130), 0));
+}
+
+#[test]
+fn an_interface_that_vanishes_is_told_in_the_statistics() {
+    let Some(row) = Row::new("gone") else { return };
+    row.configure(1, "");
+    let router = row.start();
+    let state = || router.ask(&["stats"]).unwrap()["ports"][1]["state"].clone();
+    assert_eq!(state(), "up");
+    row.router.ip("link delete dev right").unwrap();
+    until("it is told", || state() == "gone");
+    assert!(row.ping("10.1.0.1"), "the other port goes on");
+}

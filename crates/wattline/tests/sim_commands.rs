@@ -1,0 +1,215 @@
+//! `sim`, `sweep` and `policies` as a user runs them: output, exit codes, messages.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn wattline(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wattline")).args(args).output().expect("the program starts")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = wattline(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+/// A command that must fail with this exit code and a message that has all these parts.
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = wattline(args);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
+    }
+    assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
+}
+
+const SHORT: [&str; 4] = ["--duration", "10ms", "--warmup", "1ms"];
+
+fn simulate(policy: &str, traffic: &str) -> Value {
+    let args = ["sim", "--json", "--policy", policy, "--traffic", traffic];
+    json(&[&args[..], &SHORT].concat())
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {}", value[key]))
+}
+
+#[test]
+fn sim_prints_every_promised_key() {
+    let report = simulate("powersave", "poisson:5Mpps,size=64");
+    for key in [
+        "offered_packets",
+        "forwarded_packets",
+        "dropped_packets",
+        "reordered_packets",
+        "latency_min_seconds",
+        "latency_mean_seconds",
+        "latency_p50_seconds",
+        "latency_p95_seconds",
+        "latency_p99_seconds",
+        "latency_p999_seconds",
+        "power_watts",
+        "energy_joules",
+        "energy_per_packet_joules",
+        "cores_active_mean",
+        "frequency_mean_hertz",
+        "transitions",
+        "interrupts_per_packet",
+        "wall_seconds",
+        "simulated_packets_per_second",
+    ] {
+        assert!(number(&report, key) >= 0.0, "{key}");
+    }
+    assert_eq!(report["source"], "modelled");
+    assert!(report["accuracy"].is_string());
+    assert!(report["power_by_component_watts"].is_object());
+}
+
+#[test]
+fn figures_of_a_run_agree_with_each_other() {
+    for (policy, traffic) in [
+        ("powersave", "poisson:5Mpps,size=64"),
+        ("napi:cores=1,frequency_ghz=1.6", "poisson:5Mpps,size=64"), // overloaded
+        ("poll", "constant:1Gbps,size=imix"),
+    ] {
+        let report = simulate(policy, traffic);
+        let of = |key| number(&report, key);
+        let inside = of("waiting_at_end_packets") - of("waiting_at_start_packets");
+        let out = of("forwarded_packets") + of("dropped_packets");
+        assert_eq!(of("offered_packets"), out + inside, "{policy}");
+        assert_eq!(of("dropped_packets") > 0.0, policy.starts_with("napi"), "{policy}");
+        let parts = report["power_by_component_watts"].as_object().unwrap();
+        let sum: f64 = parts.values().map(|watts| watts.as_f64().unwrap()).sum();
+        assert!((sum - of("power_watts")).abs() < 1e-6, "{policy}: {sum}");
+        let joules = of("power_watts") * of("duration_seconds");
+        assert!((joules - of("energy_joules")).abs() < 1e-6, "{policy}: {joules}");
+        let per_packet = of("energy_joules") / of("forwarded_packets");
+        assert!((per_packet / of("energy_per_packet_joules") - 1.0).abs() < 1e-9, "{policy}");
+        let latencies = ["min", "p50", "p95", "p99", "p999"]
+            .map(|name| number(&report, &format!("latency_{name}_seconds")));
+        // Percentiles are those of a histogram with three digits.
+        assert!(latencies.is_sorted_by(|a, b| *a <= b * 1.002), "{policy}: {latencies:?}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let run = || {
+        let mut report = simulate("powersave", "poisson:5Mpps,size=64");
+        let report = report.as_object_mut().unwrap();
+        report.retain(|key, _| key != "wall_seconds" && key != "simulated_packets_per_second");
+        report.clone()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn sweep_gives_a_row_for_every_case() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("sweep.csv");
+    let csv = csv.to_str().unwrap();
+    let args = ["sweep", "--json", "--policy", "poll", "--policy", "napi", "--csv", csv];
+    let traffic = ["--traffic", "poisson:1Mpps", "--traffic", "poisson:2Mpps", "--seed", "7"];
+    let result = json(&[&args[..], &traffic, &SHORT].concat());
+    let rows = result["results"].as_array().unwrap();
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| (row["policy"].as_str().unwrap(), row["traffic"].as_str().unwrap()))
+        .collect();
+    let (slow, fast) = ("poisson:1Mpps", "poisson:2Mpps");
+    assert_eq!(names, [("poll", slow), ("poll", fast), ("napi", slow), ("napi", fast)]);
+    let text = std::fs::read_to_string(csv).unwrap();
+    let mut lines = text.lines();
+    let header: Vec<_> = lines.next().unwrap().split(',').collect();
+    let column = header.iter().position(|name| *name == "power_watts").unwrap();
+    for (row, line) in rows.iter().zip(lines) {
+        let watts: f64 = line.split(',').nth(column).unwrap().parse().unwrap();
+        assert!((watts - number(row, "power_watts")).abs() < 1e-9);
+    }
+    // The same case alone gives the same.
+    let alone = ["sim", "--json", "--policy", "napi", "--traffic", fast, "--seed", "7"];
+    let alone = json(&[&alone[..], &SHORT].concat());
+    assert_eq!(alone["energy_joules"], rows[3]["energy_joules"]);
+}
+
+#[test]
+fn policies_tells_parameters_with_defaults_and_sources() {
+    let list = json(&["policies", "--json"]);
+    let policies = list["policies"].as_array().expect("a list");
+    let find = |name: &str| policies.iter().find(|policy| policy["name"] == name).expect(name);
+    for name in [
+        "poll",
+        "napi",
+        "performance",
+        "powersave-governor",
+        "ondemand",
+        "conservative",
+        "hare",
+        "tortoise",
+        "table",
+        "oracle",
+        "powersave",
+    ] {
+        assert!(find(name)["source"].as_str().is_some_and(|source| !source.is_empty()), "{name}");
+    }
+    let parameters = find("powersave")["parameters"].as_array().unwrap();
+    let default = |name: &str| {
+        &parameters.iter().find(|parameter| parameter["name"] == name).expect(name)["default"]
+    };
+    assert_eq!((default("q_h"), default("q_l")), (&Value::from("32"), &Value::from("4")));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    let traffic = ["--traffic", "poisson:1Mpps"];
+    let sim = |args: &[&'static str]| [&["sim"], args].concat();
+    let with = |args: &[&'static str]| [&["sim"], &traffic[..], args].concat();
+    let usage = 2;
+    refused(&with(&["--policy", "powersafe"]), usage, &["powersafe", "powersave"]);
+    refused(&with(&["--policy", "powersave:q_x=1"]), usage, &["q_x", "q_h"]);
+    refused(&with(&["--policy", "powersave:q_h=0"]), usage, &["q_h", "0", "1 to"]);
+    refused(&with(&["--policy", "powersave:q_l=40"]), usage, &["q_l = 40", "q_h = 32"]);
+    refused(&sim(&["--traffic", "poison:1Mpps"]), usage, &["poison", "poisson"]);
+    refused(&sim(&["--traffic", "poisson:1Mpps,sise=64"]), usage, &["sise", "size"]);
+    refused(&sim(&["--traffic", "poisson:1Mpps,size=9"]), usage, &["size", "20 to 65535"]);
+    refused(&sim(&["--traffic", "poisson:50Gbps"]), usage, &["rate", "40 Gbps"]);
+    refused(
+        &sim(&["--traffic", "poisson:50Gbps,ports=8"]),
+        usage,
+        &["50.000 Gbit/s", "at most 40.000"],
+    );
+    refused(&with(&["--duration", "0s"]), usage, &["duration", "above zero", "allowed"]);
+    refused(&with(&["--duration=-1s"]), usage, &["-1s", "--duration"]);
+    refused(&with(&["--interval", "0s"]), usage, &["interval", "must be between"]);
+    refused(&with(&["--app", "nfs"]), usage, &["nfs", "ipv4", "netflow"]);
+    // All at once, not only the first.
+    refused(
+        &sim(&["--policy", "x", "--traffic", "y:1", "--duration", "0s"]),
+        usage,
+        &["duration", "policy", "traffic"],
+    );
+}
+
+#[test]
+fn bad_server_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    let good = include_str!("../../../servers/westmere-2010.toml");
+    let run = ["sim", "--traffic", "poisson:1Mpps", "--server", path];
+    for (from, to, parts) in [
+        ("cores_per_socket = 6", "cores_per_socket = -6", ["processor.cores_per_socket", "-6"]),
+        ("cores_per_socket = 6", "", ["processor.cores_per_socket", "missing"]),
+        ("link_gbps = 10", "link_gbps = 1e9", ["nic.link_gbps", "to"]),
+        ("link_gbps = 10", "link_gpbs = 10", ["link_gpbs", "link_gbps"]),
+    ] {
+        assert!(good.contains(from));
+        std::fs::write(path, good.replacen(from, to, 1)).unwrap();
+        refused(&run, 78, &[&["mine.toml"], &parts[..]].concat());
+    }
+    let missing = ["sim", "--traffic", "poisson:1Mpps", "--server", "no/such.toml"];
+    refused(&missing, 66, &["no/such.toml"]);
+    let incomplete = ["sim", "--traffic", "poisson:1Mpps", "--server", "bolla-x"];
+    refused(&incomplete, 78, &["bolla-x"]);
+}

@@ -1,0 +1,132 @@
+//! The differential test once more, with capture files as Wattline's ports: nothing of the
+//! kernel helps here, so ICMP errors too are Wattline's own.
+//!
+//! Left out are packets that only a kernel can answer and that Wattline therefore counts as
+//! punted: those to the router itself and those with IPv4 options or IPv6 hop-by-hop options.
+
+use crate::crafted;
+use crate::differential::{RATE_PPS, differences, multiset};
+use crate::harness::{Bench, KERNEL, binary, captures, privileged};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+use wattline_lab::command;
+use wattline_lab::forwarder::Totals;
+use wattline_lab::raw::Received;
+use wattline_lab::replay::{cross, is_transit, load};
+use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, mac_text};
+use wattline_traffic::capture::{LinkType, Reader, Resolution, Writer};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn capture_ports_agree_with_the_kernel() {
+    let test = "capture_ports_agree_with_the_kernel";
+    privileged(test, || {
+        let options = Options { static_neighbours: true, ..Options::default() };
+        let bench = Bench::start(options, KERNEL);
+        let mut sets: Vec<_> = captures(test)
+            .iter()
+            .map(|path| (path.display().to_string(), load(path).unwrap()))
+            .collect();
+        sets.push(("crafted IPv4".to_owned(), crafted::ipv4()));
+        sets.push(("crafted IPv6".to_owned(), crafted::ipv6()));
+        let mut found = Vec::new();
+        let mut packets = 0;
+        for (name, frames) in sets {
+            let frames: Vec<_> = frames.into_iter().filter(|frame| is_wattlines(frame)).collect();
+            let crossing = cross(&bench.topology, &frames, RATE_PPS).unwrap();
+            let reference = [multiset(&crossing.to_sink), multiset(&crossing.to_source)];
+            packets += crossing.to_sink.len();
+            let ours = through_captures(&frames);
+            found.extend(differences(&name, &[multiset(&ours[0]), multiset(&ours[1])], &reference));
+        }
+        assert!(packets > 0, "the reference forwarded nothing");
+        println!("{packets} packets compared");
+        assert!(
+            found.is_empty(),
+            "{} differences, of which the first:\n{}",
+            found.len(),
+            found.iter().take(12).cloned().collect::<Vec<_>>().join("\n")
+        );
+    });
+}
+
+/// Packets to forward, and expired ones.
+fn is_wattlines(frame: &[u8]) -> bool {
+    let ours = |address: &[u8]| {
+        [LEFT, RIGHT].iter().any(|port| address == port.v4.octets() || address == port.v6.octets())
+    };
+    let mut alive = frame.to_vec();
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.len() >= 34 && !ours(&frame[30..34]) => alive[22] = 64,
+        Some([0x86, 0xdd]) if frame.len() >= 54 && !ours(&frame[38..54]) => {
+            alive[21] = 64;
+            if frame[20] == 0 {
+                return false;
+            }
+        }
+        _ => return false,
+    }
+    frame.len() <= 1514 && is_transit(&alive)
+}
+
+/// What `wattline run` writes to the sink's and to the source's side.
+fn through_captures(frames: &[Vec<u8>]) -> [Vec<Received>; 2] {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut input =
+        Writer::create(path("in.pcap"), LinkType::ETHERNET, Resolution::Micros).unwrap();
+    for (index, frame) in frames.iter().enumerate() {
+        input.write(Duration::from_millis(index as u64), frame).unwrap();
+    }
+    input.finish().unwrap();
+    std::fs::write(path("router.toml"), configuration()).unwrap();
+    let mut run = Command::new(binary());
+    let text = command::run(run.arg("run").arg(path("router.toml")).arg("--json"), LIMIT).unwrap();
+    let totals: Totals = serde_json::from_str(&text).unwrap();
+    assert!(totals.balance(), "{totals:?}");
+    assert_eq!(totals.received, frames.len() as u64);
+    ["to_sink.pcap", "to_source.pcap"].map(|name| frames_of(&path(name)))
+}
+
+fn frames_of(path: &Path) -> Vec<Received> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        frames.push(Received { nanos: 0, frame: record.data.to_vec() });
+    }
+    frames
+}
+
+fn configuration() -> String {
+    let mut text = String::new();
+    let files = ["read = \"in.pcap\", write = \"to_source.pcap\"", "write = \"to_sink.pcap\""];
+    for (port, files) in [LEFT, RIGHT].iter().zip(files) {
+        let _ = write!(
+            text,
+            "[[port]]\nname = \"{}\"\ncapture = {{ {files} }}\nmac = \"{}\"\n\
+             addresses = [\"{}/24\", \"{}/64\"]\n",
+            port.interface,
+            mac_text(port.mac),
+            port.v4,
+            port.v6
+        );
+    }
+    for (prefix, via) in [("0.0.0.0/0", SINK.v4.to_string()), ("::/0", SINK.v6.to_string())] {
+        let _ =
+            write!(text, "[[route]]\nprefix = \"{prefix}\"\nvia = \"{via}\"\nport = \"right\"\n");
+    }
+    for (station, port) in [(SOURCE, "left"), (SINK, "right")] {
+        for address in [station.v4.to_string(), station.v6.to_string()] {
+            let _ = write!(
+                text,
+                "[[neighbour]]\naddress = \"{address}\"\nmac = \"{}\"\nport = \"{port}\"\n",
+                mac_text(station.mac)
+            );
+        }
+    }
+    text
+}

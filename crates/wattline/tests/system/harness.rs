@@ -1,0 +1,123 @@
+//! What all tests of the router share.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wattline_lab::forwarder::{Forwarder, Mode, Running};
+use wattline_lab::leftovers::can_build_namespaces;
+use wattline_lab::topology::{Options, Topology};
+
+/// Kernel forwarding, the reference.
+pub const KERNEL: Forwarder = Forwarder::Kernel;
+/// Wattline in each of its modes, with one worker.
+pub const POLL: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 1 };
+/// See [`POLL`].
+pub const INTERRUPT: Forwarder = Forwarder::Wattline { mode: Mode::Interrupt, workers: 1 };
+/// See [`POLL`].
+pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
+
+/// Makes of each function `fn name(forwarder: Forwarder)` one test for the kernel and one for
+/// every mode of Wattline.
+macro_rules! with_every_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            use crate::harness;
+            #[test]
+            fn kernel() {
+                harness::privileged(stringify!($function), || super::$function(harness::KERNEL));
+            }
+            #[test]
+            fn wattline_poll() {
+                harness::privileged(stringify!($function), || super::$function(harness::POLL));
+            }
+            #[test]
+            fn wattline_interrupt() {
+                harness::privileged(stringify!($function), || super::$function(harness::INTERRUPT));
+            }
+            #[test]
+            fn wattline_adaptive() {
+                harness::privileged(stringify!($function), || super::$function(harness::ADAPTIVE));
+            }
+        }
+    )+};
+}
+
+/// The program under test.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_wattline"))
+}
+
+/// Runs a test that needs root, alone: a machine of two processors cannot carry two loads
+/// at once without losing packets of both. Says so where root is missing.
+pub fn privileged(test: &str, body: impl FnOnce()) {
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let path = std::env::temp_dir().join("wattline-system-tests.lock");
+    let file = std::fs::File::create(&path).unwrap();
+    // Held until the file is closed, also when the body panics or the process dies.
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    body();
+}
+
+/// True when a program is there; otherwise says that `test` is skipped.
+pub fn has(program: &str, test: &str) -> bool {
+    let there = wattline_lab::command::installed(program);
+    if !there {
+        eprintln!("SKIPPED {test}: `{program}` is not installed (`make tools` installs it)");
+    }
+    there
+}
+
+/// How long a long load lasts.
+pub fn load_time() -> Duration {
+    let seconds = std::env::var("WATTLINE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(5))
+}
+
+/// A topology with a forwarder at work in it.
+pub struct Bench {
+    // First: the router is stopped before its namespace goes.
+    pub running: Running,
+    pub topology: Topology,
+}
+
+impl Bench {
+    pub fn start(options: Options, forwarder: Forwarder) -> Self {
+        let topology = Topology::build(options).unwrap();
+        let running =
+            forwarder.start(&topology, binary()).unwrap_or_else(|error| panic!("{error}"));
+        Self { running, topology }
+    }
+
+    /// Stops the router. Where it is Wattline: every frame is accounted for, and it did not
+    /// leave the work to the kernel.
+    pub fn finish(self) {
+        let Some(totals) = self.running.stop().unwrap_or_else(|error| panic!("{error}")) else {
+            return;
+        };
+        assert!(
+            totals.balance(),
+            "received + generated = forwarded + punted + dropped: {totals:?}"
+        );
+        assert!(totals.forwarded > 0, "nothing went through Wattline: {totals:?}");
+    }
+}
+
+/// The captures of the shared data, or none with a word about it.
+pub fn captures(test: &str) -> Vec<PathBuf> {
+    let folder = data().join("captures");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("SKIPPED {test}: no captures in {} (set WATTLINE_DATA)", folder.display());
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+fn data() -> PathBuf {
+    std::env::var_os("WATTLINE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    )
+}

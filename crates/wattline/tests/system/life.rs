@@ -1,0 +1,108 @@
+//! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
+
+use crate::faults::reaches;
+use crate::harness::{ADAPTIVE, Bench, binary, has, privileged};
+use crate::throughput::Server;
+use std::time::Duration;
+use wattline_lab::command;
+use wattline_lab::forwarder::{Mode, Wattline, configuration};
+use wattline_lab::probe::{Load, Probe};
+use wattline_lab::topology::{Options, SINK, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Programs on the router's interfaces, as iproute2 shows them.
+fn programs(topology: &Topology) -> Vec<String> {
+    let links = topology.router.run("ip", &["-d", "-o", "link"], LIMIT).unwrap();
+    links.lines().filter(|line| line.contains("xdp")).map(str::to_owned).collect()
+}
+
+/// SIGKILL in the middle of a TCP stream: the kernel forwards on, and so does the stream.
+#[test]
+fn killed_under_traffic_the_kernel_takes_over() {
+    let test = "killed_under_traffic_the_kernel_takes_over";
+    if !has("iperf3", test) {
+        return;
+    }
+    privileged(test, || {
+        let mut bench = Bench::start(Options::default(), ADAPTIVE);
+        let topology = &bench.topology;
+        assert_eq!(programs(topology).len(), 2, "one on each port");
+        let _server = Server::start(topology);
+        let mut client = topology.source.command("iperf3");
+        client.args(["-J", "-c", &SINK.v4.to_string(), "-t", "6", "-b", "100M"]);
+        let client = std::thread::spawn(move || command::run(&mut client, LIMIT));
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(topology, &load).unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+
+        bench.running.wattline.as_mut().unwrap().kill();
+
+        let report: serde_json::Value =
+            serde_json::from_str(&client.join().unwrap().unwrap()).unwrap();
+        let outcome = probe.stop().unwrap();
+        println!(
+            "hand-over to the kernel: lost {} of {} packets offered at {:.0} pps, longest gap {:.1} ms",
+            outcome.lost_packets,
+            outcome.offered_packets,
+            outcome.offered_rate_pps,
+            outcome.longest_gap_seconds * 1e3
+        );
+        let intervals = report["intervals"].as_array().unwrap();
+        for interval in &intervals[4..] {
+            assert!(interval["sum"]["bytes"].as_u64().unwrap() > 0, "stalled: {interval}");
+        }
+        assert_eq!(programs(topology), [""; 0], "left on the interfaces");
+        assert!(reaches(topology, &SINK.v6.to_string()));
+    });
+}
+
+/// SIGTERM: drained, detached, accounted for.
+#[test]
+fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
+    let test = "stopped_in_good_order_it_leaves_nothing_on_the_interfaces";
+    privileged(test, || {
+        let Bench { running, topology } = Bench::start(Options::default(), ADAPTIVE);
+        assert_eq!(programs(&topology).len(), 2, "one on each port");
+        assert!(reaches(&topology, &SINK.v4.to_string()));
+        let totals = running.stop().unwrap().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+        assert_eq!(programs(&topology), [""; 0]);
+        assert!(reaches(&topology, &SINK.v4.to_string()), "the kernel forwards on");
+    });
+}
+
+#[test]
+fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
+    let test = "a_second_instance_on_a_port_is_refused_and_the_first_goes_on";
+    privileged(test, || {
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let second = Wattline::start_with(&bench.topology, binary(), |socket| {
+            configuration(Mode::Adaptive, 1, socket)
+        });
+        let error = second.expect_err("two instances on one port").to_string();
+        assert!(error.contains("left"), "names the port: {error}");
+        assert!(reaches(&bench.topology, &SINK.v4.to_string()));
+        bench.finish();
+    });
+}
+
+/// An interface is deleted under traffic. The router lives on, answers, ends in good order
+/// and has accounted for every frame.
+#[test]
+fn a_port_that_vanishes_takes_nothing_else_with_it() {
+    let test = "a_port_that_vanishes_takes_nothing_else_with_it";
+    privileged(test, || {
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&bench.topology, &load).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        bench.topology.router.ip("link del right").unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        let outcome = probe.stop().unwrap();
+        assert!(outcome.received_packets > 0 && outcome.lost_packets > 0);
+        let wattline = bench.running.wattline.as_ref().unwrap();
+        wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
+        bench.finish();
+    });
+}

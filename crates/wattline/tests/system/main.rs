@@ -1,0 +1,18 @@
+//! The router as a whole: real programs and real captures through real namespaces, once
+//! through the kernel and once through `wattline run`, whose answers must be the same.
+//!
+//! All of it needs root; without it every test says that it is skipped.
+//! `WATTLINE_SECONDS` sets how long the long loads last (default 5; 30 for a full run).
+
+#[macro_use]
+mod harness;
+
+mod bgp;
+mod capture_ports;
+mod crafted;
+mod differential;
+mod faults;
+mod life;
+mod reachability;
+mod steering;
+mod throughput;

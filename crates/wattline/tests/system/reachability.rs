@@ -1,0 +1,91 @@
+//! ping, traceroute and path-MTU discovery through the router.
+
+use crate::harness::{Bench, has};
+use std::time::Duration;
+use wattline_lab::command;
+use wattline_lab::forwarder::Forwarder;
+use wattline_lab::topology::{LEFT, Options, SINK};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+with_every_forwarder!(
+    ping_reaches_the_sink_and_the_router,
+    traceroute_shows_the_router,
+    path_mtu_is_discovered,
+    large_packets_are_fragmented_where_that_is_allowed,
+);
+
+/// Neighbours are resolved on the way: the first packets have to be held meanwhile.
+fn ping_reaches_the_sink_and_the_router(forwarder: Forwarder) {
+    if !has("ping", "ping_reaches_the_sink_and_the_router") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    for address in
+        [SINK.v4.to_string(), SINK.v6.to_string(), LEFT.v4.to_string(), LEFT.v6.to_string()]
+    {
+        let arguments = ["-n", "-c", "10", "-i", "0.05", "-W", "5", &address];
+        let output = bench.topology.source.run("ping", &arguments, LIMIT).unwrap();
+        assert!(output.contains(" 0% packet loss"), "{address}: {output}");
+    }
+    bench.finish();
+}
+
+fn traceroute_shows_the_router(forwarder: Forwarder) {
+    if !has("traceroute", "traceroute_shows_the_router") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    for (router, sink) in
+        [(LEFT.v4.to_string(), SINK.v4.to_string()), (LEFT.v6.to_string(), SINK.v6.to_string())]
+    {
+        let arguments = ["-n", "-q", "3", "-m", "5", &sink];
+        let output = bench.topology.source.run("traceroute", &arguments, LIMIT).unwrap();
+        let hops: Vec<_> =
+            output.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(hops, [router, sink], "{output}");
+    }
+    bench.finish();
+}
+
+/// The way to the sink is narrower than the one to the router: a ping that must not be
+/// fragmented is told so, and TCP gets through all the same.
+fn path_mtu_is_discovered(forwarder: Forwarder) {
+    if !has("ping", "path_mtu_is_discovered") || !has("iperf3", "path_mtu_is_discovered") {
+        return;
+    }
+    let bench = Bench::start(Options { sink_mtu: 1400, ..Options::default() }, forwarder);
+    let source = &bench.topology.source;
+    for (address, headers) in [(SINK.v4.to_string(), 28), (SINK.v6.to_string(), 48)] {
+        let ping = |packet: u32| {
+            let size = (packet - headers).to_string();
+            let mut command = source.command("ping");
+            command.args(["-n", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-s", &size]);
+            let output = command::run_to_end(command.arg(&address), LIMIT, "").unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+        };
+        let (passed, text) = ping(1500);
+        assert!(!passed, "{address}: {text}");
+        assert!(text.to_lowercase().contains("mtu"), "{address}: nothing said why: {text}");
+        let (passed, text) = ping(1400);
+        assert!(passed, "{address}: {text}");
+        // Learnt by the source's kernel, from the router's ICMP error.
+        let route = source.run("ip", &["route", "get", &address], LIMIT).unwrap();
+        assert!(route.contains("mtu 1400"), "{address}: {route}");
+        crate::throughput::tcp(&bench.topology, &address, Duration::from_secs(1));
+    }
+    bench.finish();
+}
+
+fn large_packets_are_fragmented_where_that_is_allowed(forwarder: Forwarder) {
+    if !has("ping", "large_packets_are_fragmented_where_that_is_allowed") {
+        return;
+    }
+    let bench = Bench::start(Options { sink_mtu: 1400, ..Options::default() }, forwarder);
+    let sink = SINK.v4.to_string();
+    let arguments = ["-n", "-M", "dont", "-c", "5", "-i", "0.1", "-W", "5", "-s", "1472", &sink];
+    let output = bench.topology.source.run("ping", &arguments, LIMIT).unwrap();
+    assert!(output.contains(" 0% packet loss"), "{output}");
+    bench.finish();
+}

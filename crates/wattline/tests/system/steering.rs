@@ -1,0 +1,84 @@
+//! Several workers behind a virtual card with a redirect table: flows move between queues,
+//! and workers come and go, while TCP streams go on.
+
+use crate::harness::{Bench, binary, has, privileged};
+use crate::throughput::Server;
+use std::process::Command;
+use std::time::Duration;
+use wattline_kernel::namespace::interface_index;
+use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
+use wattline_lab::command;
+use wattline_lab::forwarder::{Forwarder, Mode};
+use wattline_lab::topology::{LEFT, Options, SINK, SOURCE, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const SETTLE: Duration = Duration::from_millis(200);
+const WATCH: Duration = Duration::from_millis(800);
+
+/// Packets that each receive queue of the router's left interface gave to XDP so far.
+fn received_by_queue(topology: &Topology) -> [u64; 2] {
+    let text = topology.router.run("ethtool", &["-S", LEFT.interface], LIMIT).unwrap();
+    [0, 1].map(|queue| {
+        let name = format!("rx_queue_{queue}_xdp_packets:");
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).trim().parse().unwrap()
+    })
+}
+
+fn received_meanwhile(topology: &Topology) -> [u64; 2] {
+    let before = received_by_queue(topology);
+    std::thread::sleep(WATCH);
+    let after = received_by_queue(topology);
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[test]
+fn flows_move_between_queues_and_workers_come_and_go_under_tcp() {
+    let test = "flows_move_between_queues_and_workers_come_and_go_under_tcp";
+    if !has("iperf3", test) {
+        return;
+    }
+    privileged(test, || {
+        let two = Forwarder::Wattline { mode: Mode::Adaptive, workers: 2 };
+        let bench = Bench::start(Options { queues: 2, ..Options::default() }, two);
+        let topology = &bench.topology;
+        let only = |queue| balance(&[0; TABLE_ENTRIES], &[queue]);
+        let steering = topology
+            .source
+            .enter(|| Steering::attach(interface_index(SOURCE.interface).unwrap(), &only(0)))
+            .unwrap()
+            .unwrap();
+        let _server = Server::start(topology);
+        let mut client = topology.source.command("iperf3");
+        client.args(["-J", "-c", &SINK.v4.to_string(), "-t", "12", "-P", "8", "-b", "5M"]);
+        let client = std::thread::spawn(move || command::run(&mut client, LIMIT));
+        std::thread::sleep(Duration::from_secs(1));
+
+        for queue in [0, 1, 0] {
+            steering.write(&only(queue)).unwrap();
+            std::thread::sleep(SETTLE);
+            let received = received_meanwhile(topology);
+            let (chosen, other) = (received[usize::from(queue)], received[1 - usize::from(queue)]);
+            // A stray ARP, or what was on its way, is no flow.
+            assert!(chosen > 10 * other && chosen > 0, "to queue {queue}: {received:?}");
+        }
+        let both = balance(&only(0), &[0, 1]);
+        steering.write(&both).unwrap();
+        assert_eq!(steering.read().unwrap(), both);
+
+        let socket = bench.running.wattline.as_ref().unwrap().socket();
+        for workers in ["1", "2", "1", "2"] {
+            let mut active = Command::new(binary());
+            active.args(["active", workers, "--socket"]).arg(&socket);
+            command::run(&mut active, LIMIT).unwrap();
+            std::thread::sleep(SETTLE);
+        }
+
+        let report: serde_json::Value =
+            serde_json::from_str(&client.join().unwrap().unwrap()).unwrap();
+        for interval in report["intervals"].as_array().unwrap() {
+            assert!(interval["sum"]["bytes"].as_u64().unwrap() > 0, "stalled: {interval}");
+        }
+        bench.finish();
+    });
+}
