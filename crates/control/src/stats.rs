@@ -31,6 +31,9 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// By node, all workers together.
     pub nodes: Vec<NodeStats>,
+    /// What applications counted, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub applications: BTreeMap<String, serde_json::Value>,
     /// What the kernel's state was followed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,

@@ -7,6 +7,7 @@
 //! order of their numbers, so a batch that was split comes together again downstream.
 
 use crate::counters::WorkerCounters;
+use crate::feature::Plan;
 use crate::forwarding::RouteReader;
 use crate::frame::{BATCH_MAX, Frame, FramePool};
 use crate::packet::Packet;
@@ -135,8 +136,8 @@ impl Graph {
     ///
     /// # Errors
     /// All that is wrong with names and number.
-    pub fn new(nodes: Vec<Box<dyn Node>>, chunks: u32) -> Result<Self, Vec<GraphError>> {
-        let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+    pub fn new(plan: Plan, chunks: u32) -> Result<Self, Vec<GraphError>> {
+        let names: Vec<_> = plan.nodes.iter().map(|node| node.name()).collect();
         let mut errors = Vec::new();
         if names.is_empty() {
             errors.push(GraphError::Empty);
@@ -149,17 +150,22 @@ impl Graph {
                 errors.push(GraphError::Duplicate(name));
             }
         }
-        let mut slots = Vec::new();
-        for node in nodes {
+        let mut targets = Vec::new();
+        for node in &plan.nodes {
             let mut next = Vec::new();
-            for wanted in node.next() {
-                match names.iter().position(|name| name == wanted) {
+            for edge in node.next() {
+                let wanted = plan.target(node.name(), edge);
+                match names.iter().position(|name| *name == wanted) {
                     Some(number) => next.push(number),
                     None => {
                         errors.push(GraphError::UnknownNext { node: node.name(), next: wanted })
                     }
                 }
             }
+            targets.push(next);
+        }
+        let mut slots = Vec::new();
+        for (node, next) in plan.nodes.into_iter().zip(targets) {
             // Packets in the graph own a chunk each, so a queue never outgrows this.
             slots.push(Slot { node, next, waiting: Vec::with_capacity(chunks as usize) });
         }
@@ -334,7 +340,7 @@ mod tests {
             node("right", &["last", "last"]),
             node("last", &[]),
         ];
-        let mut graph = Graph::new(nodes, 256).unwrap();
+        let mut graph = Graph::new(Plan::new(nodes), 256).unwrap();
         assert_eq!(graph.edges().len(), 6);
         let counters = Arc::new(WorkerCounters::new(graph.names(), 0));
         let mut context = Context::new(pool(), routes().reader(), counters, 0);
@@ -375,7 +381,7 @@ mod tests {
         let node =
             |name, next| -> Box<dyn Node> { Box::new(ByLength { name, next, seen: seen.clone() }) };
         let nodes = vec![node("a", &["b", "c"]), node("a", &[])];
-        let errors = Graph::new(nodes, 1).err().unwrap();
+        let errors = Graph::new(Plan::new(nodes), 1).err().unwrap();
         assert_eq!(
             errors,
             [
@@ -384,6 +390,6 @@ mod tests {
                 GraphError::UnknownNext { node: "a", next: "c" },
             ]
         );
-        assert_eq!(Graph::new(vec![], 1).err().unwrap(), [GraphError::Empty]);
+        assert_eq!(Graph::new(Plan::new(vec![]), 1).err().unwrap(), [GraphError::Empty]);
     }
 }

@@ -5,13 +5,15 @@
 //! from one worker to another, so nothing here locks.
 //!
 //! - [`worker`]: the loop: receive, graph, transmit; how it idles and how it ends
-//! - [`graph`]: how batches travel between nodes; [`nodes`]: the nodes, one file each
+//! - [`graph`]: how batches travel between nodes; [`nodes`]: the nodes, one file each;
+//!   [`feature`]: applications on the packets' way
 //! - [`forwarding`]: what the nodes read; [`routes`]: how the control plane writes it
 //! - [`counters`] and [`drop_reason`]: where every frame went
 #![forbid(unsafe_code)]
 
 pub mod counters;
 pub mod drop_reason;
+pub mod feature;
 pub mod forwarding;
 pub mod frame;
 pub mod graph;

@@ -8,6 +8,7 @@
 
 use crate::counters::WorkerCounters;
 use crate::drop_reason::DropReason;
+use crate::feature::{Feature, Plan};
 use crate::forwarding::RouteReader;
 use crate::frame::{BATCH_MAX, Frame, FramePool};
 use crate::graph::{Context, Graph, GraphError};
@@ -140,7 +141,19 @@ impl Worker {
     /// # Errors
     /// When the nodes make no graph, which would be a defect of this crate.
     pub fn new(parts: WorkerParts) -> Result<Self, Vec<GraphError>> {
-        let graph = Graph::new(router(parts.router), parts.pool.chunks())?;
+        Self::with_features(parts, Vec::new())
+    }
+
+    /// The same, with applications on the packets' way.
+    ///
+    /// # Errors
+    /// When an application's nodes do not fit the router's.
+    pub fn with_features(
+        parts: WorkerParts,
+        features: Vec<Feature>,
+    ) -> Result<Self, Vec<GraphError>> {
+        let plan = Plan::new(router(parts.router)).with(features);
+        let graph = Graph::new(plan, parts.pool.chunks())?;
         let counters = Arc::new(WorkerCounters::new(graph.names(), parts.ports.len()));
         Ok(Self {
             context: Context::new(parts.pool, parts.routes, counters, parts.ports.len()),

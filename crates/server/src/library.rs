@@ -5,22 +5,22 @@ use std::borrow::Cow;
 
 /// Name and text of every shipped server model. A new file in `servers/` is added here.
 const MODELS: [(&str, &str); 10] = [
-    ("westmere-2010", include_str!("../servers/westmere-2010.toml")),
-    ("xeon-silver-4108", include_str!("../servers/xeon-silver-4108.toml")),
-    ("ideal-single-core", include_str!("../servers/ideal-single-core.toml")),
-    ("bolla-x", include_str!("../servers/bolla-x.toml")),
-    ("bolla-pd", include_str!("../servers/bolla-pd.toml")),
-    ("bolla-a", include_str!("../servers/bolla-a.toml")),
-    ("bolla-pm", include_str!("../servers/bolla-pm.toml")),
-    ("bolla-o", include_str!("../servers/bolla-o.toml")),
-    ("bolla-c2", include_str!("../servers/bolla-c2.toml")),
-    ("bolla-a2", include_str!("../servers/bolla-a2.toml")),
+    ("westmere-2010", include_str!("../../../servers/westmere-2010.toml")),
+    ("xeon-silver-4108", include_str!("../../../servers/xeon-silver-4108.toml")),
+    ("ideal-single-core", include_str!("../../../servers/ideal-single-core.toml")),
+    ("bolla-x", include_str!("../../../servers/bolla-x.toml")),
+    ("bolla-pd", include_str!("../../../servers/bolla-pd.toml")),
+    ("bolla-a", include_str!("../../../servers/bolla-a.toml")),
+    ("bolla-pm", include_str!("../../../servers/bolla-pm.toml")),
+    ("bolla-o", include_str!("../../../servers/bolla-o.toml")),
+    ("bolla-c2", include_str!("../../../servers/bolla-c2.toml")),
+    ("bolla-a2", include_str!("../../../servers/bolla-a2.toml")),
 ];
 
 /// Name and text of all shipped component data.
 const COMPONENTS: [(&str, &str); 2] = [
-    ("sohan-2010-nics", include_str!("../servers/components/sohan-2010-nics.toml")),
-    ("liao-2011-host", include_str!("../servers/components/liao-2011-host.toml")),
+    ("sohan-2010-nics", include_str!("../../../servers/components/sohan-2010-nics.toml")),
+    ("liao-2011-host", include_str!("../../../servers/components/liao-2011-host.toml")),
 ];
 
 /// What a shipped file describes.

@@ -22,6 +22,7 @@ mod workers;
 
 pub use error::{Remedy, RouterError};
 
+use crate::application::Application;
 use crate::config::{Config, LogLevel, RouteSettings};
 use crate::rib::Rib;
 use crate::socket::{Answer, Request, Server};
@@ -55,6 +56,7 @@ pub struct Router {
     routes: Routes,
     rib: Rib,
     workers: Workers,
+    applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
@@ -75,11 +77,11 @@ impl Router {
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         while !self.stopping && !self.workers.have_ended() {
-            let deadline = self.kernel.as_ref().map(|kernel| kernel.deadline());
-            let sleep = deadline.map_or(LONGEST_SLEEP, |deadline| {
-                deadline.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP)
-            });
-            self.waiter.wait(sleep);
+            let now = Instant::now();
+            let due = self.applications.iter_mut().map(|application| application.tick(now));
+            let deadlines = self.kernel.iter().map(|kernel| kernel.deadline()).chain(due);
+            let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
+            self.waiter.wait(sleep.map_or(LONGEST_SLEEP, |sleep| sleep.min(LONGEST_SLEEP)));
             self.follow_kernel();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
@@ -101,6 +103,7 @@ impl Router {
             kernel.detach();
         }
         self.workers.drain(self.config.router.drain);
+        self.applications.iter_mut().for_each(|application| application.finish());
         let mut stats = self.stats();
         for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
             port.verdicts = verdicts.unwrap_or_default();
@@ -223,6 +226,9 @@ impl Router {
                 port.verdicts = kernel.verdicts(PortId(number as u16));
             }
         }
+        stats.applications = (self.applications.iter())
+            .map(|application| (application.name().to_owned(), application.stats()))
+            .collect();
         stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
             refused_updates: self.refused,
             ..kernel.stats()

@@ -7,6 +7,7 @@ use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers};
 use super::{Router, statics};
+use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::rib::{Rib, Source};
 use crate::{privileges, socket};
@@ -94,13 +95,15 @@ impl Router {
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
         bell.pass_on(requests);
         let mut workers = Workers::new();
-        for queues in queues {
+        let mut applications = applications(&config)?;
+        for (worker, queues) in (0..).zip(queues) {
             let punt: Box<dyn PuntSink> = match &tunnel {
                 Some(tunnel) => Box::new(tunnel.sink()),
                 None => Box::new(Discard),
             };
-            let equipment =
-                Equipment { routes: routes.reader(), punt, neighbours: neighbours.clone() };
+            let features = applications.iter_mut().flat_map(|it| it.features(worker)).collect();
+            let neighbours = neighbours.clone();
+            let equipment = Equipment { routes: routes.reader(), punt, neighbours, features };
             workers.start(queues, equipment, &config.router, bell.clone())?;
         }
         workers.configure(&config.router);
@@ -125,6 +128,7 @@ impl Router {
             routes,
             rib,
             workers,
+            applications,
             kernel,
             captures,
             modes,
@@ -138,6 +142,12 @@ impl Router {
             stopping: false,
         })
     }
+}
+
+/// What the configuration asks for beside plain forwarding, in the order that
+/// [`crate::application`] explains.
+fn applications(_config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    Ok(Vec::new())
 }
 
 fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {

@@ -11,6 +11,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_dataplane::counters::{Snapshot, WorkerCounters};
+use wattline_dataplane::feature::Feature;
 use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
 use wattline_dataplane::punt::PuntSink;
@@ -44,6 +45,8 @@ pub(super) struct Equipment {
     pub routes: RouteReader,
     pub punt: Box<dyn PuntSink>,
     pub neighbours: SyncSender<NeighbourRequest>,
+    /// Applications on the packets' way.
+    pub features: Vec<Feature>,
 }
 
 impl Workers {
@@ -64,10 +67,10 @@ impl Workers {
         let mut waiter = PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
             .map_err(|errno| RouterError::system(failed("making the wake-up of"), errno))?;
         let waker = waiter.waker();
-        let Equipment { routes, punt, neighbours } = equipment;
+        let Equipment { routes, punt, neighbours, features } = equipment;
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
-        let mut worker = Worker::new(parts).map_err(|errors| {
+        let mut worker = Worker::with_features(parts, features).map_err(|errors| {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             RouterError::system(failed("building the graph of"), std::io::Error::other(text))
         })?;

@@ -4,7 +4,7 @@ use super::report::{Check, Figure, Verdict};
 use super::{Paper, ReproduceError};
 use serde::{Deserialize, Serialize};
 
-const CLAIMS: &str = include_str!("../../published/claims.csv");
+const CLAIMS: &str = include_str!("../../../../published/claims.csv");
 
 /// A claim as it is listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

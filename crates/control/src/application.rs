@@ -1,0 +1,31 @@
+//! Applications of the router beside plain forwarding, as the control thread sees them.
+//!
+//! What they do to packets are nodes of the data plane
+//! ([`wattline_dataplane::feature::Feature`]), made here once per worker; what they need beside
+//! that (collectors, keys, timers) lives in the control thread.
+//!
+//! Where several are configured, packets that were received pass them in this order, so that
+//! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
+//! recorded, redundancy elimination encoded, ESP encrypted.
+
+use std::time::Instant;
+use wattline_dataplane::feature::Feature;
+
+/// One application of one router.
+pub trait Application: Send {
+    /// Its name in statistics, as its section is called in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// Its part of a worker's graph; called once per worker, before that starts.
+    fn features(&mut self, worker: u16) -> Vec<Feature>;
+
+    /// Does what is due, without blocking for more than a few milliseconds; says when it wants
+    /// to be called again at the latest.
+    fn tick(&mut self, now: Instant) -> Instant;
+
+    /// What it counts.
+    fn stats(&self) -> serde_json::Value;
+
+    /// The workers have ended: what is left is finished now.
+    fn finish(&mut self);
+}
