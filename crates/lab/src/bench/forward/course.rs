@@ -2,10 +2,10 @@
 
 use super::threads::Thread;
 use crate::Error;
+use crate::command::LIMIT;
 use crate::namespace::Namespace;
 use crate::topology::mac_text;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{CountingSink, LiveGenerator};
 
@@ -101,11 +101,10 @@ impl Course {
                 let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
                 namespace.sysctl(&[(&ipv6, "1")])?;
                 // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
-                let limit = Duration::from_secs(10);
-                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], limit)?;
+                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
                 namespace.ip(&format!("link set {interface} up"))?;
                 let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
-                namespace.run("sh", &["-c", &thread], limit)?;
+                namespace.run("sh", &["-c", &thread], LIMIT)?;
             }
         }
         self.router.ip(&format!(
