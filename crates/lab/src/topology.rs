@@ -223,10 +223,7 @@ mod tests {
             Topology::build(Options { queues: 2, static_neighbours: true, ..Options::default() })
                 .unwrap();
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-            topology
-                .source
-                .run("ping", &["-n", "-c", "2", "-W", "5", &address], Duration::from_secs(30))
-                .unwrap();
+            topology.source.run("ping", &["-n", "-c", "2", "-W", "5", &address], LIMIT).unwrap();
         }
     }
 
