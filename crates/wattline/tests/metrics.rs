@@ -60,7 +60,7 @@ fn router(folder: &Path, metrics: u16) -> Running {
     let mut frame = Vec::new();
     builder.write(&mut frame, &[7; 32]).unwrap();
     let mut capture =
-        Writer::create(&folder.join("in.pcap"), LinkType::ETHERNET, Resolution::Nanos).unwrap();
+        Writer::create(folder.join("in.pcap"), LinkType::ETHERNET, Resolution::Nanos).unwrap();
     for _ in 0..7 {
         capture.write(Duration::ZERO, &frame).unwrap();
     }
