@@ -171,6 +171,25 @@ fn an_interface_that_does_not_exist_or_missing_rights_are_told() {
     }
 }
 
+/// Root without capabilities, as in a container: what is missing is named, with the remedy.
+#[test]
+fn missing_capabilities_end_with_77() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED missing_capabilities_end_with_77: needs root, to give up its rights");
+        return;
+    }
+    let text = "[router]\nsocket = \"SOCKET\"\n[[port]]\nname = \"a\"\ninterface = \"lo\"\n";
+    let folder = Folder::new(text);
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_wattline"), "run"]);
+    let output = command.arg(folder.path("router.toml")).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{message}");
+    for part in ["CAP_BPF", "CAP_NET_ADMIN", "CAP_NET_RAW", "setcap"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
 #[test]
 fn the_file_of_routes_is_used() {
     let config = format!("routes_file = \"routes.txt\"\n{CONFIG}");

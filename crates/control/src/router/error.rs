@@ -99,3 +99,17 @@ impl RouterError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_kernel_without_af_xdp_calls_for_another_machine_and_says_what_it_lacks() {
+        let lacking = OpenError::MissingFeature { feature: "AF_XDP", source: Errno::AFNOSUPPORT };
+        let error = RouterError::from(lacking);
+        assert_eq!(error.remedy(), Remedy::Machine);
+        assert!(error.to_string().starts_with("this kernel lacks AF_XDP"), "{error}");
+    }
+}
