@@ -2,8 +2,8 @@
 
 use super::fixed;
 use crate::{
-    AskAgain, BuildContext, CoreSet, Kind, Observation, OperatingPoint, Parameter, Parameters,
-    Platform, Policy, PolicyInfo, Trigger, Wait,
+    AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
+    Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 
@@ -142,6 +142,10 @@ impl PowerSave {
 impl Policy for PowerSave {
     fn name(&self) -> &'static str {
         INFO.name
+    }
+
+    fn looks_at(&self) -> Looks {
+        Looks::TRIGGER
     }
 
     fn decide(
