@@ -247,6 +247,7 @@ impl Core {
                 self.seen = false;
                 self.empty_polls = 0;
                 self.counts.polls += 1;
+                ring.begin_batch(taken);
                 (self.left, self.port) = (taken, port);
                 self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
                 return Polled::Batch;
