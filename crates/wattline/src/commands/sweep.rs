@@ -2,6 +2,7 @@
 
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::fs::File;
@@ -65,6 +66,11 @@ struct Row {
     report: Report,
 }
 
+#[derive(Serialize)]
+struct Results {
+    results: Vec<Row>,
+}
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
@@ -107,14 +113,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         csv(&mut file, &rows)?;
         file.flush()?;
     }
-    let mut out = std::io::stdout().lock();
-    if json {
-        let results = serde_json::json!({ "results": rows });
-        writeln!(out, "{results}")?;
-    } else {
-        table(&mut out, &rows)?;
-    }
-    Ok(())
+    output::print(&Results { results: rows }, json, |out, results| table(out, &results.results))
 }
 
 fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
