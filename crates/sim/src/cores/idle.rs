@@ -33,7 +33,7 @@ impl Core {
         self.counts.interrupts += u64::from(by_interrupt);
         if by_interrupt {
             for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
-                ring.interrupt_allowed = at + moderation;
+                ring.interrupt_allowed = at - self.delivery + moderation;
             }
         }
         self.at = at + self.extra_exit[depth] + self.costs.wake_up;
@@ -46,7 +46,8 @@ impl Core {
     }
 
     pub(super) fn next_interrupt(&self) -> Option<u64> {
-        let interrupt = |ring: &Ring| Some(ring.earliest()?.max(ring.interrupt_allowed));
+        let interrupt =
+            |ring: &Ring| Some(ring.earliest()?.max(ring.interrupt_allowed) + self.delivery);
         self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
     }
 

@@ -117,6 +117,8 @@ pub(crate) struct Core {
     /// leaving it takes beyond the wake-up work.
     target_residency: Vec<u64>,
     extra_exit: Vec<u64>,
+    /// How long an interrupt is under way to the core.
+    delivery: u64,
     variation: Variation,
 }
 
@@ -127,6 +129,7 @@ pub(crate) struct CoreMake {
     pub frequencies: usize,
     pub target_residency: Vec<u64>,
     pub extra_exit: Vec<u64>,
+    pub delivery: u64,
 }
 
 impl Core {
@@ -159,6 +162,7 @@ impl Core {
             overloaded_since: None,
             target_residency: make.target_residency.clone(),
             extra_exit: make.extra_exit.clone(),
+            delivery: make.delivery,
             variation,
         }
     }

@@ -90,6 +90,7 @@ impl<'a> Engine<'a> {
                 .map(|s| exit(s) * RESIDENCY_PER_EXIT_LATENCY)
                 .collect(),
             extra_exit: states.map(|s| server.extra_exit_latency(s).as_picos()).collect(),
+            delivery: server.interrupt_delivery().as_picos(),
         };
         let costs = costs(setting, &platform, platform.fastest(), platform.cores)?;
         let cores = (0..platform.cores).map(|number| {
