@@ -35,7 +35,7 @@ pub use error::SimError;
 pub use platform::platform_of;
 pub use profile::{Phase, Profile};
 pub use report::{CoreResidency, Report, Residency};
-pub use run::run;
+pub use run::{run, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use states::{CoreState, StateSpan};

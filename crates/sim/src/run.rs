@@ -6,6 +6,7 @@ use crate::latency::Latency;
 use crate::report::Report;
 use crate::setting::Setting;
 use std::time::Instant;
+use wattline_policy::{BuildContext, Policy, build};
 use wattline_traffic::Source;
 
 /// Simulates one server under one policy with these packets. The same setting and packets
@@ -15,9 +16,22 @@ use wattline_traffic::Source;
 /// When the setting contradicts itself, the policy cannot be made for the server, or the
 /// packets cannot be had.
 pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, SimError> {
+    run_with(setting, source, |context| Ok(build(&setting.policy, context)?))
+}
+
+/// [`run`] under a policy of the caller's own, which need not be in the registry, instead
+/// of the setting's.
+///
+/// # Errors
+/// As [`run`], and those of `make`.
+pub fn run_with(
+    setting: &Setting<'_>,
+    source: &mut dyn Source,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
-    let mut engine = Engine::new(setting, source)?;
+    let mut engine = Engine::new(setting, source, make)?;
     engine.start()?;
     engine.run_to(setting.warmup.as_picos())?;
     engine.sink.latency.reset();

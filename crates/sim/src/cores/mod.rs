@@ -14,6 +14,8 @@ use wattline_policy::CoreSetting;
 /// What cores write to while they run.
 pub(crate) struct Sink {
     pub latency: Latency,
+    /// The same since the policy was asked last, where it looks at it.
+    pub asked: Option<Latency>,
     pub awake: AwakeLog,
     pub watch: Watch,
     pub states: Option<Vec<StateSpan>>,
@@ -226,7 +228,11 @@ impl Core {
         self.left -= 1;
         self.at += self.variation.apply(self.costs.service.picos(packet.length));
         let arrival = packet.time.as_picos();
-        sink.latency.record(self.at - arrival + sink.pass_through);
+        let latency = self.at - arrival + sink.pass_through;
+        sink.latency.record(latency);
+        if let Some(asked) = &mut sink.asked {
+            asked.record(latency);
+        }
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
         self.counts.departure_sum = self.counts.departure_sum.wrapping_add(self.at);

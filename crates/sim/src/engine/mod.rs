@@ -16,7 +16,7 @@ use crate::totals::Totals;
 use crate::views::Views;
 use wattline_policy::{
     AskAgain, BuildContext, FrequencyDomain, Looks, Observation, OperatingPoint, Platform, Policy,
-    Trigger, build,
+    Trigger,
 };
 use wattline_traffic::{Block, Source};
 use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
@@ -65,19 +65,24 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub fn new(setting: &'a Setting<'a>, source: &'a mut dyn Source) -> Result<Self, SimError> {
+    /// An engine before its start. `make` makes the policy for the simulated machine.
+    pub fn new(
+        setting: &'a Setting<'a>,
+        source: &'a mut dyn Source,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Self, SimError> {
         let server = setting.server;
         let platform = platform_of(server);
         platform.check()?;
-        let context = BuildContext {
+        let policy = make(&BuildContext {
             platform: &platform,
             server: Some(server),
             packet: server
                 .packet_cost(setting.application, setting.mean_bytes)
                 .map(|cost| (cost, setting.mean_bytes)),
             seed: setting.seed,
-        };
-        let policy = build(&setting.policy, &context)?;
+        })?;
+        let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let states = 0..server.idle_states.len();
         let exit = |state: usize| server.idle_states[state].exit_latency.as_picos();
@@ -99,7 +104,7 @@ impl<'a> Engine<'a> {
         });
         Ok(Self {
             setting,
-            looks: policy.looks_at(),
+            looks,
             policy,
             source,
             block: Block::new(),
@@ -109,6 +114,7 @@ impl<'a> Engine<'a> {
             cores: cores.collect(),
             sink: Sink {
                 latency: Latency::new()?,
+                asked: looks.latency.then(Latency::new).transpose()?,
                 awake: AwakeLog::new(platform.cores),
                 watch: Watch::default(),
                 states: setting.log_states.then(Vec::new),
@@ -191,7 +197,8 @@ impl<'a> Engine<'a> {
         // policy looks at the watched one alone, the others may follow later, by longer
         // strides; not while a move of the redirect table is being watched.
         self.lagging = true;
-        if first.is_none() || self.looks.whole || self.sink.watch.moved_at().is_some() {
+        let alone = self.looks == Looks::TRIGGER;
+        if first.is_none() || !alone || self.sink.watch.moved_at().is_some() {
             self.catch_up();
         }
         first
@@ -247,7 +254,7 @@ impl<'a> Engine<'a> {
             trigger,
             queues: &self.views.queues,
             cores: &self.views.cores,
-            latency: None,
+            latency: self.sink.asked.as_mut().and_then(Latency::take_view),
             offered: Some(PacketsPerSecond(self.offered)),
         };
         let now = Time::from_picos(self.now);
