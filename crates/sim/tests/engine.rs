@@ -69,6 +69,19 @@ fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) ->
     joules
 }
 
+/// The next packet comes after any run, at a time near the last that there is.
+#[test]
+fn next_to_no_traffic_is_simulated() {
+    let server = server("westmere-2010");
+    for policy in POLICIES.iter().map(|policy| policy.name) {
+        for rate in [1e-5, 1e-9, 1e-30] {
+            let report = simulate(&short(&server, policy), &mut poisson(&server, rate, 64, 2));
+            assert_eq!(report.forwarded_packets, 0, "{policy}");
+            assert_eq!(report.latency_mean_seconds, None, "{policy}");
+        }
+    }
+}
+
 /// Counting in between must not change which packets find a ring full.
 #[test]
 fn being_watched_changes_nothing() {

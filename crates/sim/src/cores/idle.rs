@@ -46,8 +46,9 @@ impl Core {
     }
 
     pub(super) fn next_interrupt(&self) -> Option<u64> {
-        let interrupt =
-            |ring: &Ring| Some(ring.earliest()?.max(ring.interrupt_allowed) + self.delivery);
+        let interrupt = |ring: &Ring| {
+            Some(ring.earliest()?.max(ring.interrupt_allowed).saturating_add(self.delivery))
+        };
         self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
     }
 
