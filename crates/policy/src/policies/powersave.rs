@@ -37,7 +37,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
         Parameter {
             name: "c_down",
             kind: Kind::Count { min: 0, max: 100_000_000 },
-            default: "100",
+            default: "80",
             meaning: "more samples in a row than this below q_l take capacity away",
             source: "ours, the paper's value is lost: by simulation, see docs/explanation/simulator.md",
         },
