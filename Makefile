@@ -16,11 +16,11 @@ build:            ## the release build
 
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
-	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace
+	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features wattline/arrow -- -D warnings
 
 dependencies:     ## licences, sources and advisories of all dependencies
 	scripts/check-dependencies

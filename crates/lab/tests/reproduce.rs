@@ -1,14 +1,14 @@
 //! Reproduction as a whole: everything reported, nothing differing without a reason, and
 //! the files written.
 
-use wattline_lab::reproduce::{Paper, Verdict, reproduce, steps, write};
+use wattline_lab::reproduce::{Paper, Target, Verdict, reproduce, steps, write};
 
 /// The simulated paper takes minutes without optimisation; this one takes none.
 #[test]
 fn bolla_is_answered_claim_by_claim_and_written() {
     let mut begun = Vec::new();
-    let results = reproduce(&[Paper::Bolla], |step| begun.push(step.to_owned())).unwrap();
-    assert_eq!(begun.len(), steps(&[Paper::Bolla]));
+    let results = reproduce(&[Paper::Bolla.into()], |step| begun.push(step.to_owned())).unwrap();
+    assert_eq!(begun.len(), steps(&[Paper::Bolla.into()]));
     let [bolla] = results.as_slice() else { panic!("one paper") };
 
     assert_eq!(bolla.claims.len(), 85);
@@ -39,15 +39,34 @@ fn bolla_is_answered_claim_by_claim_and_written() {
 }
 
 #[test]
-fn a_paper_that_is_not_known_is_refused_with_those_that_are() {
-    let error = "powersafe".parse::<Paper>().unwrap_err().to_string();
-    assert!(error.contains("\"powersafe\"") && error.contains("powersave, bolla"), "{error}");
+fn one_figure_is_made_alone_with_the_claims_that_it_answers() {
+    let target: Target = "bolla/fig7".parse().unwrap();
+    let mut begun = Vec::new();
+    let results = reproduce(&[target], |step| begun.push(step.to_owned())).unwrap();
+    assert_eq!(begun, ["bolla: form function"]);
+    let [bolla] = results.as_slice() else { panic!("one paper") };
+    assert_eq!(bolla.figures.iter().map(|figure| figure.id).collect::<Vec<_>>(), ["fig7"]);
+    assert!(!bolla.claims.is_empty() && bolla.claims.len() < 85, "{}", bolla.claims.len());
+    let answers = |id: &str| bolla.figures[0].checks.iter().any(|check| check.claims.contains(&id));
+    assert!(bolla.claims.iter().all(|report| answers(&report.claim.id)));
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_all_that_is() {
+    for name in ["powersafe", "powersave/fig99", "powersave/"] {
+        let error = name.parse::<Target>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("\"{name}\"")), "{error}");
+        for known in ["powersave", "powersave/fig12", "powersave/table1", "bolla", "bolla/fig1-2"] {
+            assert!(error.contains(known), "{known}: {error}");
+        }
+    }
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = write(&reproduce(&[Paper::Bolla], |_| ()).unwrap(), file.path()).unwrap_err();
+    let error =
+        write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path()).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with(&file.path().display().to_string()), "{text}");
 }

@@ -11,6 +11,7 @@ mod ask;
 mod build;
 mod core_set;
 mod envelope;
+mod looks;
 mod observation;
 mod parameter;
 mod platform;
@@ -25,6 +26,7 @@ pub use ask::AskAgain;
 pub use build::{BuildContext, PolicyInfo, build};
 pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
+pub use looks::Looks;
 pub use observation::{CoreView, LatencyView, Observation, QueueView, Trigger};
 pub use parameter::{Kind, Parameter, Parameters, Value, parse_span};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
@@ -45,6 +47,11 @@ use wattline_units::Time;
 pub trait Policy: Send {
     /// The name under which the registry lists it.
     fn name(&self) -> &'static str;
+
+    /// What of the observation it looks at, at every decision.
+    fn looks_at(&self) -> Looks {
+        Looks::WHOLE
+    }
 
     /// Decides at time `now`, counted from the start of the run.
     fn decide(

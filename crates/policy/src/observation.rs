@@ -78,7 +78,8 @@ pub struct Observation<'a> {
     pub queues: &'a [QueueView],
     /// By number of the core.
     pub cores: &'a [CoreView],
-    /// Latency, where it is measured.
+    /// Latency, where it is measured, the policy looks at it ([`crate::Looks::latency`])
+    /// and packets have left.
     pub latency: Option<LatencyView>,
     /// The rate offered now, where it is known beforehand: only a simulator can tell.
     pub offered: Option<PacketsPerSecond>,

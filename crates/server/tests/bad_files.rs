@@ -54,7 +54,7 @@ fn all_mistakes_at_once_in_the_order_of_their_lines() {
     let found = messages(&[
         ("board_watts = 24", "board_watts = -24"),
         ("sockets = 2", "sockets = 0"),
-        ("fixed_us = { value = 1.06", "fixed_uss = { value = 1.06"),
+        ("fixed_us = { value = 1.80", "fixed_uss = { value = 1.80"),
     ]);
     assert_eq!(found.len(), 4, "{found:#?}");
     assert!(found[0].contains("processor.sockets = 0: must be 1 to 64"));

@@ -232,8 +232,11 @@ fn latency_starts_at_the_papers_seven_microseconds() {
     assert!((polling.as_seconds() * 1e6 - 7.0).abs() < 0.01, "{polling:?}");
     let napi = w.model.mean_latency(w.cost, &w.napi(12, 3.333), offered).unwrap().total();
     let work = w.model.wake_up_work(w.ghz(3.333));
-    assert!((napi - polling).as_picos().abs_diff(work.as_picos()) < 2_000);
-    assert!((work.as_seconds() * 1e6 - 1.906).abs() < 0.001);
+    let set_up = work + w.model.interrupt_delivery();
+    assert!((napi - polling).as_picos().abs_diff(set_up.as_picos()) < 2_000);
+    let missed =
+        misses(&[("Section 3: NAPI latency, us", About(12.0, 0.1), napi.as_seconds() * 1e6)]);
+    assert!(missed.is_empty(), "{missed:#?}");
     let full = PacketsPerSecond::from_mpps(29.0);
     assert_eq!(w.model.mean_latency(w.cost, &w.polling(), full), None);
 }

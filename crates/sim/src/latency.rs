@@ -2,6 +2,8 @@
 
 use crate::error::SimError;
 use hdrhistogram::Histogram;
+use wattline_policy::LatencyView;
+use wattline_units::Span;
 
 /// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the
 /// distribution in nanoseconds with three significant digits.
@@ -50,6 +52,17 @@ impl Latency {
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
     }
 
+    /// As policies are shown it, of the packets since the last call; `None` without any.
+    pub fn take_view(&mut self) -> Option<LatencyView> {
+        let view = LatencyView {
+            mean: Span::from_seconds(self.mean()?),
+            p95: Span::from_seconds(self.quantile(0.95)?),
+            p99: Span::from_seconds(self.quantile(0.99)?),
+        };
+        self.reset();
+        Some(view)
+    }
+
     /// Shortest, in seconds; `None` without packets, as all of these.
     pub fn min(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.shortest as f64 * 1e-12)
@@ -83,5 +96,10 @@ mod tests {
         let mut both = latency.clone();
         both.add(&latency).unwrap();
         assert!(near(both.min(), 1e-9) && near(both.max(), 100e-6));
+        let view = both.take_view().unwrap();
+        assert!(
+            near(Some(view.p95.as_seconds()), 95e-6) && near(Some(view.p99.as_seconds()), 99e-6)
+        );
+        assert_eq!(both.take_view(), None, "nothing has left since");
     }
 }

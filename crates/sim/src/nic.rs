@@ -51,7 +51,9 @@ impl Nic {
             let port = if port < ports { port } else { port % ports };
             let free = &mut self.link_free[port];
             // Frames follow each other on a link no faster than it carries them.
-            let arrival = time.max(*free + ((bytes * self.picos_per_byte) >> POINT));
+            // Times beyond any run are the largest there is.
+            let busy = (bytes * self.picos_per_byte) >> POINT;
+            let arrival = time.max(free.saturating_add(busy));
             if arrival - time > LONGEST_HOLD {
                 self.beyond_link += 1;
                 continue;

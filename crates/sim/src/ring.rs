@@ -5,8 +5,9 @@ use wattline_traffic::Packet;
 /// A receive queue of one core: packets that wait in the ring, and, beyond the present
 /// time, those that the redirect table has already led here.
 ///
-/// Nothing leaves a ring between two looks of its core, so arrivals may be admitted late,
-/// at the next look, and the tail drop is still exact.
+/// The places of a batch are free once it is taken, and no others become free until the next
+/// one is. So arrivals may be admitted at any time up to the core's next look, and the tail
+/// drop is exact whenever that is done.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// Packets on their way, in order of time; those before `next` were admitted.
@@ -16,6 +17,8 @@ pub(crate) struct Ring {
     slots: Vec<Packet>,
     head: usize,
     waiting: usize,
+    /// Packets of the batch that is being served: their places are free already.
+    in_service: usize,
     /// Packets that the ring holds at most.
     capacity: usize,
     pub arrivals: u64,
@@ -37,6 +40,7 @@ impl Ring {
             slots: vec![NO_PACKET; slots],
             head: 0,
             waiting: 0,
+            in_service: 0,
             capacity: capacity.unwrap_or(usize::MAX),
             arrivals: 0,
             drops: 0,
@@ -77,7 +81,7 @@ impl Ring {
             }
             self.next += 1;
             self.arrivals += 1;
-            if self.waiting >= self.capacity {
+            if self.waiting - self.in_service >= self.capacity {
                 self.drops += 1;
                 continue;
             }
@@ -91,7 +95,14 @@ impl Ring {
         }
     }
 
-    /// Packets that wait, of those admitted.
+    /// The core takes a batch of the packets that wait longest; it then serves them with
+    /// [`Self::take`].
+    #[inline]
+    pub fn begin_batch(&mut self, packets: u32) {
+        self.in_service = (packets as usize).min(self.waiting);
+    }
+
+    /// Packets that wait, of those admitted, and those of a batch that are not served yet.
     #[inline]
     pub fn fill(&self) -> usize {
         self.waiting
@@ -113,6 +124,7 @@ impl Ring {
         let packet = self.slots[self.head & mask];
         self.head = (self.head + 1) & mask;
         self.waiting -= 1;
+        self.in_service = self.in_service.saturating_sub(1);
         packet
     }
 
@@ -151,6 +163,28 @@ mod tests {
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 5, 2));
         let left: Vec<u64> = ring.waiting().map(|packet| packet.time.as_picos()).collect();
         assert_eq!(left, [2, 4]);
+    }
+
+    /// Whether somebody looks while a batch is served must not matter.
+    #[test]
+    fn a_batch_leaves_its_places_at_once() {
+        let of = |looks: bool| {
+            let mut ring = Ring::new(Some(4));
+            (1..=4).for_each(|time| ring.lead(packet(time)));
+            ring.admit(4);
+            ring.begin_batch(3);
+            (5..=9).for_each(|time| ring.lead(packet(time)));
+            for time in 5..8 {
+                if looks {
+                    ring.admit(time);
+                }
+                ring.take();
+            }
+            ring.admit(9);
+            (ring.fill(), ring.drops)
+        };
+        assert_eq!(of(true), (4, 2));
+        assert_eq!(of(false), (4, 2));
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 //! A simulation described in full, traffic included: what commands and sweeps run.
 
-use crate::engine::run;
 use crate::error::SimError;
 use crate::report::Report;
+use crate::run::run;
 use crate::setting::Setting;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};

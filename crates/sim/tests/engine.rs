@@ -69,6 +69,36 @@ fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) ->
     joules
 }
 
+/// The next packet comes after any run, at a time near the last that there is.
+#[test]
+fn next_to_no_traffic_is_simulated() {
+    let server = server("westmere-2010");
+    for policy in POLICIES.iter().map(|policy| policy.name) {
+        for rate in [1e-5, 1e-9, 1e-30] {
+            let report = simulate(&short(&server, policy), &mut poisson(&server, rate, 64, 2));
+            assert_eq!(report.forwarded_packets, 0, "{policy}");
+            assert_eq!(report.latency_mean_seconds, None, "{policy}");
+        }
+    }
+}
+
+/// Counting in between must not change which packets find a ring full.
+#[test]
+fn being_watched_changes_nothing() {
+    let server = server("westmere-2010");
+    for policy in ["powersave", "napi:moderation=0us"] {
+        let mut setting = short(&server, policy);
+        let whole = simulate(&setting, &mut poisson(&server, 33e6, 64, 3));
+        setting.interval = Some(Span::from_micros(17));
+        let mut watched = timeless(&simulate(&setting, &mut poisson(&server, 33e6, 64, 3)));
+        watched.intervals.clear();
+        assert!(whole.dropped_packets > 0, "{policy}");
+        assert_eq!(watched.dropped_packets, whole.dropped_packets, "{policy}");
+        assert_eq!(watched.latency_mean_seconds, whole.latency_mean_seconds, "{policy}");
+        assert_eq!(watched.packets_inside_mean, whole.packets_inside_mean, "{policy}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_report_and_another_does_not() {
     let server = server("westmere-2010");

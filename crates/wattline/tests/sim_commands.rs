@@ -133,6 +133,68 @@ fn sweep_gives_a_row_for_every_case() {
     assert_eq!(alone["energy_joules"], rows[3]["energy_joules"]);
 }
 
+/// The file read back by the crate that wrote it, and by pyarrow where that is installed.
+#[cfg(feature = "arrow")]
+#[test]
+fn sweep_writes_arrow_that_others_read() {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, UInt64Type};
+    use arrow_ipc::reader::FileReader;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sweep.arrow");
+    let file = path.to_str().unwrap();
+    // Nothing arrives of one packet a day: no latency, a null.
+    let args = ["sweep", "--json", "--policy", "napi", "--policy", "powersave", "--arrow", file];
+    let traffic = ["--traffic", "poisson:1Mpps", "--traffic", "poisson:0.00001pps", "--seed", "7"];
+    let result = json(&[&args[..], &traffic, &SHORT].concat());
+    let rows = result["results"].as_array().unwrap();
+    let reader = FileReader::try_new(std::fs::File::open(&path).unwrap(), None).unwrap();
+    let batches: Vec<_> = reader.map(Result::unwrap).collect();
+    let [batch] = batches.as_slice() else { panic!("{} batches", batches.len()) };
+    assert_eq!(batch.num_rows(), 4);
+    let text = |name: &str| batch[name].as_string::<i32>();
+    let watts = batch["power_watts"].as_primitive::<Float64Type>();
+    let latency = batch["latency_mean_seconds"].as_primitive::<Float64Type>();
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(text("policy").value(index), row["policy"].as_str().unwrap());
+        assert_eq!(text("traffic").value(index), row["traffic"].as_str().unwrap());
+        assert_eq!(text("source").value(index), "modelled");
+        assert_eq!(batch["seed"].as_primitive::<UInt64Type>().value(index), 7);
+        assert_eq!(watts.value(index), number(row, "power_watts"));
+        let expected = row["latency_mean_seconds"].as_f64();
+        let shown = arrow_array::Array::is_valid(latency, index).then(|| latency.value(index));
+        assert_eq!(shown, expected, "row {index}");
+    }
+    assert_eq!(arrow_array::Array::null_count(latency), 2);
+
+    let python = std::env::var("WATTLINE_PYTHON").unwrap_or_else(|_| "python3".into());
+    let script = "import sys, json\ntry:\n import pyarrow.feather as f\nexcept ImportError:\n sys.exit(77)\n\
+                  print(json.dumps(f.read_table(sys.argv[1]).to_pylist()))";
+    let output = Command::new(python).args(["-c", script, file]).output();
+    let Ok(output) = output.as_ref().map(|output| output.clone()) else {
+        println!("skipped: no python3");
+        return;
+    };
+    if output.status.code() == Some(77) {
+        println!("skipped: pyarrow is not installed");
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (ours, theirs) in rows.iter().zip(table.as_array().unwrap()) {
+        for key in ["policy", "traffic", "power_watts", "latency_mean_seconds", "seed"] {
+            assert_eq!(ours[key], theirs[key], "{key}");
+        }
+    }
+}
+
+#[cfg(not(feature = "arrow"))]
+#[test]
+fn without_arrow_the_option_says_how_to_get_it() {
+    let args = ["sweep", "--traffic", "poisson:1Mpps", "--arrow", "/nowhere/sweep.arrow"];
+    refused(&args, 69, &["--arrow", "--features arrow", "--csv"]);
+}
+
 #[test]
 fn policies_tells_parameters_with_defaults_and_sources() {
     let list = json(&["policies", "--json"]);

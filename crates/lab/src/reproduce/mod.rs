@@ -11,14 +11,16 @@ mod page;
 pub mod powersave;
 mod report;
 mod table;
+mod target;
 
 pub use claims::{Claim, ClaimReport};
 pub use report::{Check, Figure, Grounds, Verdict};
 pub use table::Table;
+pub use target::Target;
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use target::Wanted;
 
 /// A paper that can be reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -71,25 +73,29 @@ impl Paper {
     }
 }
 
-impl FromStr for Paper {
-    type Err = ReproduceError;
-    fn from_str(name: &str) -> Result<Self, ReproduceError> {
-        Self::ALL
-            .into_iter()
-            .find(|paper| paper.name() == name)
-            .ok_or_else(|| ReproduceError::UnknownPaper(name.to_owned()))
-    }
+/// A piece of work.
+pub(crate) struct Step {
+    /// What it is called while it runs.
+    name: &'static str,
+    /// Ids of the figures that it gives, in their order.
+    figures: &'static [&'static str],
+    run: Run,
 }
 
-/// A piece of work: what it is called while it runs, and the figures that it gives.
-pub(crate) type Step = (&'static str, fn() -> Result<Vec<Figure>, ReproduceError>);
+type Run = fn() -> Result<Vec<Figure>, ReproduceError>;
+
+impl Step {
+    const fn new(name: &'static str, figures: &'static [&'static str], run: Run) -> Self {
+        Self { name, figures, run }
+    }
+}
 
 /// Why a paper could not be reproduced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
-    /// No paper of this name.
-    #[error("\"{0}\" is no paper that can be reproduced; allowed: powersave, bolla")]
-    UnknownPaper(String),
+    /// No paper or figure of this name.
+    #[error("\"{0}\" is no paper or figure that can be reproduced; allowed:{1}")]
+    UnknownTarget(String, String),
     /// The model of the server could not be had.
     #[error(transparent)]
     Server(#[from] wattline_server::LoadError),
@@ -144,27 +150,39 @@ impl Reproduction {
     }
 }
 
-/// How many steps the papers take, for a progress bar.
-pub fn steps(papers: &[Paper]) -> usize {
-    papers.iter().map(|paper| paper.steps().len()).sum()
+/// How many steps the targets take, for a progress bar.
+pub fn steps(targets: &[Target]) -> usize {
+    Wanted::of(targets).iter().map(|wanted| wanted.steps().count()).sum()
 }
 
-/// Reproduces the papers. `begins` is told the name of every step before it runs.
+/// Reproduces papers, or figures of them. `begins` is told the name of every step before it
+/// runs. Of a paper that is not wanted as a whole, only those claims are reported that the
+/// figures answer.
 ///
 /// # Errors
 /// When a model, a simulation or the shipped table of claims fails; not when figures differ.
 pub fn reproduce(
-    papers: &[Paper],
+    targets: &[Target],
     mut begins: impl FnMut(&str),
 ) -> Result<Vec<Reproduction>, ReproduceError> {
     let mut all = Vec::new();
-    for &paper in papers {
+    for wanted in Wanted::of(targets) {
+        let paper = wanted.paper;
         let mut figures = Vec::new();
-        for (name, step) in paper.steps() {
-            begins(name);
-            figures.extend(step()?);
+        for step in wanted.steps() {
+            begins(step.name);
+            let made = (step.run)()?;
+            if !made.iter().map(|figure| figure.id).eq(step.figures.iter().copied()) {
+                return Err(ReproduceError::Model(format!("{}: not its figures", step.name)));
+            }
+            figures.extend(made.into_iter().filter(|figure| wanted.has(figure.id)));
         }
-        let claims = claims::report(paper, &figures)?;
+        let mut claims = claims::report(paper, &figures)?;
+        if !wanted.whole() {
+            let answers: Vec<&str> =
+                figures.iter().flat_map(|f| &f.checks).flat_map(|c| c.claims.clone()).collect();
+            claims.retain(|report| answers.contains(&report.claim.id.as_str()));
+        }
         all.push(Reproduction { paper, title: paper.title(), figures, claims });
     }
     Ok(all)

@@ -1,12 +1,11 @@
 //! Linux's `conservative` governor.
 
-use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::Fixed;
+use super::sampled::{LoadRule, Sampled};
 use crate::{
-    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
-    PolicyInfo, Trigger,
+    BuildContext, Kind, OperatingPoint, Parameter, Parameters, Platform, Policy, PolicyInfo,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::Hertz;
 
 const KERNEL: &str = "Linux, drivers/cpufreq/cpufreq_conservative.c";
 
@@ -56,14 +55,10 @@ pub static INFO: PolicyInfo = PolicyInfo {
 };
 
 struct Conservative {
-    linux: Fixed,
-    period: Span,
     up: f64,
     down: f64,
     step: f64,
     down_factor: u64,
-    seen: CpuLoad,
-    load: Vec<f64>,
     /// What was asked for, between the P-states: steps may be smaller than a P-state's.
     requested: Vec<f64>,
     samples: Vec<u64>,
@@ -75,42 +70,26 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     if down >= up {
         return Err(format!("down_threshold = {down}: must be below up_threshold = {up}"));
     }
-    Ok(Box::new(Conservative {
-        linux: Fixed::linux(INFO.name, platform.fastest(), context),
-        period: parameters.span("sampling_rate"),
+    let rule = Conservative {
         up: up / 100.0,
         down: down / 100.0,
         step: parameters.number("freq_step") / 100.0,
         down_factor: parameters.count("sampling_down_factor"),
-        seen: CpuLoad::new(platform),
-        load: vec![0.0; platform.cores],
         requested: vec![platform.frequencies[platform.fastest()].0; platform.cores],
         samples: vec![0; platform.cores],
-    }))
+    };
+    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    Ok(Box::new(Sampled::new(linux, parameters.span("sampling_rate"), platform, rule)))
 }
 
-impl Policy for Conservative {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
+impl LoadRule for Conservative {
+    const USEFUL_ONLY: bool = false;
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let platform = seen.platform;
-        if seen.trigger == Trigger::Start {
-            self.linux.apply(platform, point);
-            return AskAgain::at(now + self.period);
-        }
-        self.seen.since_last(now, seen.cores, false, &mut self.load);
-        over_domain(platform, &mut self.load);
+    fn decide(&mut self, platform: &Platform, load: &[f64], point: &mut OperatingPoint) -> u64 {
         let slowest = platform.frequencies[0].0;
         let fastest = platform.frequencies[platform.fastest()].0;
         let step = self.step * fastest;
-        for (core, &load) in self.load.iter().enumerate() {
+        for (core, &load) in load.iter().enumerate() {
             let requested = &mut self.requested[core];
             if load > self.up {
                 self.samples[core] = 0;
@@ -130,14 +109,14 @@ impl Policy for Conservative {
                 point.cores[core].frequency = platform.at_least(Hertz(*requested));
             }
         }
-        AskAgain::at(now + self.period)
+        1
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::policies::testing::Bench;
+    use wattline_units::Span;
 
     #[test]
     fn steps_are_five_per_cent_and_the_middle_is_left_alone() {

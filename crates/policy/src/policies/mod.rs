@@ -11,6 +11,7 @@ pub mod performance;
 pub mod poll;
 pub mod powersave;
 pub mod powersave_governor;
+mod sampled;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;

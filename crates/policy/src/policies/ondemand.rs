@@ -1,12 +1,11 @@
 //! Linux's `ondemand` governor.
 
-use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::Fixed;
+use super::sampled::{LoadRule, Sampled};
 use crate::{
-    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
-    PolicyInfo, Trigger,
+    BuildContext, Kind, OperatingPoint, Parameter, Parameters, Platform, Policy, PolicyInfo,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::Hertz;
 
 const KERNEL: &str = "Linux, drivers/cpufreq/cpufreq_ondemand.c";
 
@@ -42,48 +41,28 @@ pub static INFO: PolicyInfo = PolicyInfo {
 };
 
 struct Ondemand {
-    linux: Fixed,
-    period: Span,
     up_threshold: f64,
     down_factor: u64,
-    seen: CpuLoad,
-    load: Vec<f64>,
 }
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     let platform = context.platform;
-    Ok(Box::new(Ondemand {
-        linux: Fixed::linux(INFO.name, platform.fastest(), context),
-        period: parameters.span("sampling_rate"),
+    let rule = Ondemand {
         up_threshold: parameters.number("up_threshold") / 100.0,
         down_factor: parameters.count("sampling_down_factor"),
-        seen: CpuLoad::new(platform),
-        load: vec![0.0; platform.cores],
-    }))
+    };
+    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    Ok(Box::new(Sampled::new(linux, parameters.span("sampling_rate"), platform, rule)))
 }
 
-impl Policy for Ondemand {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
+impl LoadRule for Ondemand {
+    const USEFUL_ONLY: bool = false;
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let platform = seen.platform;
-        if seen.trigger == Trigger::Start {
-            self.linux.apply(platform, point);
-            return AskAgain::at(now + self.period);
-        }
-        self.seen.since_last(now, seen.cores, false, &mut self.load);
-        over_domain(platform, &mut self.load);
+    fn decide(&mut self, platform: &Platform, load: &[f64], point: &mut OperatingPoint) -> u64 {
         let slowest = platform.frequencies[0].0;
         let fastest = platform.frequencies[platform.fastest()].0;
         let mut at_top = false;
-        for (core, &load) in self.load.iter().enumerate() {
+        for (core, &load) in load.iter().enumerate() {
             point.cores[core].frequency = if load > self.up_threshold {
                 at_top = true;
                 platform.fastest()
@@ -92,15 +71,15 @@ impl Policy for Ondemand {
                 platform.closest(Hertz(slowest + load * (fastest - slowest)))
             };
         }
-        AskAgain::at(now + self.period * if at_top { self.down_factor } else { 1 })
+        if at_top { self.down_factor } else { 1 }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::FrequencyDomain;
     use crate::policies::testing::Bench;
+    use wattline_units::{Span, Time};
 
     #[test]
     fn a_step_up_takes_one_period_and_a_chip_follows_its_busiest_core() {

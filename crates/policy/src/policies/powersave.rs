@@ -2,8 +2,8 @@
 
 use super::fixed;
 use crate::{
-    AskAgain, BuildContext, CoreSet, Kind, Observation, OperatingPoint, Parameter, Parameters,
-    Platform, Policy, PolicyInfo, Trigger, Wait,
+    AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
+    Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 
@@ -37,7 +37,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
         Parameter {
             name: "c_down",
             kind: Kind::Count { min: 0, max: 100_000_000 },
-            default: "100",
+            default: "80",
             meaning: "more samples in a row than this below q_l take capacity away",
             source: "ours, the paper's value is lost: by simulation, see docs/explanation/simulator.md",
         },
@@ -142,6 +142,10 @@ impl PowerSave {
 impl Policy for PowerSave {
     fn name(&self) -> &'static str {
         INFO.name
+    }
+
+    fn looks_at(&self) -> Looks {
+        Looks::TRIGGER
     }
 
     fn decide(

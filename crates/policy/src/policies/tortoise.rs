@@ -1,12 +1,11 @@
 //! The tortoise: the slowest frequency that keeps up, so that nothing is left to sleep for.
 
-use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::{self, Fixed};
+use super::sampled::{LoadRule, Sampled};
 use crate::{
-    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
-    PolicyInfo, Trigger, Wait,
+    BuildContext, Kind, OperatingPoint, Parameter, Parameters, Platform, Policy, PolicyInfo, Wait,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -35,50 +34,28 @@ pub static INFO: PolicyInfo = PolicyInfo {
 };
 
 struct Tortoise {
-    start: Fixed,
-    period: Span,
     target: f64,
-    seen: CpuLoad,
-    load: Vec<f64>,
 }
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     let platform = context.platform;
-    Ok(Box::new(Tortoise {
-        start: Fixed {
-            name: INFO.name,
-            cores: fixed::core_count(parameters, platform)?,
-            frequency: platform.fastest(),
-            idle: fixed::idle_state(parameters, platform)?,
-            wait: Wait::Interrupt,
-            moderation: Span::ZERO,
-        },
-        period: parameters.span("period"),
-        target: parameters.number("target"),
-        seen: CpuLoad::new(platform),
-        load: vec![0.0; platform.cores],
-    }))
+    let start = Fixed {
+        name: INFO.name,
+        cores: fixed::core_count(parameters, platform)?,
+        frequency: platform.fastest(),
+        idle: fixed::idle_state(parameters, platform)?,
+        wait: Wait::Interrupt,
+        moderation: Span::ZERO,
+    };
+    let rule = Tortoise { target: parameters.number("target") };
+    Ok(Box::new(Sampled::new(start, parameters.span("period"), platform, rule)))
 }
 
-impl Policy for Tortoise {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
+impl LoadRule for Tortoise {
+    const USEFUL_ONLY: bool = true;
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let platform = seen.platform;
-        if seen.trigger == Trigger::Start {
-            self.start.apply(platform, point);
-            return AskAgain::at(now + self.period);
-        }
-        self.seen.since_last(now, seen.cores, true, &mut self.load);
-        over_domain(platform, &mut self.load);
-        for (core, &load) in self.load.iter().enumerate() {
+    fn decide(&mut self, platform: &Platform, load: &[f64], point: &mut OperatingPoint) -> u64 {
+        for (core, &load) in load.iter().enumerate() {
             let present = platform.frequencies[point.cores[core].frequency];
             point.cores[core].frequency = if load > 0.99 {
                 // Saturated: how much more is needed cannot be seen.
@@ -87,7 +64,7 @@ impl Policy for Tortoise {
                 platform.at_least(Hertz(present.0 * load / self.target))
             };
         }
-        AskAgain::at(now + self.period)
+        1
     }
 }
 

@@ -99,8 +99,9 @@ impl ServerModel {
     }
 
     /// Fraction of time that an active core is out of its idle state: the whole of it when
-    /// polling or saturated, else (w + B) / (1/λ + w + B), where a cycle is an empty
-    /// queue's wait 1/λ, the wake-up w and the busy period B = (1 + λw) s / (1 - λs).
+    /// polling or saturated, else (w + B) / (1/λ + d + w + B), where a cycle is an empty
+    /// queue's wait 1/λ, the interrupt's delivery d, the wake-up w and the busy period
+    /// B = (1 + λ(d + w)) s / (1 - λs).
     pub fn awake_fraction(
         &self,
         cost: PacketCost,
@@ -119,9 +120,11 @@ impl ServerModel {
         if utilisation >= 1.0 {
             return 1.0;
         }
-        let wake_up = self.set_up_seconds(point);
-        let busy = (1.0 + rate * wake_up) * service / (1.0 - utilisation);
-        (wake_up + busy) / (1.0 / rate + wake_up + busy)
+        let set_up = self.set_up_seconds(point);
+        let busy = (1.0 + rate * set_up) * service / (1.0 - utilisation);
+        let asleep = 1.0 / rate + self.wake_up.delivery_seconds;
+        let awake = set_up - self.wake_up.delivery_seconds + busy;
+        awake / (asleep + awake)
     }
 
     /// Power by cause at an operating point under a load; `frame_bytes` without the
@@ -194,7 +197,10 @@ impl ServerModel {
         })
     }
 
+    /// From the first packet's arrival until its service.
     fn set_up_seconds(&self, point: &UniformPoint) -> f64 {
-        self.wake_up_seconds(point.frequency) + self.extra_exit_latency(point.nap).as_seconds()
+        self.wake_up.delivery_seconds
+            + self.wake_up_seconds(point.frequency)
+            + self.extra_exit_latency(point.nap).as_seconds()
     }
 }

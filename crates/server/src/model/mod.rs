@@ -91,6 +91,11 @@ impl ServerModel {
         self.idle_states[index].exit_latency - self.idle_states[0].exit_latency
     }
 
+    /// How long an interrupt is under way to a core that sleeps on meanwhile.
+    pub fn interrupt_delivery(&self) -> Span {
+        Span::from_seconds(self.wake_up.delivery_seconds)
+    }
+
     /// Time that an interrupt takes from a core that is awake.
     pub fn interrupt_work(&self, frequency: Hertz) -> Span {
         Span::from_seconds(self.wake_up.interrupt_cycles / frequency.0)

@@ -142,9 +142,13 @@ pub struct PacketCost {
     pub stall_seconds: f64,
 }
 
-/// What waking a napping core costs (an interrupt, its handler and the way back).
+/// What waking a napping core costs (an interrupt, its handler and the way back), and how
+/// long the interrupt is under way before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WakeUpCost {
+    /// Seconds from a packet's arrival until its interrupt reaches the core, which sleeps
+    /// on meanwhile: latency, but no work.
+    pub delivery_seconds: f64,
     /// Seconds that do not depend on the frequency.
     pub fixed_seconds: f64,
     /// Clock cycles.
@@ -158,7 +162,13 @@ impl WakeUpCost {
         let fixed = section.number("fixed_us", 0.0..=1e6);
         let cycles = section.number("cycles", 0.0..=1e9);
         let interrupt = section.number_or("interrupt_cycles", 0.0, 0.0..=1e9);
-        Some(Self { fixed_seconds: fixed? * 1e-6, cycles: cycles?, interrupt_cycles: interrupt? })
+        let delivery = section.number_or("delivery_us", 0.0, 0.0..=1e6);
+        Some(Self {
+            delivery_seconds: delivery? * 1e-6,
+            fixed_seconds: fixed? * 1e-6,
+            cycles: cycles?,
+            interrupt_cycles: interrupt?,
+        })
     }
 }
 

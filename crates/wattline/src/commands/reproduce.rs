@@ -1,17 +1,19 @@
 //! `wattline reproduce`: what the papers print, computed anew and held against it.
 
 use crate::exit::ExitError;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Verdict};
+use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Target, Verdict};
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Paper: powersave or bolla; all when none is given.
-    #[arg(value_name = "PAPER")]
-    papers: Vec<String>,
+    /// Paper, such as powersave, or figure, such as powersave/fig12; all papers when none is
+    /// given.
+    #[arg(value_name = "PAPER[/FIGURE]")]
+    targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; made where absent.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -19,15 +21,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let papers = papers(&args.papers)?;
+    let targets = targets(&args.targets)?;
     // Draws nothing where standard error is no terminal.
-    let bar = ProgressBar::new(reproduce::steps(&papers) as u64);
+    let bar = ProgressBar::new(reproduce::steps(&targets) as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(500));
     let mut begun = 0;
-    let results = reproduce::reproduce(&papers, |step| {
+    let results = reproduce::reproduce(&targets, |step| {
         bar.set_position(begun);
         bar.set_message(step.to_owned());
         begun += 1;
@@ -35,24 +37,18 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     .map_err(failed)?;
     bar.finish_and_clear();
     reproduce::write(&results, &args.out).map_err(failed)?;
-    let mut out = std::io::stdout().lock();
-    let written = if json {
-        serde_json::to_writer_pretty(&mut out, &results)
-            .map_err(std::io::Error::from)
-            .and_then(|()| writeln!(out))
-    } else {
-        table(&mut out, &results)
-            .and_then(|()| writeln!(out, "\n{}", args.out.join("index.html").display()))
-    };
-    Ok(written?)
+    output::print(&results, json, |out, results| {
+        table(out, results)?;
+        writeln!(out, "\n{}", args.out.join("index.html").display())
+    })
 }
 
-fn papers(names: &[String]) -> Result<Vec<Paper>, ExitError> {
+fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
     if names.is_empty() {
-        return Ok(Paper::ALL.to_vec());
+        return Ok(Paper::ALL.map(Target::from).to_vec());
     }
     let (known, unknown): (Vec<_>, Vec<_>) =
-        names.iter().map(|name| name.parse::<Paper>()).partition(Result::is_ok);
+        names.iter().map(|name| name.parse::<Target>()).partition(Result::is_ok);
     let unknown: Vec<String> =
         unknown.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
     if unknown.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use wattline_server::Application;
@@ -74,7 +75,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         seed: args.seed,
         profile: false,
     };
-    let output = Output {
+    let result = Output {
         server: &server.name,
         policy: &args.policy,
         traffic: &args.traffic,
@@ -83,13 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         notes: traffic.notes(),
         report: scenario.run()?,
     };
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&output).map_err(std::io::Error::from)?)?;
-    } else {
-        table(&mut out, &output)?;
-    }
-    Ok(())
+    output::print(&result, json, |out, result| table(out, result))
 }
 
 fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {

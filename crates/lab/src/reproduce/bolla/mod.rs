@@ -16,10 +16,14 @@ use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 pub(super) const STEPS: &[Step] = &[
-    ("bolla: platforms and measurements", measured::figures),
-    ("bolla: form function", form::figures),
-    ("bolla: equations", equations::figures),
-    ("bolla: fit and validation", validation::figures),
+    Step::new(
+        "bolla: platforms and measurements",
+        &["fig1-2", "fig3", "fig5", "fig6"],
+        measured::figures,
+    ),
+    Step::new("bolla: form function", &["fig7"], form::figures),
+    Step::new("bolla: equations", &["equations"], equations::figures),
+    Step::new("bolla: fit and validation", &["fig8"], validation::figures),
 ];
 
 /// What one Xeon core at 3 GHz forwards (section IV.B).

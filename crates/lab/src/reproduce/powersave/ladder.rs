@@ -117,11 +117,14 @@ fn checks(
             &["PS-092", "PS-136"],
             "widest gap at any rate (W)",
             widest(f64::MAX),
-            4.99,
+            4.49,
             0.5,
         )
-        .note("4.99 W is the fitted model's own, by its closed form under Poisson arrivals; here packets \
-               come evenly, which lets the optimum's cores sleep a little more"),
+        .note("4.49 W is the model's own, by its closed form under Poisson arrivals, near 15.5 Mpps: ten cores at \
+               1.6 GHz, 92 % loaded, against eight nearly full ones at 1.87 GHz. Here packets come evenly: one \
+               of the ten that has emptied its queue gets its next packet after 0.05 µs at most (gap less \
+               service) instead of 0.65 µs on average, sleeps for 1.7 instead of 2.3 µs, and so is awake for \
+               98.0 % of the time instead of 97.5 %"),
         Check::holds(
             &["PS-095"],
             "the ladder takes a second core earlier than the optimum",

@@ -16,14 +16,22 @@ use super::claims::Context;
 use super::report::Verdict::{FigureLost, NotTestable};
 
 pub(super) const STEPS: &[Step] = &[
-    ("powersave: the server and the rules", rules::figures),
-    ("powersave: Figure 1", breakdown::figures),
-    ("powersave: Figure 3", baseline::figures),
-    ("powersave: Figures 4, 5, 6, 8, 9", grid::figures),
-    ("powersave: Figures 7, 10, 11, Table 1", sleep::figures),
-    ("powersave: Figure 12", ladder::figures),
-    ("powersave: Figures 14 to 16", day::figures),
-    ("powersave: Figure 17", bursts::figures),
+    Step::new("powersave: the server and the rules", &["model"], rules::figures),
+    Step::new("powersave: Figure 1", &["fig1"], breakdown::figures),
+    Step::new("powersave: Figure 3", &["fig3"], baseline::figures),
+    Step::new(
+        "powersave: Figures 4, 5, 6, 8, 9",
+        &["fig4", "fig5", "fig6", "fig8", "fig9"],
+        grid::figures,
+    ),
+    Step::new(
+        "powersave: Figures 7, 10, 11, Table 1",
+        &["fig7", "table1", "fig10", "fig11"],
+        sleep::figures,
+    ),
+    Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
+    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], day::figures),
+    Step::new("powersave: Figure 17", &["fig17"], bursts::figures),
 ];
 
 const MOTIVE: &str = "a motive of the paper, about other networks or systems";

@@ -1,16 +1,21 @@
-//! One core: it sleeps, is woken, polls its rings, serves their packets by the batch.
+//! One core: it polls its rings and serves their packets by the batch; how it waits when
+//! there are none is in `idle`.
+
+mod idle;
 
 use crate::energy::AwakeLog;
 use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::ring::Ring;
 use crate::service::{ServiceTime, Variation};
-use crate::states::{CoreState, Spent, StateSpan};
-use wattline_policy::{CoreSetting, Wait};
+use crate::states::{Spent, StateSpan};
+use wattline_policy::CoreSetting;
 
 /// What cores write to while they run.
 pub(crate) struct Sink {
     pub latency: Latency,
+    /// The same since the policy was asked last, where it looks at it.
+    pub asked: Option<Latency>,
     pub awake: AwakeLog,
     pub watch: Watch,
     pub states: Option<Vec<StateSpan>>,
@@ -114,6 +119,8 @@ pub(crate) struct Core {
     /// leaving it takes beyond the wake-up work.
     target_residency: Vec<u64>,
     extra_exit: Vec<u64>,
+    /// How long an interrupt is under way to the core.
+    delivery: u64,
     variation: Variation,
 }
 
@@ -124,6 +131,7 @@ pub(crate) struct CoreMake {
     pub frequencies: usize,
     pub target_residency: Vec<u64>,
     pub extra_exit: Vec<u64>,
+    pub delivery: u64,
 }
 
 impl Core {
@@ -156,6 +164,7 @@ impl Core {
             overloaded_since: None,
             target_residency: make.target_residency.clone(),
             extra_exit: make.extra_exit.clone(),
+            delivery: make.delivery,
             variation,
         }
     }
@@ -219,7 +228,11 @@ impl Core {
         self.left -= 1;
         self.at += self.variation.apply(self.costs.service.picos(packet.length));
         let arrival = packet.time.as_picos();
-        sink.latency.record(self.at - arrival + sink.pass_through);
+        let latency = self.at - arrival + sink.pass_through;
+        sink.latency.record(latency);
+        if let Some(asked) = &mut sink.asked {
+            asked.record(latency);
+        }
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
         self.counts.departure_sum = self.counts.departure_sum.wrapping_add(self.at);
@@ -244,6 +257,7 @@ impl Core {
                 self.seen = false;
                 self.empty_polls = 0;
                 self.counts.polls += 1;
+                ring.begin_batch(taken);
                 (self.left, self.port) = (taken, port);
                 self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
                 return Polled::Batch;
@@ -274,40 +288,6 @@ impl Core {
         }
     }
 
-    /// Its rings are empty: it sleeps, or goes on looking.
-    fn rest(&mut self, sink: &mut Sink) {
-        self.end_overload();
-        let wake_at = match self.wait() {
-            Wait::Poll => {
-                self.book(self.at, sink);
-                self.state = State::Spinning;
-                return;
-            }
-            Wait::Sleep(span) => Some(self.at + span.as_picos().max(1)),
-            Wait::Interrupt => None,
-        };
-        self.book(self.at, sink);
-        sink.awake.asleep(self.number, self.at);
-        self.counts.sleeps += 1;
-        let from = if self.active { 0 } else { self.setting.idle_limit };
-        self.state = State::Idle { since: self.at, from, wake_at };
-    }
-
-    /// An interrupt or its own timer wakes it.
-    fn wake(&mut self, at: u64, by_interrupt: bool, sink: &mut Sink) {
-        let depth = self.depth(at);
-        self.book(at, sink);
-        sink.awake.awake(self.number, at);
-        self.counts.interrupts += u64::from(by_interrupt);
-        if by_interrupt {
-            for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
-                ring.interrupt_allowed = at + moderation;
-            }
-        }
-        self.at = at + self.extra_exit[depth] + self.costs.wake_up;
-        self.state = State::Waking;
-    }
-
     fn end_overload(&mut self) {
         if let Some(since) = self.overloaded_since.take() {
             let picos = self.at - since;
@@ -317,116 +297,14 @@ impl Core {
         }
     }
 
-    /// Inactive cores wait for an interrupt, whatever their setting: nothing comes to them.
-    fn wait(&self) -> Wait {
-        if self.active { self.setting.wait } else { Wait::Interrupt }
-    }
-
     fn next_arrival(&self) -> Option<u64> {
         self.rings.iter().filter_map(Ring::earliest).min()
-    }
-
-    fn next_interrupt(&self) -> Option<u64> {
-        let interrupt = |ring: &Ring| Some(ring.earliest()?.max(ring.interrupt_allowed));
-        self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
-    }
-
-    /// The idle state that it has come to by `at`. An active core goes deeper, as far as
-    /// it may, the longer it sleeps; one that was removed goes to its limit at once.
-    fn depth(&self, at: u64) -> usize {
-        let State::Idle { since, from, .. } = self.state else { return 0 };
-        if !self.active {
-            return from.max(self.setting.idle_limit);
-        }
-        let mut depth = from;
-        while depth < self.setting.idle_limit && since + self.target_residency[depth + 1] <= at {
-            depth += 1;
-        }
-        depth
-    }
-
-    /// Books the time up to `until` under the present state.
-    pub fn book(&mut self, until: u64, sink: &mut Sink) {
-        if until <= self.booked {
-            return;
-        }
-        match self.state {
-            State::Serving | State::Waking => {
-                self.book_as(CoreState::Useful(self.costs.frequency), until, sink);
-            }
-            State::Spinning => self.book_as(CoreState::Empty(self.costs.frequency), until, sink),
-            State::Idle { since, .. } => {
-                // Each part under the state that the core was in.
-                let mut depth = self.depth(self.booked);
-                let deepest = self.depth(until);
-                while depth < deepest {
-                    let deeper_at = since + self.target_residency[depth + 1];
-                    self.book_as(CoreState::Idle(depth), deeper_at, sink);
-                    depth += 1;
-                }
-                self.book_as(CoreState::Idle(depth), until, sink);
-            }
-        }
-    }
-
-    fn book_as(&mut self, state: CoreState, until: u64, sink: &mut Sink) {
-        if until <= self.booked {
-            return;
-        }
-        self.spent.add(state, until - self.booked);
-        if let Some(log) = &mut sink.states {
-            let from_picos = self.booked;
-            log.push(StateSpan { core: self.number, state, from_picos, until_picos: until });
-        }
-        self.booked = until;
-    }
-
-    /// Changes how it runs, from `now` on.
-    pub fn set(
-        &mut self,
-        now: u64,
-        setting: CoreSetting,
-        active: bool,
-        batch: u32,
-        moderation: impl Iterator<Item = u64>,
-        sink: &mut Sink,
-    ) {
-        self.book(now, sink);
-        let depth = self.depth(now);
-        (self.setting, self.active, self.batch) = (setting, active, batch.max(1));
-        for (mine, new) in self.moderation.iter_mut().zip(moderation) {
-            *mine = new;
-        }
-        match (self.state, self.wait()) {
-            (State::Idle { .. }, Wait::Poll) => self.wake(now.max(self.booked), false, sink),
-            (State::Idle { wake_at: Some(_), .. }, Wait::Sleep(_)) => {}
-            (State::Idle { .. }, Wait::Sleep(span)) => {
-                let wake_at = Some(now + span.as_picos().max(1));
-                self.state = State::Idle { since: now, from: depth, wake_at };
-            }
-            (State::Idle { since, .. }, Wait::Interrupt) => {
-                // A core that was parked stays as deep as it is until its first packet.
-                let from = if active { depth } else { depth.max(setting.idle_limit) };
-                let since = if from == depth && active { since } else { now };
-                self.state = State::Idle { since, from, wake_at: None };
-            }
-            (State::Spinning, Wait::Interrupt | Wait::Sleep(_)) => {
-                self.at = now.max(self.at);
-                self.rest(sink);
-            }
-            (State::Spinning, Wait::Poll) | (State::Serving | State::Waking, _) => {}
-        }
     }
 
     /// Changes what it costs, from the time on that is booked; a packet in service ends as
     /// it began.
     pub fn set_costs(&mut self, costs: Costs) {
         self.costs = costs;
-    }
-
-    /// The idle state that it is in, unless awake.
-    pub fn idle_state(&self, now: u64) -> Option<usize> {
-        matches!(self.state, State::Idle { .. }).then(|| self.depth(now))
     }
 
     /// Admits what has arrived at its rings.

@@ -1,5 +1,7 @@
 //! The simulation: brings all cores from one common event to the next.
 
+mod accounts;
+
 use crate::cores::{Core, CoreMake, Costs, Sink, Stop, Watched};
 use crate::energy::AwakeLog;
 use crate::error::SimError;
@@ -8,15 +10,13 @@ use crate::nic::Nic;
 use crate::platform::platform_of;
 use crate::profile::{Phase, Stopwatch};
 use crate::reorder::Watch;
-use crate::report::Report;
 use crate::service::{ServiceTime, Variation};
 use crate::setting::Setting;
-use crate::states::Spent;
 use crate::totals::Totals;
-use std::time::Instant;
+use crate::views::Views;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform,
-    Policy, QueueView, Trigger, build,
+    AskAgain, BuildContext, FrequencyDomain, Looks, Observation, OperatingPoint, Platform, Policy,
+    Trigger,
 };
 use wattline_traffic::{Block, Source};
 use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
@@ -32,48 +32,10 @@ const RESIDENCY_PER_EXIT_LATENCY: u64 = 3;
 /// Time over which the offered rate is smoothed that policies are shown.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 
-/// Simulates one server under one policy with these packets. The same setting and packets
-/// give the same report, `wall_seconds` and what follows from it aside.
-///
-/// # Errors
-/// When the setting contradicts itself, the policy cannot be made for the server, or the
-/// packets cannot be had.
-pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, SimError> {
-    let started = Instant::now();
-    let end = setting.check()?;
-    let mut engine = Engine::new(setting, source)?;
-    engine.start()?;
-    engine.run_to(setting.warmup.as_picos())?;
-    engine.sink.latency.reset();
-    let at_start = engine.totals();
-    let mut whole = Latency::new()?;
-    let mut intervals = Vec::new();
-    let mut from = at_start.clone();
-    while engine.now < end {
-        let step = setting.interval.unwrap_or(setting.duration).as_picos();
-        engine.run_to(engine.now.saturating_add(step).min(end))?;
-        let until = engine.totals();
-        if setting.interval.is_some() {
-            let latency = &engine.sink.latency;
-            let (server, platform) = (setting.server, &engine.platform);
-            intervals.push(Report::between(&from, &until, latency, server, platform));
-        }
-        whole.add(&engine.sink.latency)?;
-        engine.sink.latency.reset();
-        from = until;
-    }
-    let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
-    report.intervals = intervals;
-    report.states = engine.sink.states.take().unwrap_or_default();
-    report.profile = setting.profile.then_some(engine.stopwatch.profile);
-    report.wall_seconds = started.elapsed().as_secs_f64();
-    report.simulated_packets_per_second = from.arrivals as f64 / report.wall_seconds;
-    Ok(report)
-}
-
-struct Engine<'a> {
+/// One run.
+pub(crate) struct Engine<'a> {
     setting: &'a Setting<'a>,
-    platform: Platform,
+    pub platform: Platform,
     policy: Box<dyn Policy>,
     source: &'a mut dyn Source,
     block: Block,
@@ -82,36 +44,45 @@ struct Engine<'a> {
     offered: f64,
     nic: Nic,
     cores: Vec<Core>,
-    sink: Sink,
-    now: u64,
+    pub sink: Sink,
+    pub now: u64,
     ask: AskAgain,
     /// The operating point, and the one that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
     /// When the frequencies asked for take effect.
     frequency_due: u64,
-    queue_views: Vec<QueueView>,
-    core_views: Vec<CoreView>,
+    views: Views,
+    /// What the policy looks at.
+    looks: Looks,
+    /// Only watched cores have come to `now`: nothing has happened since that others would
+    /// have to do with.
+    lagging: bool,
     totals: Totals,
     /// Up to here the integrals over the operating point are booked.
     point_booked: u64,
-    stopwatch: Stopwatch,
+    pub stopwatch: Stopwatch,
 }
 
 impl<'a> Engine<'a> {
-    fn new(setting: &'a Setting<'a>, source: &'a mut dyn Source) -> Result<Self, SimError> {
+    /// An engine before its start. `make` makes the policy for the simulated machine.
+    pub fn new(
+        setting: &'a Setting<'a>,
+        source: &'a mut dyn Source,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Self, SimError> {
         let server = setting.server;
         let platform = platform_of(server);
         platform.check()?;
-        let context = BuildContext {
+        let policy = make(&BuildContext {
             platform: &platform,
             server: Some(server),
             packet: server
                 .packet_cost(setting.application, setting.mean_bytes)
                 .map(|cost| (cost, setting.mean_bytes)),
             seed: setting.seed,
-        };
-        let policy = build(&setting.policy, &context)?;
+        })?;
+        let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let states = 0..server.idle_states.len();
         let exit = |state: usize| server.idle_states[state].exit_latency.as_picos();
@@ -124,6 +95,7 @@ impl<'a> Engine<'a> {
                 .map(|s| exit(s) * RESIDENCY_PER_EXIT_LATENCY)
                 .collect(),
             extra_exit: states.map(|s| server.extra_exit_latency(s).as_picos()).collect(),
+            delivery: server.interrupt_delivery().as_picos(),
         };
         let costs = costs(setting, &platform, platform.fastest(), platform.cores)?;
         let cores = (0..platform.cores).map(|number| {
@@ -132,6 +104,7 @@ impl<'a> Engine<'a> {
         });
         Ok(Self {
             setting,
+            looks,
             policy,
             source,
             block: Block::new(),
@@ -141,6 +114,7 @@ impl<'a> Engine<'a> {
             cores: cores.collect(),
             sink: Sink {
                 latency: Latency::new()?,
+                asked: looks.latency.then(Latency::new).transpose()?,
                 awake: AwakeLog::new(platform.cores),
                 watch: Watch::default(),
                 states: setting.log_states.then(Vec::new),
@@ -151,8 +125,8 @@ impl<'a> Engine<'a> {
             wanted: point.clone(),
             point,
             frequency_due: u64::MAX,
-            queue_views: vec![QueueView::default(); platform.queues.len()],
-            core_views: vec![CoreView::default(); platform.cores],
+            views: Views::new(&platform),
+            lagging: false,
             totals: Totals::default(),
             point_booked: 0,
             stopwatch: Stopwatch::new(setting.profile),
@@ -161,14 +135,14 @@ impl<'a> Engine<'a> {
     }
 
     /// Asks the policy for the first operating point, which holds from the start.
-    fn start(&mut self) -> Result<(), SimError> {
+    pub fn start(&mut self) -> Result<(), SimError> {
         self.next_block()?;
         self.decide(Trigger::Start)?;
         self.take_frequencies()
     }
 
     /// Brings everything to `mark`.
-    fn run_to(&mut self, mark: u64) -> Result<(), SimError> {
+    pub fn run_to(&mut self, mark: u64) -> Result<(), SimError> {
         while self.now < mark {
             if self.now >= self.horizon {
                 self.next_block()?;
@@ -217,12 +191,29 @@ impl<'a> Engine<'a> {
                 first = Some((core, stop));
             }
         }
+        self.now = until;
+        self.stopwatch.lap(Phase::Forward);
+        // Cores do not influence each other until the operating point changes. Where the
+        // policy looks at the watched one alone, the others may follow later, by longer
+        // strides; not while a move of the redirect table is being watched.
+        self.lagging = true;
+        let alone = self.looks == Looks::TRIGGER;
+        if first.is_none() || !alone || self.sink.watch.moved_at().is_some() {
+            self.catch_up();
+        }
+        first
+    }
+
+    /// Brings the cores that are not watched to where the watched ones are.
+    fn catch_up(&mut self) {
+        if !std::mem::take(&mut self.lagging) {
+            return;
+        }
         for core in &mut self.cores {
             if !self.ask.on_batch.contains(core.number) {
-                core.advance(until, Watched::NOT, &mut self.sink);
+                core.advance(self.now, Watched::NOT, &mut self.sink);
             }
         }
-        self.now = until;
         self.stopwatch.lap(Phase::Forward);
         self.book_awake();
         if let Some(moved_at) = self.sink.watch.moved_at() {
@@ -233,17 +224,6 @@ impl<'a> Engine<'a> {
             }
         }
         self.stopwatch.lap(Phase::Account);
-        first
-    }
-
-    /// Books the energy of the shared part of the chips up to now.
-    fn book_awake(&mut self) {
-        let any = self.sink.awake.measure(self.now);
-        self.totals.any_awake += any;
-        let fastest = self.point.active.iter().map(|core| self.cores[core].costs.frequency).max();
-        let frequency = self.platform.frequencies[fastest.unwrap_or(0)];
-        let power = self.setting.server.power.uncore(frequency);
-        self.totals.uncore_joules += (power * Span::from_picos(any)).0;
     }
 
     fn next_block(&mut self) -> Result<(), SimError> {
@@ -262,42 +242,30 @@ impl<'a> Engine<'a> {
     }
 
     fn decide(&mut self, trigger: Trigger) -> Result<(), SimError> {
-        self.observe();
+        match trigger {
+            _ if self.looks.whole => {
+                self.views.show_all(self.now, &mut self.cores, &mut self.sink);
+            }
+            Trigger::Batch { queue, .. } => self.views.show_queue(queue, &self.cores),
+            Trigger::Start | Trigger::Timer | Trigger::EmptyPolls { .. } => {}
+        }
         let observation = Observation {
             platform: &self.platform,
             trigger,
-            queues: &self.queue_views,
-            cores: &self.core_views,
-            latency: None,
+            queues: &self.views.queues,
+            cores: &self.views.cores,
+            latency: self.sink.asked.as_mut().and_then(Latency::take_view),
             offered: Some(PacketsPerSecond(self.offered)),
         };
         let now = Time::from_picos(self.now);
-        self.ask = self.policy.decide(now, &observation, &mut self.wanted);
+        let ask = self.policy.decide(now, &observation, &mut self.wanted);
         self.totals.decisions += 1;
-        if self.wanted != self.point || trigger == Trigger::Start { self.apply() } else { Ok(()) }
-    }
-
-    fn observe(&mut self) {
-        let cores = self.cores.len();
-        for (core, view) in self.cores.iter_mut().zip(&mut self.core_views) {
-            core.book(self.now, &mut self.sink);
-            core.admit(self.now);
-            *view = CoreView {
-                useful: Span::from_picos(core.spent.totals.useful),
-                empty: Span::from_picos(core.spent.totals.empty),
-                asleep: Span::from_picos(core.spent.totals.idle),
-                sleeps: core.counts.sleeps,
-                packets: core.counts.packets,
-                idle_state: core.idle_state(self.now),
-            };
-            for (port, ring) in core.rings.iter().enumerate() {
-                self.queue_views[port * cores + core.number] = QueueView {
-                    fill: u32::try_from(ring.fill()).unwrap_or(u32::MAX),
-                    arrivals: ring.arrivals,
-                    drops: ring.drops,
-                };
-            }
+        let changed = self.wanted != self.point || trigger == Trigger::Start;
+        if changed || ask.on_batch != self.ask.on_batch {
+            self.catch_up();
         }
+        self.ask = ask;
+        if changed { self.apply() } else { Ok(()) }
     }
 
     /// Goes over to the operating point that the policy wants, as far as the server can.
@@ -366,40 +334,6 @@ impl<'a> Engine<'a> {
             core.set_costs(costs);
         }
         Ok(())
-    }
-
-    /// Books the integrals over the operating point up to now.
-    fn book_point(&mut self) {
-        let picos = self.now - self.point_booked;
-        self.point_booked = self.now;
-        self.totals.active_picos += picos * self.point.active.len() as u64;
-        let hertz = |core: usize| self.platform.frequencies[self.cores[core].costs.frequency].0;
-        let sum: f64 = self.point.active.iter().map(hertz).sum();
-        self.totals.cycles += sum * picos as f64 * 1e-12;
-    }
-
-    /// Everything counted up to now.
-    fn totals(&mut self) -> Totals {
-        self.book_point();
-        for core in &mut self.cores {
-            core.book(self.now, &mut self.sink);
-            core.admit(self.now);
-        }
-        let mut totals = self.totals.clone();
-        totals.at = self.now;
-        totals.beyond_link = self.nic.beyond_link;
-        totals.reordered = self.sink.watch.reordered;
-        for ring in self.cores.iter().flat_map(|core| &core.rings) {
-            totals.arrivals += ring.arrivals;
-            totals.drops += ring.drops;
-            totals.waiting += ring.fill() as u64;
-            totals.arrival_sum = totals.arrival_sum.wrapping_add(ring.arrival_sum);
-        }
-        totals.cores = self.cores.iter().map(|core| core.counts).collect();
-        totals.spent = self.cores.iter().map(|core| core.spent.clone()).collect::<Vec<Spent>>();
-        totals.open_overload =
-            self.cores.iter().map(|core| core.open_overload(self.now)).max().unwrap_or(0);
-        totals
     }
 }
 

@@ -1,12 +1,16 @@
 //! `wattline sweep`: every server under every policy with every traffic and seed.
 
-use super::simulation::{self, Problems};
+mod arrow;
+mod columns;
+
+use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Report, Scenario, sweep};
@@ -43,6 +47,9 @@ pub struct Args {
     /// Write the main figures as comma-separated values to this file too.
     #[arg(long)]
     csv: Option<PathBuf>,
+    /// Write the same as an Arrow IPC file (needs a build with the feature `arrow`).
+    #[arg(long)]
+    arrow: Option<PathBuf>,
 }
 
 /// One simulation of the sweep.
@@ -65,6 +72,11 @@ struct Row {
     report: Report,
 }
 
+#[derive(Serialize)]
+struct Results {
+    results: Vec<Row>,
+}
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
@@ -79,6 +91,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         .collect();
     if args.duration == Span::ZERO {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10 days");
+    }
+    if args.arrow.is_some() && !arrow::BUILT_IN {
+        problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
     }
     problems.check()?;
     let mut cases = Vec::new();
@@ -100,21 +115,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     bar.finish_and_clear();
     let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
     if let Some(path) = &args.csv {
-        let file = File::create(path).map_err(|error| {
-            ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
-        })?;
-        let mut file = BufWriter::new(file);
-        csv(&mut file, &rows)?;
-        file.flush()?;
+        columns::write_csv(path, &rows).map_err(|error| cannot_write(path, error))?;
     }
-    let mut out = std::io::stdout().lock();
-    if json {
-        let results = serde_json::json!({ "results": rows });
-        writeln!(out, "{results}")?;
-    } else {
-        table(&mut out, &rows)?;
+    if let Some(path) = &args.arrow {
+        arrow::write(path, &rows).map_err(|error| cannot_write(path, error))?;
     }
-    Ok(())
+    output::print(&Results { results: rows }, json, |out, results| table(out, &results.results))
+}
+
+fn cannot_write(path: &Path, error: impl Display) -> ExitError {
+    ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
 }
 
 fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
@@ -147,50 +157,6 @@ fn progress(simulations: u64) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// What a column takes from a report.
-type Column = fn(&Report) -> Option<f64>;
-
-/// The columns of the table and of the CSV file, with their units.
-const COLUMNS: [(&str, Column); 14] = [
-    ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
-    ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
-    ("dropped_packets", |report| Some(report.dropped_packets as f64)),
-    ("reordered_packets", |report| Some(report.reordered_packets as f64)),
-    ("latency_mean_seconds", |report| report.latency_mean_seconds),
-    ("latency_p50_seconds", |report| report.latency_p50_seconds),
-    ("latency_p99_seconds", |report| report.latency_p99_seconds),
-    ("latency_p999_seconds", |report| report.latency_p999_seconds),
-    ("power_watts", |report| Some(report.power_watts)),
-    ("energy_per_packet_joules", |report| report.energy_per_packet_joules),
-    ("cores_active_mean", |report| Some(report.cores_active_mean)),
-    ("frequency_mean_hertz", |report| Some(report.frequency_mean_hertz)),
-    ("transitions", |report| Some(report.transitions as f64)),
-    ("interrupts_per_packet", |report| report.interrupts_per_packet),
-];
-
-fn csv(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    let names = ["server", "policy", "traffic", "application", "seed", "source", "accuracy"];
-    writer.write_record(names.into_iter().chain(COLUMNS.iter().map(|(name, _)| *name)))?;
-    for row in rows {
-        let report = &row.report;
-        let mut record = vec![
-            row.server.clone(),
-            row.policy.clone(),
-            row.traffic.clone(),
-            row.application.to_string(),
-            row.seed.to_string(),
-            report.source.to_string(),
-            report.accuracy.to_string(),
-        ];
-        let value =
-            |of: &fn(&Report) -> Option<f64>| of(report).map_or(String::new(), |v| v.to_string());
-        record.extend(COLUMNS.iter().map(|(_, of)| value(of)));
-        writer.write_record(&record)?;
-    }
-    writer.flush()
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {

@@ -1,0 +1,62 @@
+//! A run from its start to its report.
+
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::latency::Latency;
+use crate::report::Report;
+use crate::setting::Setting;
+use std::time::Instant;
+use wattline_policy::{BuildContext, Policy, build};
+use wattline_traffic::Source;
+
+/// Simulates one server under one policy with these packets. The same setting and packets
+/// give the same report, `wall_seconds` and what follows from it aside.
+///
+/// # Errors
+/// When the setting contradicts itself, the policy cannot be made for the server, or the
+/// packets cannot be had.
+pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, SimError> {
+    run_with(setting, source, |context| Ok(build(&setting.policy, context)?))
+}
+
+/// [`run`] under a policy of the caller's own, which need not be in the registry, instead
+/// of the setting's.
+///
+/// # Errors
+/// As [`run`], and those of `make`.
+pub fn run_with(
+    setting: &Setting<'_>,
+    source: &mut dyn Source,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
+    let started = Instant::now();
+    let end = setting.check()?;
+    let mut engine = Engine::new(setting, source, make)?;
+    engine.start()?;
+    engine.run_to(setting.warmup.as_picos())?;
+    engine.sink.latency.reset();
+    let at_start = engine.totals();
+    let mut whole = Latency::new()?;
+    let mut intervals = Vec::new();
+    let mut from = at_start.clone();
+    while engine.now < end {
+        let step = setting.interval.unwrap_or(setting.duration).as_picos();
+        engine.run_to(engine.now.saturating_add(step).min(end))?;
+        let until = engine.totals();
+        if setting.interval.is_some() {
+            let latency = &engine.sink.latency;
+            let (server, platform) = (setting.server, &engine.platform);
+            intervals.push(Report::between(&from, &until, latency, server, platform));
+        }
+        whole.add(&engine.sink.latency)?;
+        engine.sink.latency.reset();
+        from = until;
+    }
+    let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
+    report.intervals = intervals;
+    report.states = engine.sink.states.take().unwrap_or_default();
+    report.profile = setting.profile.then_some(engine.stopwatch.profile);
+    report.wall_seconds = started.elapsed().as_secs_f64();
+    report.simulated_packets_per_second = from.arrivals as f64 / report.wall_seconds;
+    Ok(report)
+}

@@ -1,0 +1,62 @@
+//! The columns of the tables that a sweep writes, and the table of comma-separated values.
+
+use super::Row;
+use std::fs::File;
+use std::path::Path;
+use wattline_sim::Report;
+
+/// What a column of numbers takes from a report.
+type Column = fn(&Report) -> Option<f64>;
+
+/// What tells the rows apart, and where their figures come from.
+pub const NAMES: [&str; 6] = ["server", "policy", "traffic", "application", "source", "accuracy"];
+
+/// The columns of numbers, with their units.
+pub const NUMBERS: [(&str, Column); 14] = [
+    ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
+    ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
+    ("dropped_packets", |report| Some(report.dropped_packets as f64)),
+    ("reordered_packets", |report| Some(report.reordered_packets as f64)),
+    ("latency_mean_seconds", |report| report.latency_mean_seconds),
+    ("latency_p50_seconds", |report| report.latency_p50_seconds),
+    ("latency_p99_seconds", |report| report.latency_p99_seconds),
+    ("latency_p999_seconds", |report| report.latency_p999_seconds),
+    ("power_watts", |report| Some(report.power_watts)),
+    ("energy_per_packet_joules", |report| report.energy_per_packet_joules),
+    ("cores_active_mean", |report| Some(report.cores_active_mean)),
+    ("frequency_mean_hertz", |report| Some(report.frequency_mean_hertz)),
+    ("transitions", |report| Some(report.transitions as f64)),
+    ("interrupts_per_packet", |report| report.interrupts_per_packet),
+];
+
+/// The texts of a row, in the order of [`NAMES`].
+pub fn texts(row: &Row) -> [String; 6] {
+    [
+        row.server.clone(),
+        row.policy.clone(),
+        row.traffic.clone(),
+        row.application.to_string(),
+        row.report.source.to_string(),
+        row.report.accuracy.to_string(),
+    ]
+}
+
+/// Where the column `seed`, the one whole number, stands among them.
+pub const SEED: usize = 4;
+
+/// Writes rows as comma-separated values; what a run does not have is left empty.
+pub fn write_csv(path: &Path, rows: &[Row]) -> csv::Result<()> {
+    let mut writer = csv::Writer::from_writer(File::create(path)?);
+    let mut names = NAMES.to_vec();
+    names.insert(SEED, "seed");
+    names.extend(NUMBERS.iter().map(|(name, _)| *name));
+    writer.write_record(names)?;
+    for row in rows {
+        let number = |of: Column| of(&row.report).map_or(String::new(), |value| value.to_string());
+        let mut record = texts(row).to_vec();
+        record.insert(SEED, row.seed.to_string());
+        record.extend(NUMBERS.iter().map(|(_, of)| number(*of)));
+        writer.write_record(record)?;
+    }
+    Ok(writer.flush()?)
+}
