@@ -1,6 +1,7 @@
 //! Queues and cores as policies are shown them.
 
-use crate::cores::{Core, Sink};
+use crate::context::Sink;
+use crate::cores::Core;
 use crate::ring::Ring;
 use wattline_policy::{CoreView, Platform, QueueView};
 use wattline_units::Span;

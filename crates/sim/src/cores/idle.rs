@@ -1,6 +1,7 @@
 //! How a core waits and is woken, and where its time goes.
 
-use super::{Core, Sink, State};
+use super::{Core, State};
+use crate::context::Sink;
 use crate::ring::Ring;
 use crate::states::{CoreState, StateSpan};
 use wattline_policy::{CoreSetting, Wait};
