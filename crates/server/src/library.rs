@@ -93,7 +93,7 @@ mod tests {
     fn every_file_of_the_folder_is_shipped() {
         for (folder, kind) in [("servers", Kind::Servers), ("servers/components", Kind::Components)]
         {
-            let path = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
+            let path = format!("{}/../../{folder}", env!("CARGO_MANIFEST_DIR"));
             for entry in std::fs::read_dir(path).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|extension| extension == "toml") {
