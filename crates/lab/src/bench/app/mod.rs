@@ -6,6 +6,7 @@
 //! both. Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
 mod ipv4;
+mod netflow;
 mod traffic;
 
 use super::calibration::{Calibration, spin};
@@ -40,7 +41,7 @@ pub trait Application {
 type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
-const APPLICATIONS: &[(&str, Make)] = &[("ipv4", ipv4::make)];
+const APPLICATIONS: &[(&str, Make)] = &[("ipv4", ipv4::make), ("netflow", netflow::make)];
 
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
