@@ -3,6 +3,7 @@
 
 pub mod application;
 pub mod config;
+pub mod flow_records;
 pub mod governor;
 pub mod privileges;
 pub mod rib;

@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::flow_records::FlowRecordsSettings;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// The `[flow_records]` section.
+    pub flow_records: Option<FlowRecordsSettings>,
 }
 
 /// The `[router]` section.

@@ -150,22 +150,37 @@ fn compare(version: Version, id: u16, decoded: &HashMap<u16, Vec<u8>>, record: &
     }
 }
 
-prop_compose! {
-    fn records()(six: bool, a: u128, b: u128, hop: Option<u128>)
-        (source in Just(address(a, six)), destination in Just(address(b, six)),
-         next_hop in Just(hop.map(|it| address(it, six != it.is_multiple_of(7)))),
-         ports: (u16, u16), bytes: [u8; 6], interfaces: (u32, u32), vlan in 0..4095_u16,
-         packets: u64, octets: u64, first in 0..1_u64 << 33, lasted in 0..1_u64 << 31,
-         end_reason in 1..=5_u8) -> FlowRecord
-    {
-        let [protocol, service, tcp_flags, source_prefix, destination_prefix, _] = bytes;
+fn records() -> impl Strategy<Value = FlowRecord> {
+    let addresses = (any::<bool>(), any::<u128>(), any::<u128>(), any::<Option<u128>>());
+    let numbers = (any::<[u8; 5]>(), any::<[u16; 3]>(), any::<[u32; 2]>(), any::<[u64; 2]>());
+    let times = (0..1_u64 << 33, 0..1_u64 << 31, 1..=5_u8);
+    (addresses, numbers, times).prop_map(|(addresses, numbers, (first, lasted, end_reason))| {
+        let (six, source, destination, next_hop) = addresses;
+        let ([protocol, service, tcp_flags, source_prefix, destination_prefix], ..) = numbers;
+        let (_, [source_port, destination_port, vlan], [ingress, egress], [packets, bytes]) =
+            numbers;
         FlowRecord {
-            source, destination, next_hop, source_port: ports.0, destination_port: ports.1,
-            protocol, service, tcp_flags, ingress: interfaces.0, egress: interfaces.1, vlan,
-            source_prefix, destination_prefix, packets, bytes: octets,
-            first_millis: BOOT + first, last_millis: BOOT + first + lasted, end_reason,
+            source: address(source, six),
+            destination: address(destination, six),
+            // Now and then of the other family.
+            next_hop: next_hop.map(|it| address(it, six != it.is_multiple_of(7))),
+            source_port,
+            destination_port,
+            protocol,
+            service,
+            tcp_flags,
+            ingress,
+            egress,
+            vlan,
+            source_prefix,
+            destination_prefix,
+            packets,
+            bytes,
+            first_millis: BOOT + first,
+            last_millis: BOOT + first + lasted,
+            end_reason,
         }
-    }
+    })
 }
 
 fn address(bits: u128, six: bool) -> IpAddr {
