@@ -7,6 +7,8 @@
 
 mod exporter;
 mod session;
+#[cfg(test)]
+mod tests;
 
 use crate::application::Application;
 use crate::config::{Config, FlowRecordsSettings, PortKind};

@@ -92,6 +92,8 @@ pub(super) struct Session {
     /// What the last message over UDP held, as long as the kernel may still say that it was lost.
     last: Content,
     burst: u32,
+    /// Whether templates were sent in this session.
+    has_templates: bool,
 }
 
 fn unix_millis() -> u64 {
@@ -125,6 +127,7 @@ impl Session {
             down: false,
             last: Content::default(),
             burst: 0,
+            has_templates: false,
         }
     }
 
@@ -170,7 +173,6 @@ impl Session {
                 self.refused(&error);
             }
         }
-        self.account.up.store(false, Relaxed);
     }
 
     fn is_ready(&mut self) -> bool {
@@ -186,6 +188,7 @@ impl Session {
                 let tcp = matches!(socket, Socket::Tcp(_));
                 self.socket = Some(socket);
                 self.encoder.restart();
+                self.has_templates = false;
                 self.refresh = Instant::now();
                 self.pause = SHORTEST_PAUSE;
                 if tcp || !self.down {
@@ -244,7 +247,14 @@ impl Session {
 
     fn send_templates(&mut self) -> bool {
         let status = self.account.status();
-        let message = self.encoder.templates(unix_millis(), &status, self.sampler).to_vec();
+        let (now, sampler) = (unix_millis(), self.sampler);
+        let again = std::mem::replace(&mut self.has_templates, true);
+        // A connection loses nothing: templates are sent there once.
+        let message = match &self.socket {
+            Some(Socket::Tcp(_)) if again => self.encoder.options(now, &status, sampler),
+            _ => self.encoder.templates(now, &status, sampler),
+        };
+        let message = message.to_vec();
         self.refresh = Instant::now() + self.template_interval;
         self.send(&message, Content::default())
     }

@@ -4,6 +4,7 @@
 //! memory ring, counters. Outside of it a [`Traffic`] writes new packets into a window of
 //! [`WINDOW`] frames, and it is checked that as many came out as went in.
 
+use super::sample::median;
 use ipnet::IpNet;
 use quanta::Clock;
 use std::path::PathBuf;
@@ -103,6 +104,9 @@ pub trait Traffic {
 pub struct Repeat {
     /// From receive to transmit.
     pub total: f64,
+    /// The same, median of the windows: without those in which another program had the core.
+    /// What happens in few windows (the sweep at a tick) is not in it either.
+    pub typical: f64,
     /// By node of the graph.
     pub nodes: Vec<f64>,
     /// Bytes per packet, FCS included.
@@ -190,15 +194,15 @@ impl MemoryRouter {
     /// When not all came out.
     pub fn repeat(&mut self, clock: &Clock, traffic: &mut dyn Traffic) -> Result<Repeat, Error> {
         let before = self.worker.counters().snapshot();
-        let (mut cycles, mut bytes) = (0, 0);
-        for _ in 0..ROUNDS {
+        let (mut windows, mut bytes) = ([0.0; ROUNDS], 0);
+        for window in &mut windows {
             bytes += self.fill(traffic);
             let start = clock.raw();
             for _ in 0..WINDOW.div_ceil(self.batch) {
                 self.now += Span::from_micros(1);
                 self.worker.step(self.now);
             }
-            cycles += clock.raw().wrapping_sub(start);
+            *window = clock.raw().wrapping_sub(start) as f64;
             let sent = self.way_out.pop(&mut self.sent);
             if sent != WINDOW {
                 return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
@@ -213,7 +217,8 @@ impl MemoryRouter {
         let after = self.worker.counters().snapshot();
         let nodes = before.nodes.iter().zip(&after.nodes);
         Ok(Repeat {
-            total: cycles as f64 / packets,
+            total: windows.iter().sum::<f64>() / packets,
+            typical: median(&mut windows) / WINDOW as f64,
             nodes: nodes.map(|(a, b)| (b.cycles - a.cycles) as f64 / packets).collect(),
             bytes: bytes as f64 / packets,
         })

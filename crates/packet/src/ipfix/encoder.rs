@@ -45,7 +45,7 @@ impl Encoder {
         status: &Status,
         sampler: Option<Sampler>,
     ) -> &[u8] {
-        let (version, domain) = (self.version, self.domain);
+        let version = self.version;
         self.begin();
         let (template_set, _) = self.set_ids();
         self.open(template_set);
@@ -59,13 +59,28 @@ impl Encoder {
             self.count += 1;
         }
         self.close();
-        let layout = Status::layout(version);
-        self.options_template(layout);
+        self.options_template(Status::layout(version));
         if let Some(sampler) = sampler {
             self.options_template(sampler.layout(version));
         }
+        self.end_with_options(now_millis, status, sampler)
+    }
+
+    /// A message of options alone: over TCP templates are sent once (RFC 7011 section 8.1).
+    pub fn options(&mut self, now_millis: u64, status: &Status, sampler: Option<Sampler>) -> &[u8] {
+        self.begin();
+        self.end_with_options(now_millis, status, sampler)
+    }
+
+    fn end_with_options(
+        &mut self,
+        now_millis: u64,
+        status: &Status,
+        sampler: Option<Sampler>,
+    ) -> &[u8] {
+        let (version, domain) = (self.version, self.domain);
         let mut data = 1;
-        self.open(layout.id);
+        self.open(Status::layout(version).id);
         status.write(version, domain, &mut self.message);
         self.close();
         if let Some(sampler) = sampler {

@@ -201,6 +201,8 @@ proptest! {
         let status = Status { records: 5, lost_packets: 9, ..Status::default() };
         let options = collector.read(encoder.templates(BOOT + 5, &status, Some(sampler)));
         prop_assert_eq!(options.len(), 2);
+        let again = collector.read(encoder.options(BOOT + 6, &status, Some(sampler)));
+        prop_assert_eq!(&options, &again);
         prop_assert_eq!(number(&options[0].1[&42]), 5);
         let mut rest = &list[..];
         while !rest.is_empty() {

@@ -3,7 +3,10 @@
 //! Two routers between memory rings ([`super::memory_router`]), one that only forwards and one
 //! with the application, get the same packets in turns; what counts is the median of the
 //! differences within a pair, since a machine that changes its speed meanwhile changes it for
-//! both. Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
+//! both. Of each repeat the median window counts, not the sum: where others use the machine too,
+//! some windows hold a time slice of theirs.
+//!
+//! Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
 mod ipv4;
 mod netflow;
@@ -181,7 +184,8 @@ pub fn run(args: &Args) -> Result<Report, Error> {
         clock_hertz,
         calibration: Calibration::new(before, spin(&clock)),
         timed: "receive, graph and transmit between memory rings, with and without the \
-                application in turns; writing the packets is outside",
+                application in turns, median of windows of 512 packets; writing the packets \
+                is outside",
     })
 }
 
@@ -293,7 +297,7 @@ impl Measured {
         let bytes = self.plain.iter().map(|repeat| repeat.bytes).sum::<f64>();
         let packet_size_bytes = bytes / self.plain.len() as f64;
         let cost = |repeats: &[Repeat]| {
-            let cycles = Sample::of(repeats.iter().map(|repeat| repeat.total).collect())?;
+            let cycles = Sample::of(repeats.iter().map(|repeat| repeat.typical).collect())?;
             Some(Cost {
                 cycles_per_packet: cycles,
                 cycles_per_byte: cycles.median / packet_size_bytes,
@@ -306,7 +310,7 @@ impl Measured {
             Some(Other { repeats, nodes, counted }) => {
                 let pairs = repeats.iter().zip(&self.plain);
                 let added =
-                    Sample::of(pairs.map(|(with, plain)| with.total - plain.total).collect())?;
+                    Sample::of(pairs.map(|(with, plain)| with.typical - plain.typical).collect())?;
                 let node = |(number, name): (usize, &'static str)| {
                     let cycles = repeats.iter().map(|repeat| repeat.nodes[number]).collect();
                     Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
