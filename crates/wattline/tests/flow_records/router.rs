@@ -118,7 +118,7 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
         }),
         _ => false,
     }
-    &&wattline_lab::replay::is_transit(frame)
+    &&frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
 }
 
 /// Makes the IPv4 header's checksum right.
