@@ -106,7 +106,7 @@ pub fn write(path: &Path, frames: impl IntoIterator<Item = Vec<u8>>) {
 pub fn is_forwarded(frame: &[u8]) -> bool {
     let packet = frame.get(14..).unwrap_or_default();
     let here = [[192, 0, 2], [198, 51, 100]];
-    match packet.first().map(|byte| byte >> 4) {
+    let sound = match packet.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4Packet::parse(packet).is_ok_and(|parsed| {
             let destination = parsed.header.destination.get().to_be_bytes();
             !parsed.header.is_fragment()
@@ -117,8 +117,8 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
             header.total_length() <= packet.len() && header.next_header != protocol::HOP_BY_HOP
         }),
         _ => false,
-    }
-    &&frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
+    };
+    sound && frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
 }
 
 /// Makes the IPv4 header's checksum right.
