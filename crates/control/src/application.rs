@@ -8,8 +8,10 @@
 //! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
 //! recorded, redundancy elimination encoded, ESP encrypted.
 
+use crate::rib::Rib;
 use std::time::Instant;
 use wattline_dataplane::feature::Feature;
+use wattline_dataplane::routes::Routes;
 
 /// One application of one router.
 pub trait Application: Send {
@@ -18,6 +20,12 @@ pub trait Application: Send {
 
     /// Its part of a worker's graph; called once per worker, before that starts.
     fn features(&mut self, worker: u16) -> Vec<Feature>;
+
+    /// Called before each [`Self::tick`] and before [`Self::finish`], with routing as it is then:
+    /// for applications that tell where packets go.
+    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+        let _ = (rib, routes);
+    }
 
     /// Does what is due, without blocking for more than a few milliseconds; says when it wants
     /// to be called again at the latest.

@@ -4,6 +4,7 @@
 
 pub mod application;
 pub mod config;
+pub mod flow_records;
 pub mod governor;
 pub mod metrics;
 pub mod privileges;

@@ -1,6 +1,7 @@
 //! What the tests of this crate share: frames, a bench for single nodes, a port.
 
 use crate::counters::{Snapshot, WorkerCounters};
+use crate::feature::Feature;
 use crate::forwarding::{PortConfig, VlanConfig};
 use crate::frame::{Frame, FramePool};
 use crate::graph::{Context, Edge, Node};
@@ -260,6 +261,10 @@ impl Router {
     }
 
     pub fn with_transmit_limit(limit: Option<usize>) -> Self {
+        Self::with_features(limit, Vec::new())
+    }
+
+    pub fn with_features(limit: Option<usize>, features: Vec<Feature>) -> Self {
         let ports = [TestPort::new(0), TestPort { limit, ..TestPort::new(1) }];
         let routes = routes();
         let (neighbours, requests) = sync_channel(64);
@@ -273,7 +278,7 @@ impl Router {
             routes: routes.reader(),
             router,
         };
-        let worker = Worker::new(parts).unwrap();
+        let worker = Worker::with_features(parts, features).unwrap();
         Self { worker, ports, routes, requests, now: Time::ZERO, chunks }
     }
 

@@ -12,7 +12,7 @@ pub mod grace;
 mod groups;
 mod memory;
 mod multibit;
-mod prefetch;
+pub mod prefetch;
 pub mod routes_file;
 mod v4;
 mod v6;

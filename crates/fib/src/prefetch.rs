@@ -5,7 +5,7 @@
 /// Starts loading the cache line of `cell`; nothing on processors without such an
 /// instruction.
 #[inline(always)]
-pub(crate) fn prefetch<T>(cell: &T) {
+pub fn prefetch<T>(cell: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -12,6 +12,7 @@ pub mod ethernet;
 pub mod flow;
 pub mod icmp4;
 pub mod icmp6;
+pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;
 pub mod toeplitz;

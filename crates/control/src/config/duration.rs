@@ -23,6 +23,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (nanos <= u64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))
 }
 
+/// Reads durations of a range.
+pub(super) fn between(low: Duration, high: Duration) -> impl Fn(&str) -> Option<Duration> {
+    move |text| parse_duration(text).filter(|duration| (low..=high).contains(duration))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

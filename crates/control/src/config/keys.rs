@@ -21,6 +21,8 @@ pub enum Section {
     Route,
     /// `[[neighbour]]`, once per neighbour.
     Neighbour,
+    /// `[flow_records]`.
+    FlowRecords,
 }
 
 impl Section {
@@ -35,6 +37,7 @@ impl Section {
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
             Self::Neighbour => "[[neighbour]]",
+            Self::FlowRecords => "[flow_records]",
         }
     }
 }
@@ -130,6 +133,28 @@ pub const KEYS: &[Key] = &[
         "The neighbour's Ethernet address. Required."),
     key(Section::Neighbour, "port", None, "\"b\"", "the name of a port",
         "The port it is on (default: the port whose prefix holds the address)."),
+    key(Section::FlowRecords, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
+        "Record the flows that pass, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
+    key(Section::FlowRecords, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
+        "Only flows that come in on these ports; empty: on all."),
+    key(Section::FlowRecords, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
+        "Which packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
+    key(Section::FlowRecords, "active_timeout", Some("\"60s\""), "\"30min\"", "a duration from \"1s\" to \"24h\", such as \"60s\"",
+        "A flow that goes on gives a record this often."),
+    key(Section::FlowRecords, "idle_timeout", Some("\"15s\""), "\"30s\"", "a duration from \"1s\" to \"1h\", such as \"15s\"",
+        "A flow without a packet for so long has ended."),
+    key(Section::FlowRecords, "flows", Some("65536"), "1048576", "a whole number from 1024 to 16777216",
+        "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
+    key(Section::FlowRecords, "sampling", Some("1"), "100", "a whole number from 1 to 65535",
+        "Look at one in so many packets. Collectors are told, and multiply."),
+    key(Section::FlowRecords, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
+        "Which one of so many: the last, or a random one."),
+    key(Section::FlowRecords, "observation_domain", Some("1"), "7", "a whole number from 0 to 4294967295",
+        "The number of this router's records at the collector (source id of NetFlow version 9)."),
+    key(Section::FlowRecords, "template_interval", Some("\"60s\""), "\"10min\"", "a duration from \"1s\" to \"1h\", such as \"60s\"",
+        "How often templates and options are sent again."),
+    key(Section::FlowRecords, "message_bytes", Some("1400"), "8900", "a whole number from 512 to 65000",
+        "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
 ];
 
 /// What is allowed for a key.
@@ -148,7 +173,12 @@ pub fn as_toml() -> String {
     );
     let mut current = Section::Top;
     for key in KEYS.iter().filter(|key| key.section != Section::Capture) {
-        let repeated = matches!(key.section, Section::Port | Section::Route | Section::Neighbour);
+        let repeated = match key.section {
+            Section::Port | Section::Route | Section::Neighbour => true,
+            // Not there unless it is wanted.
+            Section::FlowRecords => true,
+            Section::Top | Section::Router | Section::Log | Section::Capture => false,
+        };
         if key.section != current {
             let comment = if repeated { "# " } else { "" };
             let _ = writeln!(text, "\n{comment}{}", key.section.heading());

@@ -5,6 +5,7 @@
 //! not only the first.
 
 mod duration;
+mod flow_records;
 pub mod keys;
 mod mac;
 mod parse;
@@ -15,6 +16,7 @@ mod settings;
 mod words;
 
 pub use duration::parse_duration;
+pub use flow_records::{CollectorAddress, FlowRecordsSettings, Transport};
 pub use mac::{format_mac, parse_mac};
 pub use problem::{ConfigError, Problem, Problems};
 pub use settings::{

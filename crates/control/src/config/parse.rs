@@ -1,12 +1,13 @@
 //! From the text of a configuration to [`Config`].
 
+use super::duration::between;
 use super::keys::Section;
 use super::mac::is_unicast;
 use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
 use super::words::*;
-use super::{parse_duration, parse_mac};
+use super::{flow_records, parse_mac};
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -103,7 +104,9 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         reader.refuse_unknown(&metrics);
         Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
     });
-    Config { router, ports, routes, neighbours, routes_file, log_level, metrics }
+    let flow_records = single(reader, root, Section::FlowRecords, "flow_records")
+        .and_then(|table| flow_records::read(reader, &table, &ports));
+    Config { router, ports, routes, neighbours, routes_file, log_level, metrics, flow_records }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
@@ -214,9 +217,6 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
     if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
         settings.kernel_routes = kernel_routes;
     }
-    let between = |low: Duration, high: Duration| {
-        move |text: &str| parse_duration(text).filter(|d| (low..=high).contains(d))
-    };
     let idle = between(Duration::from_micros(1), Duration::from_secs(1));
     if let Some(idle) = reader.parsed(&table, "idle", idle) {
         settings.idle = idle.value;
@@ -400,7 +400,7 @@ fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) ->
     port
 }
 
-fn known(ports: &[PortSettings]) -> String {
+pub(super) fn known(ports: &[PortSettings]) -> String {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     format!("is no port: the ports are {}", names.join(", "))
 }

@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::flow_records::FlowRecordsSettings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Where metrics are served; nowhere without.
     pub metrics: Option<SocketAddr>,
+    /// The `[flow_records]` section.
+    pub flow_records: Option<FlowRecordsSettings>,
 }
 
 /// The `[router]` section.

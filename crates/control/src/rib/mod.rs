@@ -17,8 +17,10 @@ mod prefixes;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod way;
 
 pub use links::{FIRST_STATIC_LINK, PortSpec};
+pub use way::Way;
 
 use hops::{HopKey, Hops};
 use ipnet::IpNet;

@@ -78,8 +78,12 @@ impl Router {
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         while !self.stopping && !self.workers.have_ended() {
             let now = Instant::now();
-            let due = self.applications.iter_mut().map(|application| application.tick(now));
-            let deadlines = self.kernel.iter().map(|kernel| kernel.deadline()).chain(due);
+            let Self { applications, rib, routes, kernel, .. } = &mut self;
+            let due = applications.iter_mut().map(|application| {
+                application.look_at_routes(rib, routes);
+                application.tick(now)
+            });
+            let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(LONGEST_SLEEP, |sleep| sleep.min(LONGEST_SLEEP)));
             self.follow_kernel();
@@ -103,7 +107,10 @@ impl Router {
             kernel.detach();
         }
         self.workers.drain(self.config.router.drain);
-        self.applications.iter_mut().for_each(|application| application.finish());
+        for application in &mut self.applications {
+            application.look_at_routes(&self.rib, &self.routes);
+            application.finish();
+        }
         let mut stats = self.stats();
         for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
             port.verdicts = verdicts.unwrap_or_default();

@@ -100,6 +100,7 @@ fn compare(old: &Config, new: &Config) -> Report {
     restart("[router] frames", before.frames != after.frames);
     restart("[router] socket", before.socket != after.socket);
     restart("[metrics] listen", old.metrics != new.metrics);
+    restart("[flow_records]", old.flow_records != new.flow_records);
     report
 }
 

@@ -9,6 +9,7 @@ use super::workers::{Equipment, Workers};
 use super::{Router, statics};
 use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::flow_records::FlowRecords;
 use crate::privileges;
 use crate::rib::{Rib, Source};
 use crate::socket::{self, Answer, Request};
@@ -151,8 +152,12 @@ impl Router {
 
 /// What the configuration asks for beside plain forwarding, in the order that
 /// [`crate::application`] explains.
-fn applications(_config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
-    Ok(Vec::new())
+fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let mut applications: Vec<Box<dyn Application>> = Vec::new();
+    if let Some(settings) = &config.flow_records {
+        applications.push(Box::new(FlowRecords::start(settings, config)?));
+    }
+    Ok(applications)
 }
 
 fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {

@@ -78,7 +78,34 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     let routes = &stats["routes"];
-    writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))
+    writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))?;
+    for (name, counted) in stats["applications"].as_object().into_iter().flatten() {
+        writeln!(out, "\n{name}")?;
+        tree(counted, 1, out)?;
+    }
+    Ok(())
+}
+
+/// What an application counts, as it says it: a line for each value, lists item by item.
+fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
+    let indent = depth * 2;
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(_) => {
+                writeln!(out, "{:indent$}{key}", "")?;
+                tree(value, depth + 1, out)?;
+            }
+            Value::Array(items) => {
+                for item in items {
+                    writeln!(out, "{:indent$}{key}", "")?;
+                    tree(item, depth + 1, out)?;
+                }
+            }
+            Value::String(text) => writeln!(out, "{:indent$}{key:<22} {text}", "")?,
+            _ => writeln!(out, "{:indent$}{key:<22} {value:>16}", "")?,
+        }
+    }
+    Ok(())
 }
 
 fn number(value: &Value) -> u64 {

@@ -1,0 +1,4 @@
+//! Applications on the packets' way, one directory each: what [`crate::feature`] puts into the
+//! graph.
+
+pub mod flow_records;
