@@ -173,14 +173,13 @@ pub fn as_toml() -> String {
     );
     let mut current = Section::Top;
     for key in KEYS.iter().filter(|key| key.section != Section::Capture) {
-        let repeated = match key.section {
-            Section::Port | Section::Route | Section::Neighbour => true,
-            // Not there unless it is wanted.
-            Section::FlowRecords => true,
-            Section::Top | Section::Router | Section::Log | Section::Capture => false,
-        };
+        // Sections that may be repeated, or that are not there unless they are wanted.
+        let optional = !matches!(
+            key.section,
+            Section::Top | Section::Router | Section::Log | Section::Metrics
+        );
         if key.section != current {
-            let comment = if repeated { "# " } else { "" };
+            let comment = if optional { "# " } else { "" };
             let _ = writeln!(text, "\n{comment}{}", key.section.heading());
             current = key.section;
         }
@@ -190,7 +189,7 @@ pub fn as_toml() -> String {
         }
         let _ = writeln!(text, "# Allowed: {}.", key.allowed);
         let _ = match key.default {
-            Some(default) if !repeated => writeln!(text, "{} = {default}", key.name),
+            Some(default) if !optional => writeln!(text, "{} = {default}", key.name),
             Some(default) => writeln!(text, "# {} = {default}", key.name),
             None => writeln!(text, "# {} = {}", key.name, key.example),
         };
