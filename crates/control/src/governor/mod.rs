@@ -4,5 +4,6 @@
 //! next into a safe order, and a [`machine`] takes the steps: this one, or the emulated cores
 //! of a server model.
 
+pub mod host;
 pub mod machine;
 pub mod step;
