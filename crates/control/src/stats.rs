@@ -34,6 +34,9 @@ pub struct Stats {
     /// What applications counted, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub applications: BTreeMap<String, serde_json::Value>,
+    /// What the governor did and what was drawn, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<serde_json::Value>,
     /// What the kernel's state was followed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,

@@ -5,6 +5,8 @@
 //! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.
 #![forbid(unsafe_code)]
 
+pub mod align;
+pub mod attribution;
 mod counter;
 pub mod external;
 mod hwmon;

@@ -9,6 +9,8 @@ pub enum Section {
     Top,
     /// `[router]`.
     Router,
+    /// `[power]`.
+    Power,
     /// `[log]`.
     Log,
     /// `[[port]]`, once per port.
@@ -27,6 +29,7 @@ impl Section {
         match self {
             Self::Top => "top level",
             Self::Router => "[router]",
+            Self::Power => "[power]",
             Self::Log => "[log]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
@@ -89,6 +92,14 @@ pub const KEYS: &[Key] = &[
         "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
     key(Section::Router, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
+    key(Section::Power, "platform", Some("\"none\""), "\"host\"", "\"none\" or \"host\"",
+        "What a governor drives: none leaves the machine as it is, host sets its own frequency, idle states,\nredirect tables and interrupt moderation (`wattline plan` shows what it would write)."),
+    key(Section::Power, "policy", Some("\"powersave\""), "\"powersave:q_h=64,c_down=50\"", "a policy of `wattline policies`, with parameters after a colon",
+        "The governor."),
+    key(Section::Power, "sample", Some("\"1ms\""), "\"500us\"", "a duration from \"100us\" to \"1s\", such as \"1ms\"",
+        "How often queues are looked at for a policy that wants to be asked at each batch."),
+    key(Section::Power, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
+        "How the machine is left, also when the router is killed: as it was found, as it is,\nor as it was found but with the CPUs at their fastest. `wattline restore` undoes the last two."),
     key(Section::Log, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
         "How much is logged to standard error."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",

@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::power::PowerSettings;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub struct Config {
     pub neighbours: Vec<NeighbourSettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
+    /// The `[power]` section.
+    pub power: PowerSettings,
     /// How much is logged.
     pub log_level: LogLevel,
 }

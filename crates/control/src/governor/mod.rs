@@ -189,6 +189,11 @@ impl<M: Machine> Governor<M> {
         self.totals.book(span, self.machine.platform(), &self.point);
     }
 
+    /// The time on the machine's clock.
+    pub fn now(&self) -> Time {
+        self.machine.now()
+    }
+
     /// When the policy wants to be asked next.
     pub fn ask(&self) -> &AskAgain {
         &self.ask

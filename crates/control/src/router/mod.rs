@@ -11,9 +11,11 @@
 
 mod bundle;
 mod error;
+mod govern;
 mod inbox;
 mod kernel;
 mod queues;
+mod reins;
 mod reload;
 mod start;
 mod statics;
@@ -24,6 +26,7 @@ pub use error::{Remedy, RouterError};
 
 use crate::application::Application;
 use crate::config::{Config, LogLevel, RouteSettings};
+use crate::notify::Notifier;
 use crate::rib::Rib;
 use crate::socket::{Answer, Request, Server};
 use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
@@ -56,6 +59,7 @@ pub struct Router {
     routes: Routes,
     rib: Rib,
     workers: Workers,
+    power: Option<govern::PowerGovernor>,
     applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
     captures: Vec<CaptureStatus>,
@@ -76,18 +80,23 @@ impl Router {
     /// socket. Gives the final account, and what went wrong meanwhile: a capture that turned
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
+        let mut notifier = Notifier::from_environment();
+        notifier.ready();
+        let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         while !self.stopping && !self.workers.have_ended() {
             let now = Instant::now();
+            notifier.alive(now);
             let due = self.applications.iter_mut().map(|application| application.tick(now));
             let deadlines = self.kernel.iter().map(|kernel| kernel.deadline()).chain(due);
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
-            self.waiter.wait(sleep.map_or(LONGEST_SLEEP, |sleep| sleep.min(LONGEST_SLEEP)));
+            self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
             }
             self.commit();
         }
+        notifier.stopping();
         self.end()
     }
 
@@ -95,6 +104,12 @@ impl Router {
         if let Some(signals) = &self.signals {
             signals.close();
         }
+        // First the machine gets back what forwards without us, all queues and speed.
+        let power = self.power.take().map(|power| {
+            let report = power.report();
+            power.end();
+            report
+        });
         // The counters of the programs go with them.
         let verdicts: Vec<_> = (0..self.config.ports.len())
             .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
@@ -105,6 +120,7 @@ impl Router {
         self.workers.drain(self.config.router.drain);
         self.applications.iter_mut().for_each(|application| application.finish());
         let mut stats = self.stats();
+        stats.power = power.flatten().and_then(|report| serde_json::to_value(report).ok());
         for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
             port.verdicts = verdicts.unwrap_or_default();
         }
@@ -229,6 +245,8 @@ impl Router {
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
+        let power = self.power.as_ref().and_then(govern::PowerGovernor::report);
+        stats.power = power.and_then(|report| serde_json::to_value(report).ok());
         stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
             refused_updates: self.refused,
             ..kernel.stats()

@@ -1,6 +1,7 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::error::RouterError;
+use super::govern::PowerGovernor;
 use super::inbox::{Bell, Message};
 use super::kernel::KernelSide;
 use super::queues::{self, Interface, Opened};
@@ -107,6 +108,7 @@ impl Router {
             workers.start(queues, equipment, &config.router, bell.clone())?;
         }
         workers.configure(&config.router);
+        let power = PowerGovernor::start(&config, &interfaces, &workers)?;
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
             kernel.hand_over(sockets)?;
@@ -128,6 +130,7 @@ impl Router {
             routes,
             rib,
             workers,
+            power,
             applications,
             kernel,
             captures,

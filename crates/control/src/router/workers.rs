@@ -3,6 +3,7 @@
 use super::error::RouterError;
 use super::inbox::{Bell, Message};
 use super::queues::WorkerQueues;
+use super::reins::Reins;
 use crate::config::{Mode, RouterSettings};
 use crate::privileges;
 use std::os::fd::AsFd;
@@ -35,7 +36,6 @@ struct Thread {
 /// All workers; they end with the value.
 pub(super) struct Workers {
     threads: Vec<Thread>,
-    active: u16,
     /// The nodes' edges, the same in every worker.
     edges: Vec<(&'static str, &'static str)>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Equipment {
 
 impl Workers {
     pub fn new() -> Self {
-        Self { threads: Vec::new(), active: 0, edges: Vec::new() }
+        Self { threads: Vec::new(), edges: Vec::new() }
     }
 
     /// Starts one more.
@@ -94,7 +94,6 @@ impl Workers {
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
         self.threads.push(Thread { control, counters, waker, handle: Some(handle) });
-        self.active += 1;
         Ok(())
     }
 
@@ -125,7 +124,6 @@ impl Workers {
     /// Serves with the first `active` workers and parks the rest; those block, and still
     /// forward what arrives.
     pub fn set_active(&mut self, active: u16) {
-        self.active = active;
         for (number, thread) in self.threads.iter().enumerate() {
             let command = if number < usize::from(active) { Command::Run } else { Command::Park };
             thread.control.command(command);
@@ -166,9 +164,17 @@ impl Workers {
 
     /// The counters of each, and whether it is active.
     pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
-        let active = usize::from(self.active);
-        let threads = self.threads.iter().enumerate();
-        threads.map(|(number, thread)| (thread.counters.snapshot(), number < active)).collect()
+        let active = |thread: &Thread| thread.control.current_command() != Command::Park;
+        let threads = self.threads.iter();
+        threads.map(|thread| (thread.counters.snapshot(), active(thread))).collect()
+    }
+
+    /// What a governor watches and commands them by.
+    pub fn reins(&self) -> Reins {
+        let parts = |thread: &Thread| {
+            (thread.control.clone(), thread.counters.clone(), thread.waker.clone())
+        };
+        Reins::new(self.threads.iter().map(parts))
     }
 
     /// Which node leads to which.
