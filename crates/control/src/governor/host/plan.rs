@@ -96,7 +96,9 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     go(&mut host, &full, &first, &mut problems);
     let at_start = host.knobs().writes().to_vec();
     let mut from = first;
-    for to in extremes(&full, &platform) {
+    // Twice: what the first is at when it begins is a value, too.
+    let round = extremes(&full, &platform);
+    for to in round.iter().chain(&round).cloned() {
         go(&mut host, &from, &to, &mut problems);
         from = to;
     }
