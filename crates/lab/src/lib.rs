@@ -22,6 +22,7 @@ pub mod probe;
 pub mod raw;
 pub mod replay;
 pub mod reproduce;
+pub mod scale;
 pub mod topology;
 
 pub use error::Error;
