@@ -72,6 +72,12 @@ impl Meters {
             .into_iter()
             .map(|description| description.id.clone())
             .collect();
+        let platforms: Vec<String> = meters
+            .iter()
+            .map(|meter| meter.description())
+            .filter(|description| description.scope == Scope::Platform)
+            .map(|description| description.id.clone())
+            .collect();
         let one = |meter: Box<dyn Meter>| {
             let description = meter.description();
             let whole = ids.contains(&description.id);
@@ -82,9 +88,10 @@ impl Meters {
                 Scope::Platform => "platform",
                 Scope::Cores | Scope::Uncore | Scope::Device => return None,
             };
-            // Nor is a zone shown twice that the processor shows twice.
-            let twin = description.id.starts_with("rapl-mmio");
-            let part = label != "platform" && !twin;
+            // What is shown a second time belongs to the first; what is within the platform is
+            // a part of that.
+            let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
+            let part = label != "platform" && own;
             let (drawn, valid, told) = (Joules(0.0), false, None);
             (whole || part).then_some(One { meter, whole, label, drawn, valid, told })
         };
