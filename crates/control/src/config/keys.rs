@@ -11,6 +11,8 @@ pub enum Section {
     Router,
     /// `[log]`.
     Log,
+    /// `[power]`.
+    Power,
     /// `[[port]]`, once per port.
     Port,
     /// The value of `capture` in a `[[port]]`.
@@ -28,6 +30,7 @@ impl Section {
             Self::Top => "top level",
             Self::Router => "[router]",
             Self::Log => "[log]",
+            Self::Power => "[power]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
@@ -91,6 +94,18 @@ pub const KEYS: &[Key] = &[
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
     key(Section::Log, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
         "How much is logged to standard error."),
+    key(Section::Power, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
+        "What a governor drives. scale: workers behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: nothing is governed."),
+    key(Section::Power, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+        "The governor."),
+    key(Section::Power, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
+        "The server model: of the emulated server, or of this machine for policies that reckon with one."),
+    key(Section::Power, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
+        "What the model is said to do with each packet."),
+    key(Section::Power, "scale", Some("500"), "100", "a whole number from 1 to 1000000",
+        "How many times as long everything lasts on platform scale."),
+    key(Section::Power, "seed", Some("1"), "2", "a whole number from 0 to 4294967295",
+        "Seed of policies and service times that draw random numbers."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
