@@ -20,10 +20,10 @@ pub struct Config {
     pub neighbours: Vec<NeighbourSettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
-    /// The `[power]` section.
-    pub power: PowerSettings,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// The `[power]` section.
+    pub power: PowerSettings,
 }
 
 /// The `[router]` section.

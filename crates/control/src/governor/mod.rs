@@ -12,6 +12,7 @@ pub mod energy;
 pub mod host;
 pub mod ledger;
 pub mod machine;
+pub mod runner;
 pub mod step;
 
 #[cfg(test)]
@@ -189,9 +190,10 @@ impl<M: Machine> Governor<M> {
         self.totals.book(span, self.machine.platform(), &self.point);
     }
 
-    /// The time on the machine's clock.
-    pub fn now(&self) -> Time {
-        self.machine.now()
+    /// Looks at the machine.
+    pub fn look(&mut self, now: Time) -> &View {
+        self.machine.observe(now.max(self.now), &mut self.view);
+        &self.view
     }
 
     /// When the policy wants to be asked next.

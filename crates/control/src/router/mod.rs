@@ -11,9 +11,10 @@
 
 mod bundle;
 mod error;
-mod govern;
+mod host;
 mod inbox;
 mod kernel;
+mod power;
 mod queues;
 mod reins;
 mod reload;
@@ -59,9 +60,9 @@ pub struct Router {
     routes: Routes,
     rib: Rib,
     workers: Workers,
-    power: Option<govern::PowerGovernor>,
     applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
+    power: Option<power::Power>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     states: Vec<(PortId, QueueStatus)>,
@@ -104,12 +105,9 @@ impl Router {
         if let Some(signals) = &self.signals {
             signals.close();
         }
-        // First the machine gets back what forwards without us, all queues and speed.
-        let power = self.power.take().map(|power| {
-            let report = power.report();
-            power.end();
-            report
-        });
+        if let Some(power) = &mut self.power {
+            power.give_back();
+        }
         // The counters of the programs go with them.
         let verdicts: Vec<_> = (0..self.config.ports.len())
             .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
@@ -117,10 +115,12 @@ impl Router {
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
         }
+        if let Some(power) = &self.power {
+            power.finish();
+        }
         self.workers.drain(self.config.router.drain);
         self.applications.iter_mut().for_each(|application| application.finish());
         let mut stats = self.stats();
-        stats.power = power.flatten().and_then(|report| serde_json::to_value(report).ok());
         for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
             port.verdicts = verdicts.unwrap_or_default();
         }
@@ -201,6 +201,11 @@ impl Router {
             Request::Graph => to_answer(&self.graph()),
             Request::Active { workers } => {
                 let count = self.workers.count();
+                if self.power.is_some() {
+                    return Answer::Error(
+                        "a governor decides which workers are active: [power] platform".to_owned(),
+                    );
+                }
                 if workers == 0 || workers > count {
                     return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
                 }
@@ -245,8 +250,7 @@ impl Router {
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
-        let power = self.power.as_ref().and_then(govern::PowerGovernor::report);
-        stats.power = power.and_then(|report| serde_json::to_value(report).ok());
+        stats.power = self.power.as_ref().map(|power| power.stats());
         stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
             refused_updates: self.refused,
             ..kernel.stats()

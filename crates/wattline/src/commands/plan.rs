@@ -30,7 +30,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
         return output::print(&none, json, |out, _| {
-            writeln!(out, "[power] platform = \"none\": nothing would be written")
+            writeln!(out, "[power] platform is not \"host\": nothing would be written")
         });
     };
     output::print(&plan, json, print)

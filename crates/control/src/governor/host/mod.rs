@@ -8,7 +8,7 @@
 
 mod energy;
 mod frequency;
-mod governing;
+mod freshness;
 mod idle;
 mod kernel_time;
 mod layout;
@@ -23,7 +23,6 @@ mod watchdog;
 mod workers;
 mod writes;
 
-pub use governing::Governing;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
 pub use plan::{LaterWrite, PlanError, PowerPlan, plan};
@@ -35,7 +34,7 @@ use super::energy::Energy;
 use super::machine::{Machine, Taken, View};
 use super::step::Step;
 use energy::EnergyMeter;
-use governing::Freshness;
+use freshness::Freshness;
 use polling::Polling;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -12,6 +12,7 @@ use wattline_knobs::{Machine as Settings, Plan, Planned, Setting};
 use wattline_policy::{
     BuildContext, Observation, OperatingPoint, PlatformError, PolicySpec, SpecError, Trigger, build,
 };
+use wattline_server::ServerFile;
 use wattline_units::Time;
 
 /// What a governor would do to a machine.
@@ -48,6 +49,9 @@ pub enum PlanError {
     /// The policy's text makes no sense, or it cannot work on this machine.
     #[error("[power] policy: {0}")]
     Policy(#[from] SpecError),
+    /// The server model cannot be used.
+    #[error("[power] server: {0}")]
+    Server(String),
     /// The machine is none that a policy can work on.
     #[error("[power] {0}")]
     Platform(#[from] PlatformError),
@@ -63,7 +67,7 @@ pub enum PlanError {
 /// [`PlanError`].
 pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError> {
     match config.power.platform {
-        PowerPlatform::None => return Ok(None),
+        PowerPlatform::None | PowerPlatform::Scale => return Ok(None),
         PowerPlatform::Host => {}
     }
     let spec = PolicySpec::parse(&config.power.policy)?;
@@ -77,7 +81,12 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     };
     let mut host = Host::new(options, Plan::new(Settings::new(tree)), Box::new(Unmanned))?;
     let platform = host.platform().clone();
-    let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+    let file = ServerFile::load(&config.power.server)
+        .map_err(|error| PlanError::Server(error.to_string()))?;
+    let server = file.model().map_err(|error| PlanError::Server(error.to_string()))?;
+    // Before the first packet, what one costs makes no difference to what is written.
+    let seed = config.power.seed.into();
+    let context = BuildContext { platform: &platform, server: Some(server), packet: None, seed };
     let mut policy = build(&spec, &context)?;
     let mut problems = Vec::new();
     let full = host.present();
