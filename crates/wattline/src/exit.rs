@@ -75,14 +75,17 @@ impl From<io::Error> for ExitError {
 
 impl From<wattline_lab::Error> for ExitError {
     fn from(error: wattline_lab::Error) -> Self {
+        use wattline_control::scale::ScaleError;
         use wattline_lab::Error;
         let code = match error {
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
-            Error::Data { .. } => Self::DATA,
+            Error::Data { .. } | Error::Traffic(_) => Self::DATA,
+            Error::Scale(ScaleError::Model(_) | ScaleError::Workers { .. }) => Self::USAGE,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
+            | Error::Scale(ScaleError::System(_) | ScaleError::Silent)
             | Error::Router { .. } => Self::IO,
         };
         Self::new(code, error)
