@@ -7,6 +7,7 @@ pub mod config;
 pub mod flow_records;
 pub mod governor;
 pub mod metrics;
+pub mod notify;
 pub mod privileges;
 pub mod rib;
 pub mod router;

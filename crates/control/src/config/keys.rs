@@ -13,6 +13,8 @@ pub enum Section {
     Log,
     /// `[metrics]`.
     Metrics,
+    /// `[power]`.
+    Power,
     /// `[[port]]`, once per port.
     Port,
     /// The value of `capture` in a `[[port]]`.
@@ -33,6 +35,7 @@ impl Section {
             Self::Router => "[router]",
             Self::Log => "[log]",
             Self::Metrics => "[metrics]",
+            Self::Power => "[power]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
@@ -99,6 +102,22 @@ pub const KEYS: &[Key] = &[
         "How much is logged to standard error."),
     key(Section::Metrics, "listen", None, "\"127.0.0.1:9417\"", "an address and TCP port such as \"127.0.0.1:9417\" or \"[::1]:9417\"",
         "Where GET /metrics is answered over HTTP, in the text format of Prometheus; nowhere by default.\nAnyone who reaches it may read it."),
+    key(Section::Power, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
+        "What a governor drives. scale: workers behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: nothing is governed."),
+    key(Section::Power, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+        "The governor."),
+    key(Section::Power, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
+        "The server model: of the emulated server, or of this machine for policies that reckon with one."),
+    key(Section::Power, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
+        "What the model is said to do with each packet."),
+    key(Section::Power, "scale", Some("500"), "100", "a whole number from 1 to 1000000",
+        "How many times as long everything lasts on platform scale."),
+    key(Section::Power, "seed", Some("1"), "2", "a whole number from 0 to 4294967295",
+        "Seed of policies and service times that draw random numbers."),
+    key(Section::Power, "sample", Some("\"1ms\""), "\"500us\"", "a duration from \"100us\" to \"1s\", such as \"1ms\"",
+        "On host: how often queues are looked at for a policy that wants to be asked at each batch."),
+    key(Section::Power, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
+        "On host: how the machine is left, also when the router is killed: as it was found, as it is,\nor as it was found but with the CPUs at their fastest. `wattline restore` undoes the last two."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
@@ -176,7 +195,7 @@ pub fn as_toml() -> String {
         // Sections that may be repeated, or that are not there unless they are wanted.
         let optional = !matches!(
             key.section,
-            Section::Top | Section::Router | Section::Log | Section::Metrics
+            Section::Top | Section::Router | Section::Log | Section::Metrics | Section::Power
         );
         if key.section != current {
             let comment = if optional { "# " } else { "" };

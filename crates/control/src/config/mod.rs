@@ -9,6 +9,7 @@ mod flow_records;
 pub mod keys;
 mod mac;
 mod parse;
+mod power;
 mod problem;
 mod reader;
 pub mod routes_file;
@@ -18,6 +19,7 @@ mod words;
 pub use duration::parse_duration;
 pub use flow_records::{CollectorAddress, FlowRecordsSettings, Transport};
 pub use mac::{format_mac, parse_mac};
+pub use power::{PowerPlatform, PowerSettings};
 pub use problem::{ConfigError, Problem, Problems};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,

@@ -3,6 +3,7 @@
 use super::duration::between;
 use super::keys::Section;
 use super::mac::is_unicast;
+use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
@@ -106,7 +107,20 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     });
     let flow_records = single(reader, root, Section::FlowRecords, "flow_records")
         .and_then(|table| flow_records::read(reader, &table, &ports));
-    Config { router, ports, routes, neighbours, routes_file, log_level, metrics, flow_records }
+    let power = single(reader, root, Section::Power, "power")
+        .map(|table| read_power(reader, &table))
+        .unwrap_or_default();
+    Config {
+        router,
+        ports,
+        routes,
+        neighbours,
+        routes_file,
+        log_level,
+        metrics,
+        flow_records,
+        power,
+    }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file

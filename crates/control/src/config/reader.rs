@@ -203,8 +203,8 @@ impl<'t> Reader<'t> {
 }
 
 /// The sections that may stand in the file.
-pub(super) const SECTIONS: [&str; 7] =
-    ["router", "log", "metrics", "port", "route", "neighbour", "flow_records"];
+pub(super) const SECTIONS: [&str; 8] =
+    ["router", "log", "metrics", "port", "route", "neighbour", "flow_records", "power"];
 
 /// A whole number that is not negative.
 pub(super) fn whole(value: &DeValue) -> Option<u32> {

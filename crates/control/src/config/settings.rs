@@ -1,6 +1,7 @@
 //! What a configuration says, checked.
 
 use super::flow_records::FlowRecordsSettings;
+use super::power::PowerSettings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The `[flow_records]` section.
     pub flow_records: Option<FlowRecordsSettings>,
+    /// The `[power]` section.
+    pub power: PowerSettings,
 }
 
 /// The `[router]` section.

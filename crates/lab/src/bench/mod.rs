@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod calibration;
+pub mod control_loop;
 pub mod cpu_time;
 pub mod fib;
 pub mod forward;
