@@ -121,6 +121,15 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
     sound && frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
 }
 
+/// The frame up to the end of its IP packet: softflowd counts padding too, where Wattline and
+/// nfpcapd count the packet.
+pub fn without_padding(mut frame: Vec<u8>) -> Vec<u8> {
+    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let length = if frame[14] >> 4 == 4 { word(16) } else { 40 + word(18) };
+    frame.truncate(14 + length);
+    frame
+}
+
 /// Makes the IPv4 header's checksum right.
 pub fn with_checksum(mut frame: Vec<u8>) -> Vec<u8> {
     use wattline_packet::ipv4::Ipv4Header;
