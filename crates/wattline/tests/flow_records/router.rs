@@ -41,10 +41,12 @@ ROUTES
 "#;
 
 /// Everything but 100.64.0.0/10, without a default route that would hold it.
-const ROUTES: [&str; 8] = [
+const ROUTES: [&str; 10] = [
     "0.0.0.0/2",
     "64.0.0.0/3",
     "96.0.0.0/6",
+    "100.0.0.0/10",
+    "100.128.0.0/9",
     "101.0.0.0/8",
     "102.0.0.0/7",
     "104.0.0.0/5",
