@@ -111,9 +111,10 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
     let sound = match packet.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4Packet::parse(packet).is_ok_and(|parsed| {
             let destination = parsed.header.destination.get().to_be_bytes();
+            let unrouted = destination[0] == 100 && destination[1] & 0xc0 == 64;
             !parsed.header.is_fragment()
                 && !here.contains(&[destination[0], destination[1], destination[2]])
-                && !(destination[0] == 100 && destination[1] & 0xc0 == 64)
+                && !unrouted
         }),
         Some(6) => Ipv6Header::ref_from_prefix(packet).is_ok_and(|(header, _)| {
             header.total_length() <= packet.len() && header.next_header != protocol::HOP_BY_HOP
