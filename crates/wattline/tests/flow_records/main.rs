@@ -44,7 +44,8 @@ fn real_collectors_have_the_flows_that_other_exporters_have() {
     }
     for capture in captures {
         let frames = replay::load(&capture).unwrap();
-        let folder = Folder::new(frames.into_iter().filter(|frame| router::is_forwarded(frame)));
+        let frames = frames.into_iter().filter(|frame| router::is_forwarded(frame));
+        let folder = Folder::new(frames.map(router::without_padding));
         let (ipfix, netflow9) = (Nfcapd::start(), Nfcapd::start());
         let account = folder.run(&format!(
             "collectors = [\"ipfix://{}\", \"netflow9://{}\"]",

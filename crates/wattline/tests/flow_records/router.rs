@@ -41,10 +41,12 @@ ROUTES
 "#;
 
 /// Everything but 100.64.0.0/10, without a default route that would hold it.
-const ROUTES: [&str; 8] = [
+const ROUTES: [&str; 10] = [
     "0.0.0.0/2",
     "64.0.0.0/3",
     "96.0.0.0/6",
+    "100.0.0.0/10",
+    "100.128.0.0/9",
     "101.0.0.0/8",
     "102.0.0.0/7",
     "104.0.0.0/5",
@@ -109,9 +111,10 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
     let sound = match packet.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4Packet::parse(packet).is_ok_and(|parsed| {
             let destination = parsed.header.destination.get().to_be_bytes();
+            let unrouted = destination[0] == 100 && destination[1] & 0xc0 == 64;
             !parsed.header.is_fragment()
                 && !here.contains(&[destination[0], destination[1], destination[2]])
-                && !(destination[0] == 100 && destination[1] & 0xc0 == 64)
+                && !unrouted
         }),
         Some(6) => Ipv6Header::ref_from_prefix(packet).is_ok_and(|(header, _)| {
             header.total_length() <= packet.len() && header.next_header != protocol::HOP_BY_HOP
@@ -119,6 +122,15 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
         _ => false,
     };
     sound && frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
+}
+
+/// The frame up to the end of its IP packet: softflowd counts padding too, where Wattline and
+/// nfpcapd count the packet.
+pub fn without_padding(mut frame: Vec<u8>) -> Vec<u8> {
+    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let length = if frame[14] >> 4 == 4 { word(16) } else { 40 + word(18) };
+    frame.truncate(14 + length);
+    frame
 }
 
 /// Makes the IPv4 header's checksum right.
