@@ -6,11 +6,12 @@
 //!
 //! - [`worker`]: the loop: receive, graph, transmit; how it idles and how it ends
 //! - [`graph`]: how batches travel between nodes; [`nodes`]: the nodes, one file each;
-//!   [`feature`]: applications on the packets' way
+//!   [`feature`]: applications on the packets' way; [`apps`]: those there are
 //! - [`forwarding`]: what the nodes read; [`routes`]: how the control plane writes it
 //! - [`counters`] and [`drop_reason`]: where every frame went
 #![forbid(unsafe_code)]
 
+pub mod apps;
 pub mod counters;
 pub mod drop_reason;
 pub mod feature;

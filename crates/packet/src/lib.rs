@@ -14,6 +14,7 @@ pub mod icmp4;
 pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod redundancy;
 pub mod toeplitz;
 
 pub use zerocopy::{FromBytes, IntoBytes};

@@ -1,0 +1,3 @@
+//! Applications on the packets' way, one folder each.
+
+pub mod redundancy;
