@@ -5,6 +5,7 @@ pub mod application;
 pub mod config;
 pub mod governor;
 pub mod privileges;
+mod redundancy;
 pub mod rib;
 pub mod router;
 pub mod socket;

@@ -10,6 +10,7 @@ mod mac;
 mod parse;
 mod problem;
 mod reader;
+mod redundancy;
 pub mod routes_file;
 mod settings;
 mod words;
@@ -17,6 +18,7 @@ mod words;
 pub use duration::parse_duration;
 pub use mac::{format_mac, parse_mac};
 pub use problem::{ConfigError, Problem, Problems};
+pub use redundancy::{RedundancyRole, RedundancySettings};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
     RouterSettings, Via,

@@ -99,7 +99,8 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         .iter()
         .filter_map(|table| read_neighbour(reader, table, &ports))
         .collect();
-    Config { router, ports, routes, neighbours, routes_file, log_level }
+    let redundancy = super::redundancy::read(reader, root, &ports);
+    Config { router, ports, routes, neighbours, redundancy, routes_file, log_level }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
@@ -151,7 +152,7 @@ fn single<'a, 't>(
 }
 
 /// A section that may be repeated.
-fn each<'a, 't>(
+pub(super) fn each<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -387,7 +388,11 @@ fn read_neighbour(
     Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
 }
 
-fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
+pub(super) fn read_port_name(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+) -> Option<usize> {
     let name = reader.string(table, "port")?;
     let port = ports.iter().position(|port| port.name == name.value);
     if port.is_none() {
@@ -401,7 +406,7 @@ fn known(ports: &[PortSettings]) -> String {
     format!("is no port: the ports are {}", names.join(", "))
 }
 
-fn required<T>(
+pub(super) fn required<T>(
     reader: &mut Reader,
     table: &Table,
     key: &str,

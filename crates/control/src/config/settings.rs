@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::redundancy::RedundancySettings;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ pub struct Config {
     pub routes: Vec<RouteSettings>,
     /// Static neighbours.
     pub neighbours: Vec<NeighbourSettings>,
+    /// Encoders and decoders of redundancy elimination.
+    pub redundancy: Vec<RedundancySettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
     /// How much is logged.

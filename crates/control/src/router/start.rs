@@ -9,6 +9,7 @@ use super::workers::{Equipment, Workers};
 use super::{Router, statics};
 use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::redundancy;
 use crate::rib::{Rib, Source};
 use crate::{privileges, socket};
 use std::collections::HashMap;
@@ -146,8 +147,11 @@ impl Router {
 
 /// What the configuration asks for beside plain forwarding, in the order that
 /// [`crate::application`] explains.
-fn applications(_config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
-    Ok(Vec::new())
+fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let mut list: Vec<Box<dyn Application>> = Vec::new();
+    list.extend(redundancy::decoders(config)?);
+    list.extend(redundancy::encoders(config)?);
+    Ok(list)
 }
 
 fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {

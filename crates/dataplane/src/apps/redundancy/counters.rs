@@ -26,9 +26,9 @@ counters! {
         /// Packets on their way to the decoder, whatever became of them.
         packets,
         /// Bytes of those, IP headers included.
-        bytes_in,
+        in_bytes,
         /// Bytes that they had when they left here.
-        bytes_out,
+        out_bytes,
         /// Packets that were encoded.
         encoded_packets,
         /// Regions that were left out of them.
@@ -56,9 +56,9 @@ counters! {
         /// Encoded packets that came.
         packets,
         /// Bytes of those, IP headers included.
-        bytes_in,
+        in_bytes,
         /// Bytes of the packets that they became.
-        bytes_out,
+        out_bytes,
         /// Encoded packets that were restored.
         decoded_packets,
         /// Packets that came as they are and were remembered.

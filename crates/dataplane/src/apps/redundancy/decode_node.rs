@@ -96,7 +96,7 @@ impl DecodeNode {
             return ON;
         }
         counters.packets.add(1);
-        counters.bytes_in.add(view.length as u64);
+        counters.in_bytes.add(view.length as u64);
         if view.unfit {
             counters.malformed_packets.add(1);
             packet.reason = DropReason::RedundancyDamaged;
@@ -206,7 +206,7 @@ impl DecodeSection {
                 let fits = begin + length <= chunk;
                 if fits && family.replace(packet, memory, protocol, payload).is_some() {
                     counters.decoded_packets.add(1);
-                    counters.bytes_out.add(length as u64);
+                    counters.out_bytes.add(length as u64);
                     return Fate::On;
                 }
                 (&counters.too_long_packets, DropReason::RedundancyDamaged)

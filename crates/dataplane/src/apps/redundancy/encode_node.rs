@@ -76,7 +76,7 @@ impl Node for EncodeNode {
             };
             let length = view.length;
             section.counters.packets.add(1);
-            section.counters.bytes_in.add(length as u64);
+            section.counters.in_bytes.add(length as u64);
             let encoded = match section.bypasses(&view, hop, on_link) {
                 true => None,
                 false => section.encode(&view, &mut self.out),
@@ -87,7 +87,7 @@ impl Node for EncodeNode {
                 self.family.replace(packet, memory, protocol, bytes).map(|()| bytes.len())
             });
             let left = replaced.map_or(length, |payload| self.family.header() + payload);
-            section.counters.bytes_out.add(left as u64);
+            section.counters.out_bytes.add(left as u64);
         }
     }
 }
