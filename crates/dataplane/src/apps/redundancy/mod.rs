@@ -32,6 +32,8 @@ mod store;
 
 #[cfg(test)]
 mod link_tests;
+#[cfg(test)]
+mod node_tests;
 
 pub use counters::{DecodeCounters, EncodeCounters};
 pub use decode::{Decoded, Decoder, DecoderCache};

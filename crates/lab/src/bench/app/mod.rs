@@ -6,6 +6,7 @@
 //! both. Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
 mod ipv4;
+mod redundancy;
 mod traffic;
 
 use super::calibration::{Calibration, spin};
@@ -40,7 +41,13 @@ pub trait Application {
 type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
-const APPLICATIONS: &[(&str, Make)] = &[("ipv4", ipv4::make)];
+const APPLICATIONS: &[(&str, Make)] = &[
+    ("ipv4", ipv4::make),
+    ("re", redundancy::make),
+    ("re-link", redundancy::make_link),
+    ("re-modp", redundancy::make_modp),
+    ("re-samplebyte", redundancy::make_samplebyte),
+];
 
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
