@@ -85,6 +85,22 @@ fn compare(capture: &Path, selection: &str) -> (u64, u64) {
     (number(encoder, "in_bytes"), number(encoder, "out_bytes"))
 }
 
+/// Captures taken behind offloads have frames that no link carries; how many of them are answered
+/// with an ICMP error is a question of time.
+fn without_long_frames(from: &Path, to: &Path) {
+    let mut reader = Reader::open(from).unwrap();
+    let mut writer = None;
+    while let Some(record) = reader.next_record().unwrap() {
+        if record.data.len() <= 1514 {
+            let writer = writer.get_or_insert_with(|| {
+                Writer::create(to, record.link_type, Resolution::Nanos).unwrap()
+            });
+            writer.write(Duration::ZERO, record.data).unwrap();
+        }
+    }
+    writer.unwrap().finish().unwrap();
+}
+
 #[test]
 fn captures_come_out_as_from_plain_routers() {
     let data = std::env::var_os("WATTLINE_DATA").map_or_else(
@@ -96,8 +112,11 @@ fn captures_come_out_as_from_plain_routers() {
         return;
     };
     let mut saved = 0;
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("short.pcap");
     for path in entries.map(|entry| entry.unwrap().path()) {
-        let (before, after) = compare(&path, "maxp");
+        without_long_frames(&path, &short);
+        let (before, after) = compare(&short, "samplebyte");
         let percent = 100.0 * (before - after) as f64 / before.max(1) as f64;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         println!("{name}: {before} bytes, {percent:.2} % saved");

@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         "The encoder's number, where several send to one decoder. The same on both sides."),
     key(Section::Redundancy, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
         "What is remembered; shared by all workers. Indexes take a sixteenth more, the encoder's another half at period 32.\nNeed not be the same on both sides: the smaller counts."),
-    key(Section::Redundancy, "selection", Some("\"maxp\""), "\"samplebyte\"", "\"modp\", \"maxp\" or \"samplebyte\"",
+    key(Section::Redundancy, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
         "How the encoder selects the windows that it remembers."),
     key(Section::Redundancy, "period", Some("32"), "64", "a whole number from 8 to 128",
         "The encoder remembers about one window in so many bytes."),

@@ -114,8 +114,9 @@ fn read_one(
     let period = number("period", 8..=128).unwrap_or(32) as usize;
     let protocol = number("protocol", 143..=254).unwrap_or(253) as u8;
     let cache = reader.parsed(table, "cache", parse_size).map_or(64 << 20, |size| size.value);
-    let selection =
-        reader.parsed(table, "selection", parse_selection).map_or(Selection::Maxp, |it| it.value);
+    let selection = reader
+        .parsed(table, "selection", parse_selection)
+        .map_or(Selection::SampleByte, |it| it.value);
     let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
     let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
     let port_number = |value: &DeValue| whole(value).and_then(|port| u16::try_from(port).ok());
@@ -198,19 +199,19 @@ mod tests {
         let short = &parse("role = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"").unwrap()[0];
         assert_eq!((short.role, short.port), (RedundancyRole::Encode, Some(0)));
         assert_eq!((short.cache_bytes, short.period, short.protocol), (64 << 20, 32, 253));
-        assert_eq!(short.selection, Selection::Maxp);
+        assert_eq!(short.selection, Selection::SampleByte);
         assert!(short.feedback && short.bypass_entropy && short.bypass_ports.contains(&443));
         let long = &parse(
             "role = \"decode\"\nprefixes = [\"10.0.0.0/8\"]\nexcept = [\"10.0.0.1/32\"]\n\
              feedback = false\nfeedback_port = 9\nstream = 7\ncache = \"1GiB\"\n\
-             selection = \"samplebyte\"\nperiod = 64\nprotocol = 254\nsecret = \"s\"\n\
+             selection = \"maxp\"\nperiod = 64\nprotocol = 254\nsecret = \"s\"\n\
              bypass_ports = [1]\nbypass_entropy = false",
         )
         .unwrap()[0];
         assert_eq!((long.stream, long.cache_bytes, long.period), (7, 1 << 30, 64));
         assert_eq!((long.protocol, long.secret.as_str()), (254, "s"));
         assert_eq!((long.bypass_ports.as_slice(), long.feedback_port), (&[1][..], 9));
-        assert_eq!(long.selection, Selection::SampleByte);
+        assert_eq!(long.selection, Selection::Maxp);
     }
 
     #[test]

@@ -78,7 +78,32 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     let routes = &stats["routes"];
-    writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))
+    writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))?;
+    for (name, application) in stats["applications"].as_object().into_iter().flatten() {
+        writeln!(out, "\n{name}")?;
+        // An application with several sections counts each by itself.
+        match application.as_array() {
+            Some(sections) => {
+                for (section, counted) in (1..).zip(sections) {
+                    application_counters(&format!("{section} "), counted, out)?;
+                }
+            }
+            None => application_counters("", application, out)?,
+        }
+    }
+    Ok(())
+}
+
+/// What an application counted, but for what it never met.
+fn application_counters(section: &str, counted: &Value, out: &mut impl Write) -> io::Result<()> {
+    for (name, value) in counted.as_object().into_iter().flatten() {
+        let zero = value.as_u64() == Some(0) || value.is_null();
+        if !zero {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            writeln!(out, "{:<40} {text:>16}", format!("{section}{name}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn number(value: &Value) -> u64 {

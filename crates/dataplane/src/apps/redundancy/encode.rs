@@ -150,45 +150,45 @@ impl Encoder {
     /// Encodes a payload into `out`, which is as long at least, and remembers it. `flow` is a
     /// hash of its flow.
     pub fn encode(&mut self, protocol: u8, flow: u32, payload: &[u8], out: &mut [u8]) -> Encoded {
-        let shared = self.shared.clone();
-        if self.flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
+        let Self { shared, key, stream, selector, entries, matches, record, flows, .. } = self;
+        let (store, index) = (&shared.store, &shared.index);
+        if flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
             // The decoder remembers it, so the cache here must age as well.
-            shared.store.skip(payload.len());
+            store.skip(payload.len());
             return Encoded::Skipped;
         }
-        let digest = self.key.digest(payload, protocol);
+        let digest = key.digest(payload, protocol);
         let (reach, floor, generation) = shared.peer.now();
-        let Self { selector, entries, matches, record, retransmissions, .. } = self;
         let samples = selector.select(payload);
         matches.clear();
         if reach > 0 {
             // All entries first: so they are fetched side by side.
             entries.clear();
-            entries.extend(samples.iter().map(|sample| shared.index.get(sample.fingerprint)));
-            let may = |at: Position| shared.store.age(at) <= reach && at >= floor;
-            let mut finder =
-                Finder { shared: &shared, payload, protocol, matches, record, retransmissions };
+            entries.extend(samples.iter().map(|sample| index.get(sample.fingerprint)));
+            let may = |at: Position| store.age(at) <= reach && at >= floor;
+            let retransmissions = &mut self.retransmissions;
+            let mut finder = Finder { store, payload, protocol, matches, record, retransmissions };
             finder.find(samples, entries, may);
         }
-        let at = shared.store.insert(digest, protocol, payload);
+        let at = store.insert(digest, protocol, payload);
         for sample in samples {
-            shared.index.put(sample.fingerprint, at, sample.offset);
+            index.put(sample.fingerprint, at, sample.offset);
         }
-        self.record.at = None;
+        record.at = None;
         let header = Header {
             version: VERSION << 4,
-            stream: self.stream,
+            stream: *stream,
             generation: generation.into(),
             protocol,
-            regions: self.matches.len() as u8,
+            regions: matches.len() as u8,
             digest: digest.into(),
         };
-        match write(&header, &self.matches, payload, out) {
+        match write(&header, matches, payload, out) {
             Some(length) => {
-                if let Some(flows) = &mut self.flows {
+                if let Some(flows) = flows {
                     flows.gained(flow);
                 }
-                Encoded::Shorter { length, regions: self.matches.len() }
+                Encoded::Shorter { length, regions: matches.len() }
             }
             None => Encoded::WithoutGain,
         }
@@ -197,7 +197,7 @@ impl Encoder {
 
 /// Finds what is known of one payload.
 struct Finder<'a> {
-    shared: &'a EncoderCache,
+    store: &'a Store,
     payload: &'a [u8],
     protocol: u8,
     matches: &'a mut Vec<Match>,
@@ -213,7 +213,7 @@ impl Finder<'_> {
             if *entry == 0 || start < covered || self.matches.len() == MOST_REGIONS {
                 continue;
             }
-            let (at, offset) = Index::place(*entry, &self.shared.store);
+            let (at, offset) = Index::place(*entry, self.store);
             if !may(at) || !(self.record.at == Some(at) || self.load(at)) {
                 continue;
             }
@@ -241,11 +241,11 @@ impl Finder<'_> {
     /// Copies a record that may be referred to.
     fn load(&mut self, at: Position) -> bool {
         self.record.at = None;
-        let Some(found) = self.shared.store.look(at).filter(|found| !found.dead) else {
+        let Some(found) = self.store.look(at).filter(|found| !found.dead) else {
             return false;
         };
         let Some(into) = self.record.bytes.get_mut(..found.length) else { return false };
-        if !self.shared.store.copy(at, 0, into) {
+        if !self.store.copy(at, 0, into) {
             return false;
         }
         // The same ports and sequence number: this is that segment again, which most probably
@@ -254,7 +254,7 @@ impl Finder<'_> {
             && found.protocol == TCP
             && self.payload.first_chunk::<8>() == into.first_chunk::<8>();
         if again {
-            self.shared.store.kill(at);
+            self.store.kill(at);
             *self.retransmissions += 1;
             return false;
         }

@@ -1,7 +1,7 @@
 //! From the fingerprint of a window to where it was seen last. Shared by all workers of an
 //! encoder; a hint only: whoever follows it compares the bytes.
 
-use super::store::{POSITION_BITS, Position, Store};
+use super::store::{POSITION_BITS, Position, Store, zeroed};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -17,7 +17,7 @@ impl Index {
     /// many entries, so that few push others out.
     pub fn new(bytes: usize, period: usize) -> Self {
         let entries = (2 * bytes / period).next_power_of_two().max(1024);
-        Self((0..entries).map(|_| AtomicU64::new(0)).collect())
+        Self(zeroed(entries))
     }
 
     fn slot(&self, fingerprint: u64) -> Option<&AtomicU64> {

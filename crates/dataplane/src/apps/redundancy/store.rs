@@ -52,8 +52,12 @@ pub struct Store {
     head: CachePadded<AtomicU64>,
 }
 
-fn zeroed(count: usize) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
+/// So many words, all in memory: the first packets must not pay for page faults.
+pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
+    const PAGE: usize = 4096 / 8;
+    let words: Box<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    words.iter().step_by(PAGE).for_each(|word| word.store(0, Relaxed));
+    words
 }
 
 /// Low bits of a position (32), length (16), protocol (8): what a record begins with when it is

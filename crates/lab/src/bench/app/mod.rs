@@ -45,8 +45,8 @@ const APPLICATIONS: &[(&str, Make)] = &[
     ("ipv4", ipv4::make),
     ("re", redundancy::make),
     ("re-link", redundancy::make_link),
+    ("re-maxp", redundancy::make_maxp),
     ("re-modp", redundancy::make_modp),
-    ("re-samplebyte", redundancy::make_samplebyte),
 ];
 
 /// The names of the applications.

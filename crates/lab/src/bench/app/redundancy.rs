@@ -1,4 +1,4 @@
-//! `re`, `re-modp`, `re-samplebyte`: redundancy elimination, the encoder, with each selection;
+//! `re`, `re-maxp`, `re-modp`: redundancy elimination, the encoder, with SAMPLEBYTE and others;
 //! `re-link`: encoder and decoder one after the other, so that each packet leaves as it came.
 //!
 //! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
@@ -21,19 +21,19 @@ const PROTOCOL: u8 = 253;
 type Made = Result<Option<Box<dyn Application>>, Error>;
 
 pub(super) fn make(_: &Args) -> Made {
-    Redundancy::make(Selection::Maxp, false)
+    Redundancy::make(Selection::SampleByte, false)
 }
 
 pub(super) fn make_modp(_: &Args) -> Made {
     Redundancy::make(Selection::Modp, false)
 }
 
-pub(super) fn make_samplebyte(_: &Args) -> Made {
-    Redundancy::make(Selection::SampleByte, false)
+pub(super) fn make_maxp(_: &Args) -> Made {
+    Redundancy::make(Selection::Maxp, false)
 }
 
 pub(super) fn make_link(_: &Args) -> Made {
-    Redundancy::make(Selection::Maxp, true)
+    Redundancy::make(Selection::SampleByte, true)
 }
 
 struct Redundancy {
