@@ -9,6 +9,7 @@ pub mod governor;
 pub mod metrics;
 pub mod notify;
 pub mod privileges;
+mod redundancy;
 pub mod rib;
 pub mod router;
 pub mod scale;

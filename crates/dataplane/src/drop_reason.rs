@@ -71,6 +71,10 @@ drop_reasons! {
     TransmitRingFull = "transmit-ring-full",
     /// The way to the kernel is full.
     PuntQueueFull = "punt-queue-full",
+    /// An encoded packet refers to one that this decoder does not have.
+    RedundancyMissing = "redundancy-missing",
+    /// An encoded packet is malformed, damaged or too long.
+    RedundancyDamaged = "redundancy-damaged",
     /// The worker ended while it held the packet.
     Shutdown = "shutdown",
 }

@@ -15,6 +15,7 @@ pub mod icmp6;
 pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;
+pub mod redundancy;
 pub mod toeplitz;
 
 pub use zerocopy::{FromBytes, IntoBytes};

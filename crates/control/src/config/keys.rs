@@ -25,6 +25,8 @@ pub enum Section {
     Neighbour,
     /// `[flow_records]`.
     FlowRecords,
+    /// `[[redundancy]]`, once per encoder or decoder.
+    Redundancy,
 }
 
 impl Section {
@@ -41,6 +43,7 @@ impl Section {
             Self::Route => "[[route]]",
             Self::Neighbour => "[[neighbour]]",
             Self::FlowRecords => "[flow_records]",
+            Self::Redundancy => "[[redundancy]]",
         }
     }
 }
@@ -174,6 +177,36 @@ pub const KEYS: &[Key] = &[
         "How often templates and options are sent again."),
     key(Section::FlowRecords, "message_bytes", Some("1400"), "8900", "a whole number from 512 to 65000",
         "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
+    key(Section::Redundancy, "role", None, "\"encode\"", "\"encode\" or \"decode\"",
+        "Which end this router is: the encoder leaves out what went the same way before, the decoder puts it back.\nRequired."),
+    key(Section::Redundancy, "port", None, "\"b\"", "the name of a port",
+        "The port towards the other router. Needed, or `prefixes`, or both."),
+    key(Section::Redundancy, "prefixes", None, "[\"198.51.100.0/24\"]", "a list of IPv4 or IPv6 prefixes",
+        "Only packets to these destinations, which must lie behind the decoder. Default: all. The same on both sides."),
+    key(Section::Redundancy, "except", Some("[]"), "[\"198.51.100.1/32\"]", "a list of IPv4 or IPv6 prefixes",
+        "Destinations that do not pass the decoder, such as its own addresses. Those of the port's link and `peer` are left out anyway.\nThe same on both sides."),
+    key(Section::Redundancy, "peer", None, "\"192.0.2.2\"", "a unicast IPv4 or IPv6 address",
+        "The other router: the encoder believes reports from there only, the decoder sends them there. Required with `feedback`."),
+    key(Section::Redundancy, "feedback", Some("true"), "false", "true or false",
+        "The decoder reports what it misses, and that it lives; without reports for 5 s the encoder sends everything as it is.\nfalse: no reports, and the encoder always encodes (captures; ways without loss)."),
+    key(Section::Redundancy, "feedback_port", Some("4253"), "4253", "a whole number from 1 to 65535",
+        "The encoder's UDP port for reports."),
+    key(Section::Redundancy, "stream", Some("0"), "1", "a whole number from 0 to 255",
+        "The encoder's number, where several send to one decoder. The same on both sides."),
+    key(Section::Redundancy, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
+        "What is remembered; shared by all workers. Indexes take a sixteenth more, the encoder's another half at period 32.\nNeed not be the same on both sides: the smaller counts."),
+    key(Section::Redundancy, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
+        "How the encoder selects the windows that it remembers."),
+    key(Section::Redundancy, "period", Some("32"), "64", "a whole number from 8 to 128",
+        "The encoder remembers about one window in so many bytes."),
+    key(Section::Redundancy, "protocol", Some("253"), "254", "a whole number from 143 to 254",
+        "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
+    key(Section::Redundancy, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
+        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides."),
+    key(Section::Redundancy, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
+        "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides."),
+    key(Section::Redundancy, "bypass_entropy", Some("true"), "false", "true or false",
+        "The encoder gives up flows that look encrypted and gained nothing in 32 packets, but for one packet in 16."),
 ];
 
 /// What is allowed for a key.

@@ -12,6 +12,7 @@ mod parse;
 mod power;
 mod problem;
 mod reader;
+mod redundancy;
 pub mod routes_file;
 mod settings;
 mod words;
@@ -21,6 +22,7 @@ pub use flow_records::{CollectorAddress, FlowRecordsSettings, Transport};
 pub use mac::{format_mac, parse_mac};
 pub use power::{PowerPlatform, PowerSettings};
 pub use problem::{ConfigError, Problem, Problems};
+pub use redundancy::{RedundancyRole, RedundancySettings};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
     RouterSettings, Via,

@@ -110,6 +110,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let power = single(reader, root, Section::Power, "power")
         .map(|table| read_power(reader, &table))
         .unwrap_or_default();
+    let redundancy = super::redundancy::read(reader, root, &ports);
     Config {
         router,
         ports,
@@ -119,6 +120,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         log_level,
         metrics,
         flow_records,
+        redundancy,
         power,
     }
 }
@@ -172,7 +174,7 @@ fn single<'a, 't>(
 }
 
 /// A section that may be repeated.
-fn each<'a, 't>(
+pub(super) fn each<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -405,7 +407,11 @@ fn read_neighbour(
     Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
 }
 
-fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
+pub(super) fn read_port_name(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+) -> Option<usize> {
     let name = reader.string(table, "port")?;
     let port = ports.iter().position(|port| port.name == name.value);
     if port.is_none() {
@@ -419,7 +425,7 @@ pub(super) fn known(ports: &[PortSettings]) -> String {
     format!("is no port: the ports are {}", names.join(", "))
 }
 
-fn required<T>(
+pub(super) fn required<T>(
     reader: &mut Reader,
     table: &Table,
     key: &str,

@@ -203,8 +203,17 @@ impl<'t> Reader<'t> {
 }
 
 /// The sections that may stand in the file.
-pub(super) const SECTIONS: [&str; 8] =
-    ["router", "log", "metrics", "port", "route", "neighbour", "flow_records", "power"];
+pub(super) const SECTIONS: [&str; 9] = [
+    "router",
+    "log",
+    "metrics",
+    "port",
+    "route",
+    "neighbour",
+    "flow_records",
+    "power",
+    "redundancy",
+];
 
 /// A whole number that is not negative.
 pub(super) fn whole(value: &DeValue) -> Option<u32> {

@@ -2,6 +2,7 @@
 
 use super::flow_records::FlowRecordsSettings;
 use super::power::PowerSettings;
+use super::redundancy::RedundancySettings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub struct Config {
     pub routes: Vec<RouteSettings>,
     /// Static neighbours.
     pub neighbours: Vec<NeighbourSettings>,
+    /// Encoders and decoders of redundancy elimination.
+    pub redundancy: Vec<RedundancySettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
     /// How much is logged.

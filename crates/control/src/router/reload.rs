@@ -99,6 +99,7 @@ fn compare(old: &Config, new: &Config) -> Report {
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
+    restart("[[redundancy]]", old.redundancy != new.redundancy);
     restart("[router] socket", before.socket != after.socket);
     restart("[metrics] listen", old.metrics != new.metrics);
     restart("[flow_records]", old.flow_records != new.flow_records);

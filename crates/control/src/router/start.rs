@@ -11,6 +11,7 @@ use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
 use crate::privileges;
+use crate::redundancy;
 use crate::rib::{Rib, Source};
 use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
@@ -170,9 +171,11 @@ impl Router {
 /// [`crate::application`] explains.
 fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let mut applications: Vec<Box<dyn Application>> = Vec::new();
+    applications.extend(redundancy::decoders(config)?);
     if let Some(settings) = &config.flow_records {
         applications.push(Box::new(FlowRecords::start(settings, config)?));
     }
+    applications.extend(redundancy::encoders(config)?);
     Ok(applications)
 }
 

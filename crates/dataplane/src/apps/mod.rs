@@ -2,3 +2,4 @@
 //! graph.
 
 pub mod flow_records;
+pub mod redundancy;

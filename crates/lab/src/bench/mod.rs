@@ -10,4 +10,5 @@ pub mod forward;
 pub mod memory_router;
 pub mod pipeline;
 pub mod prefixes;
+pub mod redundancy;
 pub mod sample;

@@ -81,7 +81,15 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))?;
     for (name, counted) in stats["applications"].as_object().into_iter().flatten() {
         writeln!(out, "\n{name}")?;
-        tree(counted, 1, out)?;
+        // An application with several sections counts each by itself.
+        match counted.as_array() {
+            Some(sections) => {
+                for section in sections {
+                    tree(section, 1, out)?;
+                }
+            }
+            None => tree(counted, 1, out)?,
+        }
     }
     Ok(())
 }

@@ -14,5 +14,6 @@ mod differential;
 mod faults;
 mod life;
 mod reachability;
+mod redundancy;
 mod steering;
 mod throughput;

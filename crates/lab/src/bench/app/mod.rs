@@ -10,6 +10,7 @@
 
 mod ipv4;
 mod netflow;
+mod redundancy;
 mod traffic;
 
 use super::calibration::{Calibration, spin};
@@ -44,7 +45,14 @@ pub trait Application {
 type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
-const APPLICATIONS: &[(&str, Make)] = &[("ipv4", ipv4::make), ("netflow", netflow::make)];
+const APPLICATIONS: &[(&str, Make)] = &[
+    ("ipv4", ipv4::make),
+    ("netflow", netflow::make),
+    ("re", redundancy::make),
+    ("re-link", redundancy::make_link),
+    ("re-maxp", redundancy::make_maxp),
+    ("re-modp", redundancy::make_modp),
+];
 
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -1,0 +1,146 @@
+//! From an encoded payload to the original one.
+
+use super::peer::Misses;
+use super::store::Store;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use wattline_packet::redundancy::{Encoded, Key, LONGEST_PAYLOAD, MOST_MISSING, name_of};
+
+/// What all workers of a decoder share.
+pub struct DecoderCache {
+    store: Store,
+    /// What encoders have to be told.
+    pub misses: Misses,
+    generation: u16,
+    /// A packet came from an encoder that does not know this life of the decoder.
+    is_unknown: AtomicBool,
+}
+
+impl DecoderCache {
+    /// An empty one of so many bytes, in a life of which `generation` is the number.
+    #[must_use]
+    pub fn new(cache_bytes: usize, generation: u16) -> Self {
+        Self {
+            store: Store::new(cache_bytes),
+            misses: Misses::new(MOST_MISSING),
+            generation,
+            is_unknown: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes that it remembers.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.store.capacity_bytes()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.store.capacity_bytes() + self.store.capacity_bytes() / 16
+    }
+
+    /// Whether an encoder has to be told of this life; said once.
+    pub fn take_unknown(&self) -> bool {
+        self.is_unknown.load(Relaxed) && self.is_unknown.swap(false, AcqRel)
+    }
+}
+
+/// What became of an encoded payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded<'a> {
+    /// The original, byte for byte.
+    Whole {
+        /// What the IP header said followed it.
+        protocol: u8,
+        /// The payload.
+        payload: &'a [u8],
+    },
+    /// Another stream's.
+    Foreign,
+    /// Not of the form that an encoder writes.
+    Malformed,
+    /// A packet that it refers to is not there (yet, perhaps).
+    Missing,
+    /// What came out is not what went in.
+    Damaged,
+}
+
+/// A decoder; one per worker and IP version.
+pub struct Decoder {
+    shared: Arc<DecoderCache>,
+    key: Key,
+    stream: u8,
+    buffer: Box<[u8]>,
+}
+
+impl Decoder {
+    /// For the packets of one stream.
+    #[must_use]
+    pub fn new(stream: u8, key: Key, shared: Arc<DecoderCache>) -> Self {
+        Self { shared, key, stream, buffer: vec![0; LONGEST_PAYLOAD].into() }
+    }
+
+    /// Remembers a payload that came as it is.
+    pub fn remember(&self, protocol: u8, payload: &[u8]) {
+        self.shared.store.insert(self.key.digest(payload, protocol), protocol, payload);
+    }
+
+    /// Restores what stands behind an IP header, and remembers it.
+    pub fn decode(&mut self, bytes: &[u8]) -> Decoded<'_> {
+        let Ok(encoded) = Encoded::parse(bytes) else { return Decoded::Malformed };
+        if encoded.header.stream != self.stream {
+            return Decoded::Foreign;
+        }
+        if encoded.header.generation.get() != self.shared.generation {
+            self.shared.is_unknown.store(true, Relaxed);
+        }
+        let Some(payload) = self.buffer.get_mut(..encoded.length) else {
+            return Decoded::Malformed;
+        };
+        match assemble(&self.shared.store, &encoded, payload) {
+            Some(true) => {}
+            Some(false) => return Decoded::Missing,
+            None => return Decoded::Malformed,
+        }
+        let (protocol, digest) = (encoded.header.protocol, encoded.header.digest.get());
+        let payload = &*payload;
+        if self.key.digest(payload, protocol) != digest {
+            return Decoded::Damaged;
+        }
+        self.shared.store.insert(digest, protocol, payload);
+        Decoded::Whole { protocol, payload }
+    }
+
+    /// Notes what an encoded payload that could not be restored needs, for the encoder: what is
+    /// missing, and the packet itself, which will be missing as well.
+    pub fn report(&self, bytes: &[u8]) {
+        let Ok(encoded) = Encoded::parse(bytes) else { return };
+        for region in encoded.regions {
+            if self.shared.store.find(region.name()).is_none() {
+                self.shared.misses.note(region.name());
+            }
+        }
+        self.shared.misses.note(name_of(encoded.header.digest.get()));
+    }
+}
+
+/// Puts gaps and regions together; false where a packet is missing, `None` where the lengths
+/// contradict themselves or the region is not inside of its packet.
+fn assemble(store: &Store, encoded: &Encoded, mut payload: &mut [u8]) -> Option<bool> {
+    let mut literals = encoded.literals;
+    for region in encoded.regions {
+        let gap = usize::from(region.gap.get());
+        let (now, later) = literals.split_at_checked(gap)?;
+        let (place, rest) = payload.split_at_mut_checked(gap)?;
+        place.copy_from_slice(now);
+        literals = later;
+        let (place, rest) = rest.split_at_mut_checked(usize::from(region.length.get()))?;
+        let Some(at) = store.find(region.name()) else { return Some(false) };
+        if !store.copy(at, usize::from(region.offset.get()), place) {
+            return Some(false);
+        }
+        payload = rest;
+    }
+    (payload.len() == literals.len()).then(|| payload.copy_from_slice(literals))?;
+    Some(true)
+}

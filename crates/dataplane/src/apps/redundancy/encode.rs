@@ -1,0 +1,335 @@
+//! From a payload to an encoded one.
+
+use super::bypass::Flows;
+use super::index::Index;
+use super::peer::Peer;
+use super::select::{Sample, Selection, Selector, WINDOW};
+use super::store::{Position, Store};
+use std::sync::Arc;
+use wattline_packet::IntoBytes;
+use wattline_packet::protocol::TCP;
+use wattline_packet::redundancy::{
+    HEADER, Header, Key, LONGEST_PAYLOAD, MOST_REGIONS, REGION, Region, VERSION, name_of,
+};
+
+/// How an encoder works.
+#[derive(Debug, Clone)]
+pub struct EncodeSettings {
+    /// Size of the cache in bytes; its indexes come on top.
+    pub cache_bytes: usize,
+    /// Which windows get a fingerprint.
+    pub selection: Selection,
+    /// About one window in so many.
+    pub period: usize,
+    /// Its number in what it sends.
+    pub stream: u8,
+    /// What it shares with the decoder.
+    pub key: Key,
+    /// Whether flows that look encrypted and gain nothing are given up.
+    pub bypass_entropy: bool,
+}
+
+/// What all workers of an encoder share.
+pub struct EncoderCache {
+    store: Store,
+    index: Index,
+    /// The decoder, as far as it is known.
+    pub peer: Peer,
+}
+
+impl EncoderCache {
+    /// An empty one, which is sent as it is until the decoder is known to live.
+    #[must_use]
+    pub fn new(settings: &EncodeSettings) -> Self {
+        Self {
+            store: Store::new(settings.cache_bytes),
+            index: Index::new(settings.cache_bytes, settings.period),
+            peer: Peer::default(),
+        }
+    }
+
+    /// The decoder lives and remembers so many bytes. In a new life (`is_new`) it has nothing
+    /// that was sent until now.
+    pub fn decoder_is_alive(&self, capacity_bytes: u64, generation: u16, is_new: bool) {
+        let capacity = self.store.capacity_bytes().min(capacity_bytes) / 8;
+        // What is about to be forgotten there is gone when the packet arrives.
+        let reach = capacity - capacity / 8;
+        let (_, floor, _) = self.peer.now();
+        let floor = if is_new { self.store.head() } else { floor };
+        self.peer.is_alive(reach, floor, generation);
+    }
+
+    /// The decoder does not have the packet of this name: nobody is referred to it any more.
+    pub fn decoder_misses(&self, name: u64) {
+        if let Some(at) = self.store.find(name) {
+            self.store.kill(at);
+        }
+    }
+
+    /// Bytes of memory that it takes, the bytes of the cache included.
+    pub fn memory_bytes(&self) -> u64 {
+        let store = self.store.capacity_bytes();
+        store + store / 16 + self.index.bytes() as u64
+    }
+}
+
+/// What became of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoded {
+    /// It is shorter now.
+    Shorter {
+        /// Bytes behind the IP header.
+        length: usize,
+        /// How many regions were left out.
+        regions: usize,
+    },
+    /// Nothing or not enough was found.
+    WithoutGain,
+    /// It was not tried.
+    Skipped,
+}
+
+/// A part of the payload that the decoder has.
+#[derive(Clone, Copy)]
+struct Match {
+    name: u64,
+    /// In the record.
+    offset: usize,
+    /// In the payload.
+    start: usize,
+    end: usize,
+}
+
+/// An encoder; one per worker and IP version.
+pub struct Encoder {
+    shared: Arc<EncoderCache>,
+    key: Key,
+    stream: u8,
+    selector: Selector,
+    /// What the index said of each sample.
+    entries: Vec<u64>,
+    matches: Vec<Match>,
+    /// A copy of the record that is compared.
+    record: Loaded,
+    flows: Option<Flows>,
+    /// Segments that were sent again.
+    retransmissions: u64,
+}
+
+/// A record, copied.
+struct Loaded {
+    bytes: Box<[u8]>,
+    at: Option<Position>,
+    length: usize,
+    name: u64,
+}
+
+impl Encoder {
+    /// With memory of its own beside what is shared.
+    #[must_use]
+    pub fn new(settings: &EncodeSettings, shared: Arc<EncoderCache>) -> Self {
+        let most = LONGEST_PAYLOAD;
+        Self {
+            shared,
+            key: settings.key,
+            stream: settings.stream,
+            selector: Selector::new(settings.selection, settings.period),
+            entries: Vec::with_capacity(most),
+            matches: Vec::with_capacity(MOST_REGIONS),
+            record: Loaded { bytes: vec![0; most].into(), at: None, length: 0, name: 0 },
+            flows: settings.bypass_entropy.then(Flows::new),
+            retransmissions: 0,
+        }
+    }
+
+    /// Segments that were sent again and recognised, since this was last asked.
+    pub fn take_retransmissions(&mut self) -> u64 {
+        std::mem::take(&mut self.retransmissions)
+    }
+
+    /// Encodes a payload into `out`, which is as long at least, and remembers it. `flow` is a
+    /// hash of its flow.
+    pub fn encode(&mut self, protocol: u8, flow: u32, payload: &[u8], out: &mut [u8]) -> Encoded {
+        let Self { shared, key, stream, selector, entries, matches, record, flows, .. } = self;
+        let (store, index) = (&shared.store, &shared.index);
+        if flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
+            // The decoder remembers it, so the cache here must age as well.
+            store.skip(payload.len());
+            return Encoded::Skipped;
+        }
+        let digest = key.digest(payload, protocol);
+        let (reach, floor, generation) = shared.peer.now();
+        let samples = selector.select(payload);
+        matches.clear();
+        if reach > 0 {
+            // All entries first: so they are fetched side by side.
+            entries.clear();
+            entries.extend(samples.iter().map(|sample| index.get(sample.fingerprint)));
+            let may = |at: Position| store.age(at) <= reach && at >= floor;
+            let retransmissions = &mut self.retransmissions;
+            let mut finder = Finder { store, payload, protocol, matches, record, retransmissions };
+            finder.find(samples, entries, may);
+        }
+        let at = store.insert(digest, protocol, payload);
+        for sample in samples {
+            index.put(sample.fingerprint, at, sample.offset);
+        }
+        record.at = None;
+        let header = Header {
+            version: VERSION << 4,
+            stream: *stream,
+            generation: generation.into(),
+            protocol,
+            regions: matches.len() as u8,
+            digest: digest.into(),
+        };
+        match write(&header, matches, payload, out) {
+            Some(length) => {
+                if let Some(flows) = flows {
+                    flows.gained(flow);
+                }
+                Encoded::Shorter { length, regions: matches.len() }
+            }
+            None => Encoded::WithoutGain,
+        }
+    }
+}
+
+/// Finds what is known of one payload.
+struct Finder<'a> {
+    store: &'a Store,
+    payload: &'a [u8],
+    protocol: u8,
+    matches: &'a mut Vec<Match>,
+    record: &'a mut Loaded,
+    retransmissions: &'a mut u64,
+}
+
+impl Finder<'_> {
+    fn find(&mut self, samples: &[Sample], entries: &[u64], may: impl Fn(Position) -> bool) {
+        let mut covered = 0;
+        for (sample, entry) in samples.iter().zip(entries) {
+            let start = usize::from(sample.offset);
+            if *entry == 0 || start < covered || self.matches.len() == MOST_REGIONS {
+                continue;
+            }
+            let (at, offset) = Index::place(*entry, self.store);
+            if !may(at) || !(self.record.at == Some(at) || self.load(at)) {
+                continue;
+            }
+            let known = self.record.bytes.get(..self.record.length).unwrap_or_default();
+            let window = |bytes: &[u8], at: usize| {
+                bytes.get(at..).and_then(|rest| rest.first_chunk::<WINDOW>().copied())
+            };
+            if window(known, offset).is_none()
+                || window(known, offset) != window(self.payload, start)
+            {
+                continue;
+            }
+            let before = common_suffix(&self.payload[covered..start], &known[..offset]);
+            let length = common_prefix(&self.payload[start..], &known[offset..]);
+            covered = start + length;
+            self.matches.push(Match {
+                name: self.record.name,
+                offset: offset - before,
+                start: start - before,
+                end: covered,
+            });
+        }
+    }
+
+    /// Copies a record that may be referred to.
+    fn load(&mut self, at: Position) -> bool {
+        self.record.at = None;
+        let Some(found) = self.store.look(at).filter(|found| !found.dead) else {
+            return false;
+        };
+        let Some(into) = self.record.bytes.get_mut(..found.length) else { return false };
+        if !self.store.copy(at, 0, into) {
+            return false;
+        }
+        // The same ports and sequence number: this is that segment again, which most probably
+        // did not arrive. It must not be referred to itself, and nobody else either.
+        let again = self.protocol == TCP
+            && found.protocol == TCP
+            && self.payload.first_chunk::<8>() == into.first_chunk::<8>();
+        if again {
+            self.store.kill(at);
+            *self.retransmissions += 1;
+            return false;
+        }
+        *self.record = Loaded {
+            bytes: std::mem::take(&mut self.record.bytes),
+            at: Some(at),
+            length: found.length,
+            name: name_of(found.digest),
+        };
+        true
+    }
+}
+
+/// Writes header, regions and literals; `None` where that is not shorter than the payload.
+fn write(header: &Header, matches: &[Match], payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    let covered: usize = matches.iter().map(|it| it.end - it.start).sum();
+    let length = HEADER + matches.len() * REGION + payload.len() - covered;
+    if matches.is_empty() || length >= payload.len() {
+        return None;
+    }
+    let (head, rest) = out.get_mut(..length)?.split_first_chunk_mut::<HEADER>()?;
+    head.copy_from_slice(header.as_bytes());
+    let (regions, mut literals) = rest.split_at_mut_checked(matches.len() * REGION)?;
+    let mut last = 0;
+    let mut copy = |from: usize, to: usize| {
+        let (now, later) = std::mem::take(&mut literals).split_at_mut_checked(to - from)?;
+        now.copy_from_slice(payload.get(from..to)?);
+        literals = later;
+        Some(())
+    };
+    for (found, place) in matches.iter().zip(regions.chunks_exact_mut(REGION)) {
+        let [offset, length, gap] =
+            [found.offset, found.end - found.start, found.start - last].map(|it| it as u16);
+        place.copy_from_slice(Region::new(found.name, offset, length, gap).as_bytes());
+        copy(last, found.start)?;
+        last = found.end;
+    }
+    copy(last, payload.len())?;
+    Some(length)
+}
+
+/// How many first bytes are the same.
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (eights_a, _) = a.as_chunks::<8>();
+    let (eights_b, _) = b.as_chunks::<8>();
+    let same = eights_a.iter().zip(eights_b).take_while(|(a, b)| a == b).count() * 8;
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
+}
+
+/// How many last bytes are the same.
+fn common_suffix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn common_parts_are_what_they_say(
+            same in prop::collection::vec(any::<u8>(), 0..60),
+            a in prop::collection::vec(any::<u8>(), 0..9),
+            b in prop::collection::vec(any::<u8>(), 0..9),
+        ) {
+            let [front_a, front_b] = [&a, &b].map(|tail| [&same[..], tail].concat());
+            let prefix = common_prefix(&front_a, &front_b);
+            prop_assert!(prefix >= same.len() && front_a[..prefix] == front_b[..prefix]);
+            let ends = prefix == front_a.len().min(front_b.len());
+            prop_assert!(ends || front_a[prefix] != front_b[prefix]);
+            let [back_a, back_b] = [&a, &b].map(|head| [&head[..], &same].concat());
+            let suffix = common_suffix(&back_a, &back_b);
+            prop_assert!(suffix >= same.len());
+            prop_assert_eq!(&back_a[back_a.len() - suffix..], &back_b[back_b.len() - suffix..]);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Which windows of a payload are looked up and remembered, by their fingerprints.
+//!
+//! A window is [`WINDOW`] bytes. To look at every one costs too much, so about one in `period`
+//! is selected, by what is in it and not by where it stands: content that comes again, shifted
+//! by whatever stands before it, has the same windows selected again.
+//!
+//! - MODP: fingerprints that are small enough (Spring and Wetherall, SIGCOMM 2000, after Rabin
+//!   and Manber)
+//! - MAXP: local maxima of a cheap hash (Anand et al., SIGMETRICS 2009, after Bjørner et al.)
+//! - SAMPLEBYTE: windows that begin with one of a set of bytes, then half a period is skipped
+//!   (Aggarwal et al., EndRE, NSDI 2010)
+
+mod maxp;
+mod modp;
+mod samplebyte;
+
+use maxp::Maxp;
+use modp::Modp;
+use samplebyte::SampleByte;
+use wattline_packet::redundancy::LONGEST_PAYLOAD;
+
+/// Bytes that a fingerprint stands for, as in EndRE.
+pub const WINDOW: usize = 32;
+/// Fewer bytes than this between selected windows are not allowed.
+pub const SHORTEST_PERIOD: usize = 8;
+/// Most windows of one payload: of the longest one, one in [`SHORTEST_PERIOD`].
+const MOST_SAMPLES: usize = LONGEST_PAYLOAD / SHORTEST_PERIOD;
+
+/// How windows are selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selection {
+    /// By the fingerprint's value.
+    Modp,
+    /// Local maxima.
+    Maxp,
+    /// By the first byte.
+    SampleByte,
+}
+
+impl Selection {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Modp, Self::Maxp, Self::SampleByte];
+
+    /// As configurations call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Modp => "modp",
+            Self::Maxp => "maxp",
+            Self::SampleByte => "samplebyte",
+        }
+    }
+}
+
+/// A selected window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Of its bytes; all bits are of use.
+    pub fingerprint: u64,
+    /// Where it begins in the payload.
+    pub offset: u16,
+}
+
+/// Selects windows; one per worker, for it has memory of its own.
+pub struct Selector {
+    how: How,
+    samples: Vec<Sample>,
+}
+
+enum How {
+    Modp(Modp),
+    Maxp(Maxp),
+    SampleByte(SampleByte),
+}
+
+impl Selector {
+    /// Selects about one window in `period`, which is at least [`SHORTEST_PERIOD`].
+    #[must_use]
+    pub fn new(selection: Selection, period: usize) -> Self {
+        let period = period.max(SHORTEST_PERIOD);
+        let how = match selection {
+            Selection::Modp => How::Modp(Modp::new(period)),
+            Selection::Maxp => How::Maxp(Maxp::new(period)),
+            Selection::SampleByte => How::SampleByte(SampleByte::new(period)),
+        };
+        Self { how, samples: Vec::with_capacity(MOST_SAMPLES + 1) }
+    }
+
+    /// The windows selected in a payload, in their order.
+    pub fn select(&mut self, payload: &[u8]) -> &[Sample] {
+        self.samples.clear();
+        let payload = &payload[..payload.len().min(LONGEST_PAYLOAD)];
+        let Some(last) = payload.len().checked_sub(WINDOW) else { return &[] };
+        match &mut self.how {
+            How::Modp(modp) => modp.select(payload, &mut self.samples),
+            How::Maxp(maxp) => maxp.select(payload, &mut self.samples),
+            How::SampleByte(bytes) => bytes.select(payload, &mut self.samples),
+        }
+        if self.samples.is_empty() {
+            // Of content without any contrast, such as zeros, one window is as good as another.
+            push(&mut self.samples, payload, last / 2);
+        }
+        &self.samples
+    }
+}
+
+/// Notes the window at `offset`, if there is room.
+#[inline]
+fn push(samples: &mut Vec<Sample>, payload: &[u8], offset: usize) {
+    let Some(window) = payload.get(offset..).and_then(|rest| rest.first_chunk()) else { return };
+    if samples.len() < MOST_SAMPLES {
+        samples.push(Sample { fingerprint: fingerprint(window), offset: offset as u16 });
+    }
+}
+
+const MULTIPLIERS: [u64; 4] =
+    [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
+
+/// A hash of a window: products of 64 by 64 bits, folded, as wyhash (public domain, Wang Yi)
+/// mixes. Equal fingerprints only suggest equal bytes.
+#[inline]
+fn fingerprint(window: &[u8; WINDOW]) -> u64 {
+    let (words, _) = window.as_chunks::<8>();
+    let [a, b, c, d] = [0, 1, 2, 3].map(|at| u64::from_le_bytes(words[at]) ^ MULTIPLIERS[at]);
+    let fold = |x: u64, y: u64| {
+        let product = u128::from(x) * u128::from(y);
+        product as u64 ^ (product >> 64) as u64
+    };
+    fold(fold(a, b) ^ MULTIPLIERS[1], fold(c, d) ^ MULTIPLIERS[0])
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same in every run.
+    pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(2) + 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn about_one_window_in_a_period_is_selected() {
+        for selection in Selection::ALL {
+            for period in [8, 16, 32, 64, 128] {
+                let mut selector = Selector::new(selection, period);
+                let mut count = 0;
+                for seed in 0..200 {
+                    count += selector.select(&noise(seed, 1400)).len();
+                }
+                let expected = 200 * (1400 - WINDOW) / period;
+                let name = selection.name();
+                assert!(count * 10 > expected * 7, "{name} {period}: {count} of {expected}");
+                assert!(count * 10 < expected * 14, "{name} {period}: {count} of {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn content_without_contrast_has_a_window_too() {
+        for selection in Selection::ALL {
+            let mut selector = Selector::new(selection, 32);
+            assert!(!selector.select(&[0; 1400]).is_empty());
+            assert!(selector.select(&[0; WINDOW - 1]).is_empty());
+            assert_eq!(selector.select(&[0; WINDOW]).len(), 1);
+            assert!(selector.select(&vec![7; 70_000]).len() <= MOST_SAMPLES);
+        }
+    }
+
+    proptest! {
+        /// What makes it work: where content is shifted, so is what is selected in it, but for
+        /// the neighbourhood of its ends.
+        #[test]
+        fn selection_follows_the_content(seed: u64, shift in 0usize..600, which in 0usize..3) {
+            let mut selector = Selector::new(Selection::ALL[which], 32);
+            let content = noise(seed, 1000);
+            let alone: Vec<Sample> = selector.select(&content).to_vec();
+            let moved = [noise(!seed, shift), content.clone()].concat();
+            let there: Vec<Sample> = selector.select(&moved).to_vec();
+            let inner = alone.iter().filter(|sample| (300..900).contains(&sample.offset));
+            for sample in inner {
+                let expected = Sample { offset: sample.offset + shift as u16, ..*sample };
+                prop_assert!(there.contains(&expected), "{:?}", sample);
+            }
+        }
+
+        #[test]
+        fn any_payload_gives_windows_inside_it(payload: Vec<u8>, which in 0usize..3) {
+            let mut selector = Selector::new(Selection::ALL[which], 8);
+            let samples = selector.select(&payload);
+            prop_assert_eq!(samples.is_empty(), payload.len() < WINDOW);
+            for pair in samples.windows(2) {
+                prop_assert!(pair[0].offset < pair[1].offset);
+            }
+            for sample in samples {
+                let window = payload[usize::from(sample.offset)..].first_chunk().unwrap();
+                prop_assert_eq!(sample.fingerprint, fingerprint(window));
+            }
+        }
+    }
+}

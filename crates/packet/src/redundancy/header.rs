@@ -1,0 +1,213 @@
+//! What stands behind the IP header of an encoded packet.
+//!
+//! ```text
+//!  0               1               2               3
+//!  +-------+-------+---------------+-------------------------------+
+//!  |version| zero  |    stream     |          generation           |
+//!  +-------+-------+---------------+-------------------------------+
+//!  |   protocol    |    regions    |                               |
+//!  +---------------+---------------+          digest (64)          |
+//!  |                                                               |
+//!  |                               +-------------------------------+
+//!  |                               |  regions, 12 bytes each       |
+//!  +-------------------------------+ ... then the literal bytes    |
+//! ```
+//!
+//! The IP header keeps addresses, TTL and all else but protocol, length and checksum. A region
+//! says: `gap` literal bytes, then `length` bytes that stand `offset` bytes into the payload of
+//! the packet of this name. What is left of the literals ends the payload.
+
+use super::digest::NAME_BITS;
+use crate::{FromBytes, IntoBytes};
+use zerocopy::byteorder::network_endian::{U16, U64};
+use zerocopy::{Immutable, KnownLayout, Unaligned};
+
+/// The version described here.
+pub const VERSION: u8 = 1;
+/// Length of [`Header`] in bytes.
+pub const HEADER: usize = 14;
+/// Length of [`Region`] in bytes.
+pub const REGION: usize = 12;
+/// Regions that a packet may have.
+pub const MOST_REGIONS: usize = 32;
+/// Longest payload that is encoded or remembered: that of a jumbo frame.
+pub const LONGEST_PAYLOAD: usize = 9216;
+
+/// The fixed part.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// Version (4 bits) and zero (4 bits).
+    pub version: u8,
+    /// Which encoder made it, where a decoder serves several.
+    pub stream: u8,
+    /// The decoder's life as the encoder knows it: the low bits of its epoch.
+    pub generation: U16,
+    /// What the IP header said follows it.
+    pub protocol: u8,
+    /// How many [`Region`]s follow.
+    pub regions: u8,
+    /// [`super::Key::digest`] of the original payload and protocol.
+    pub digest: U64,
+}
+
+/// Bytes that were left out.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Region {
+    /// Name of the packet that has them, 48 bits.
+    pub name: [u8; 6],
+    /// Where in its payload they begin.
+    pub offset: U16,
+    /// How many they are.
+    pub length: U16,
+    /// Literal bytes between the end of the last region and this one.
+    pub gap: U16,
+}
+
+impl Region {
+    /// A region.
+    #[must_use]
+    pub fn new(name: u64, offset: u16, length: u16, gap: u16) -> Self {
+        let [_, _, a, b, c, d, e, f] = name.to_be_bytes();
+        let [offset, length, gap] = [offset, length, gap].map(U16::new);
+        Self { name: [a, b, c, d, e, f], offset, length, gap }
+    }
+
+    /// The name as a number below 2^48.
+    #[must_use]
+    pub fn name(&self) -> u64 {
+        let [a, b, c, d, e, f] = self.name;
+        const { assert!(NAME_BITS == 48) };
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+}
+
+/// Why bytes are no encoded packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadHeader {
+    /// They end before the header or the regions do.
+    #[error("truncated")]
+    Truncated,
+    /// Of another version, or bits are set that must be zero.
+    #[error("another version")]
+    Version,
+    /// No region or too many, or one without bytes.
+    #[error("impossible regions")]
+    Regions,
+    /// Gaps and literals, or all lengths together, cannot be.
+    #[error("impossible lengths")]
+    Lengths,
+}
+
+/// An encoded packet, checked as far as it can be without a cache: gaps fit the literals, and
+/// the whole is at most [`LONGEST_PAYLOAD`].
+#[derive(Debug, Clone, Copy)]
+pub struct Encoded<'a> {
+    /// The fixed part.
+    pub header: &'a Header,
+    /// What was left out, in order.
+    pub regions: &'a [Region],
+    /// What was not.
+    pub literals: &'a [u8],
+    /// Length of the original payload in bytes.
+    pub length: usize,
+}
+
+impl<'a> Encoded<'a> {
+    /// Reads what stands behind an IP header.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BadHeader> {
+        let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| BadHeader::Truncated)?;
+        if header.version != VERSION << 4 {
+            return Err(BadHeader::Version);
+        }
+        let count = usize::from(header.regions);
+        if count == 0 || count > MOST_REGIONS {
+            return Err(BadHeader::Regions);
+        }
+        let (regions, literals) = <[Region]>::ref_from_prefix_with_elems(rest, count)
+            .map_err(|_| BadHeader::Truncated)?;
+        if regions.iter().any(|region| region.length.get() == 0) {
+            return Err(BadHeader::Regions);
+        }
+        let sum = |field: fn(&Region) -> U16| -> usize {
+            regions.iter().map(|region| usize::from(field(region).get())).sum()
+        };
+        let length = sum(|region| region.length) + literals.len();
+        if sum(|region| region.gap) > literals.len() || length > LONGEST_PAYLOAD {
+            return Err(BadHeader::Lengths);
+        }
+        Ok(Self { header, regions, literals, length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(regions: &[Region], literals: &[u8]) -> Vec<u8> {
+        let header = Header {
+            version: VERSION << 4,
+            stream: 3,
+            generation: 7.into(),
+            protocol: 6,
+            regions: regions.len() as u8,
+            digest: 0x0102_0304_0506_0708.into(),
+        };
+        [header.as_bytes(), regions.as_bytes(), literals].concat()
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_figure() {
+        assert_eq!((size_of::<Header>(), size_of::<Region>()), (HEADER, REGION));
+    }
+
+    #[test]
+    fn reads_what_was_written() {
+        let name = (1 << NAME_BITS) - 2;
+        let regions = [Region::new(name, 4, 100, 20), Region::new(5, 0, 50, 0)];
+        let bytes = message(&regions, &[9; 30]);
+        let encoded = Encoded::parse(&bytes).unwrap();
+        assert_eq!((encoded.length, encoded.literals.len()), (180, 30));
+        assert_eq!((encoded.regions[0].name(), encoded.regions[1].name()), (name, 5));
+        assert_eq!((encoded.header.stream, encoded.header.protocol), (3, 6));
+    }
+
+    #[test]
+    fn every_check_can_fail() {
+        let parse = |bytes: &[u8]| Encoded::parse(bytes).unwrap_err();
+        let region = Region::new(1, 0, 10, 5);
+        let good = message(&[region], &[0; 5]);
+        assert_eq!(parse(&good[..13]), BadHeader::Truncated);
+        assert_eq!(parse(&good[..20]), BadHeader::Truncated);
+        for version in [0x20, 0x11, 0] {
+            let mut bytes = good.clone();
+            bytes[0] = version;
+            assert_eq!(parse(&bytes), BadHeader::Version);
+        }
+        assert_eq!(parse(&message(&[], &[])), BadHeader::Regions);
+        assert_eq!(parse(&message(&[region; 33], &[0; 500])), BadHeader::Regions);
+        assert_eq!(parse(&message(&[Region::new(1, 0, 0, 0)], &[])), BadHeader::Regions);
+        assert_eq!(parse(&message(&[region], &[0; 4])), BadHeader::Lengths);
+        let long = Region::new(1, 0, 9000, 0);
+        assert_eq!(parse(&message(&[long, long], &[])), BadHeader::Lengths);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_passes_adds_up(mut bytes: Vec<u8>, count in 0u8..40) {
+            if bytes.len() > 5 {
+                bytes[0] = VERSION << 4;
+                bytes[5] = count;
+            }
+            if let Ok(encoded) = Encoded::parse(&bytes) {
+                prop_assert!(encoded.length <= LONGEST_PAYLOAD);
+                prop_assert!(encoded.regions.len() == usize::from(count));
+            }
+        }
+    }
+}

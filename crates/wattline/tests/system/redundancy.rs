@@ -1,0 +1,247 @@
+//! An encoder and a decoder of redundancy elimination in two routers, with TCP through both.
+//!
+//! The sink of the usual topology becomes the second router, and a host is put behind it.
+
+use crate::harness::{binary, has, privileged};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use wattline_kernel::namespace::interface_index;
+use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
+use wattline_lab::command;
+use wattline_lab::forwarder::Wattline;
+use wattline_lab::namespace::Namespace;
+use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const HOST4: &str = "198.19.8.2";
+const HOST6: &str = "2001:2:0:8::2";
+/// Towards the host, in the second router.
+const BEHIND: &str = "behind";
+
+/// Source, encoder, decoder, host.
+struct Chain {
+    encoder: Wattline,
+    decoder: Wattline,
+    host: Namespace,
+    topology: Topology,
+}
+
+fn config(ports: [&str; 2], section: &str, socket: &Path) -> String {
+    let mut text = format!("[router]\nworkers = 2\nsocket = \"{}\"\n", socket.display());
+    for port in ports {
+        text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
+    }
+    format!("{text}[[redundancy]]\nsecret = \"s\"\nbypass_entropy = false\n{section}")
+}
+
+fn start_decoder(topology: &Topology) -> Wattline {
+    let section =
+        format!("role = \"decode\"\nport = \"{}\"\npeer = \"{}\"\n", SINK.interface, RIGHT.v4);
+    let text = |socket: &Path| config([SINK.interface, BEHIND], &section, socket);
+    Wattline::start_in(&topology.sink, binary(), text).unwrap()
+}
+
+impl Chain {
+    fn start() -> Self {
+        let topology = Topology::build(Options { queues: 2, ..Options::default() }).unwrap();
+        let host = Namespace::create("host").unwrap();
+        let (second, limit) = (&topology.sink, Duration::from_secs(10));
+        second
+            .ip(&format!(
+                "link add {BEHIND} numtxqueues 2 numrxqueues 2 type veth \
+                 peer name uplink numtxqueues 2 numrxqueues 2 netns {}",
+                host.name()
+            ))
+            .unwrap();
+        for (namespace, device, number) in [(second, BEHIND, 1), (&host, "uplink", 2)] {
+            let off = ["-K", device, "tx", "off", "rx", "off", "sg", "off", "gro", "off"];
+            namespace.run("ethtool", &off, limit).unwrap();
+            namespace
+                .ip(&format!(
+                    "address add 198.19.8.{number}/24 dev {device}\n\
+                     address add 2001:2:0:8::{number}/64 dev {device} nodad\nlink set {device} up"
+                ))
+                .unwrap();
+        }
+        host.ip("route add default via 198.19.8.1\nroute add default via 2001:2:0:8::1").unwrap();
+        let forward = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
+        second.sysctl(&forward).unwrap();
+        let decoder = start_decoder(&topology);
+        let section =
+            format!("role = \"encode\"\nport = \"{}\"\npeer = \"{}\"\n", RIGHT.interface, SINK.v4);
+        let text = |socket: &Path| config([LEFT.interface, RIGHT.interface], &section, socket);
+        let encoder = Wattline::start_with(&topology, binary(), text).unwrap();
+        let chain = Self { encoder, decoder, host, topology };
+        chain.wait_for_reports(0);
+        chain
+    }
+
+    fn encoder(&self, name: &str) -> Value {
+        self.encoder.stats().unwrap()["applications"]["redundancy_encode"][0][name].clone()
+    }
+
+    fn decoder(&self, name: &str) -> u64 {
+        let stats = self.decoder.stats().unwrap();
+        stats["applications"]["redundancy_decode"][0][name].as_u64().unwrap()
+    }
+
+    /// Waits until the encoder has begun anew more than so many times.
+    fn wait_for_reports(&self, resets: u64) {
+        let deadline = Instant::now() + LIMIT;
+        while self.encoder("resets").as_u64().unwrap() <= resets {
+            assert!(Instant::now() < deadline, "the encoder never heard of its decoder");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Sends bytes from the source to the host over TCP; they must be the same there.
+    fn transfer(&self, address: &str, content: &[u8]) {
+        let address: SocketAddr = format!("[{address}]:0")
+            .parse()
+            .unwrap_or_else(|_| format!("{address}:0").parse().unwrap());
+        let listener = self.host.enter(|| TcpListener::bind(address)).unwrap().unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
+                let mut received = Vec::new();
+                stream.read_to_end(&mut received).unwrap();
+                received
+            });
+            let mut stream = self
+                .topology
+                .source
+                .enter(|| TcpStream::connect_timeout(&to, LIMIT))
+                .unwrap()
+                .unwrap();
+            stream.set_write_timeout(Some(LIMIT)).unwrap();
+            stream.write_all(content).unwrap();
+            drop(stream);
+            let received = receiver.join().unwrap();
+            assert!(received == content, "{} of {} bytes", received.len(), content.len());
+        });
+    }
+
+    fn active(&self, workers: &str) {
+        for router in [&self.encoder, &self.decoder] {
+            let mut active = Command::new(binary());
+            active.args(["active", workers, "--socket"]).arg(router.socket());
+            command::run(&mut active, LIMIT).unwrap();
+        }
+    }
+
+    fn finish(self) {
+        for totals in [self.encoder.stop().unwrap(), self.decoder.stop().unwrap()] {
+            assert!(totals.balance(), "{totals:?}");
+        }
+    }
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 7u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| byte()).collect()
+}
+
+#[test]
+fn files_arrive_whole_and_the_second_time_for_less() {
+    let test = "files_arrive_whole_and_the_second_time_for_less";
+    privileged(test, || {
+        let mut chain = Chain::start();
+        let file = noise(4 << 20);
+        for address in [HOST4, HOST6] {
+            let before = chain.encoder("saved_bytes").as_u64().unwrap();
+            chain.transfer(address, &file);
+            let first = chain.encoder("saved_bytes").as_u64().unwrap() - before;
+            chain.transfer(address, &file);
+            let second = chain.encoder("saved_bytes").as_u64().unwrap() - before - first;
+            println!("{address}: {first} bytes saved at first, then {second} of {}", file.len());
+            assert!(second as usize > file.len() * 7 / 10, "{second} of {}", file.len());
+        }
+        assert_eq!(chain.decoder("integrity_failures"), 0);
+        assert_eq!(chain.decoder("malformed_packets"), 0);
+
+        // A decoder that forgot everything: the encoder learns of it and begins anew.
+        let resets = chain.encoder("resets").as_u64().unwrap();
+        let restarted = start_decoder_again(chain, resets);
+        chain = restarted;
+        chain.transfer(HOST4, &file);
+        chain.transfer(HOST4, &file);
+
+        // None at all: encoded packets are lost until the encoder has noticed.
+        chain.decoder.kill();
+        let deadline = Instant::now() + LIMIT;
+        while chain.encoder("decoder_alive") == Value::Bool(true) {
+            assert!(Instant::now() < deadline, "the encoder goes on for a decoder that is dead");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        chain.transfer(HOST4, &file);
+        assert!(chain.encoder.stop().unwrap().balance());
+    });
+}
+
+fn start_decoder_again(chain: Chain, resets: u64) -> Chain {
+    let Chain { encoder, decoder, host, topology } = chain;
+    assert!(decoder.stop().unwrap().balance());
+    let decoder = start_decoder(&topology);
+    let chain = Chain { encoder, decoder, host, topology };
+    chain.wait_for_reports(resets);
+    chain
+}
+
+#[test]
+fn flows_move_and_workers_come_and_go_while_content_repeats() {
+    let test = "flows_move_and_workers_come_and_go_while_content_repeats";
+    if !has("iperf3", test) {
+        return;
+    }
+    privileged(test, || {
+        let chain = Chain::start();
+        let only = |queue| balance(&[0; TABLE_ENTRIES], &[queue]);
+        let steering = chain
+            .topology
+            .source
+            .enter(|| Steering::attach(interface_index(SOURCE.interface).unwrap(), &only(0)))
+            .unwrap()
+            .unwrap();
+        let mut server = chain.host.command("iperf3");
+        server.arg("-s").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = command::spawn(&mut server).unwrap();
+        let mut client = chain.topology.source.command("iperf3");
+        client.args(["-J", "-c", HOST4, "-t", "10", "-P", "4", "-b", "5M"]);
+        std::thread::sleep(Duration::from_millis(500));
+        let client = std::thread::spawn(move || command::run(&mut client, LIMIT));
+        let file = noise(1 << 20);
+        for (round, workers) in ["1", "2", "1", "2"].into_iter().enumerate() {
+            chain.active(workers);
+            let table = match round % 2 {
+                0 => only(1),
+                _ => balance(&only(0), &[0, 1]),
+            };
+            steering.write(&table).unwrap();
+            chain.transfer(HOST4, &file);
+        }
+        let report: Value = serde_json::from_str(&client.join().unwrap().unwrap()).unwrap();
+        let _ = server.kill();
+        let _ = server.wait();
+        assert!(report["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{report}");
+        let saved = chain.encoder("saved_bytes").as_u64().unwrap();
+        let (missed, failures) =
+            (chain.decoder("missed_packets"), chain.decoder("integrity_failures"));
+        println!(
+            "{saved} bytes saved; {missed} packets missed, {} late",
+            chain.decoder("late_packets")
+        );
+        assert!(saved as usize > file.len(), "{saved}");
+        assert_eq!(failures, 0);
+        chain.finish();
+    });
+}
