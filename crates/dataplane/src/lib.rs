@@ -11,6 +11,7 @@
 //! - [`counters`] and [`drop_reason`]: where every frame went
 #![forbid(unsafe_code)]
 
+pub mod apps;
 pub mod counters;
 pub mod drop_reason;
 pub mod feature;

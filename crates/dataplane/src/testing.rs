@@ -260,6 +260,14 @@ impl Router {
     }
 
     pub fn with_transmit_limit(limit: Option<usize>) -> Self {
+        Self::build(limit, Vec::new())
+    }
+
+    pub fn with_features(features: Vec<crate::feature::Feature>) -> Self {
+        Self::build(None, features)
+    }
+
+    fn build(limit: Option<usize>, features: Vec<crate::feature::Feature>) -> Self {
         let ports = [TestPort::new(0), TestPort { limit, ..TestPort::new(1) }];
         let routes = routes();
         let (neighbours, requests) = sync_channel(64);
@@ -273,7 +281,7 @@ impl Router {
             routes: routes.reader(),
             router,
         };
-        let worker = Worker::new(parts).unwrap();
+        let worker = Worker::with_features(parts, features).unwrap();
         Self { worker, ports, routes, requests, now: Time::ZERO, chunks }
     }
 
