@@ -1,9 +1,12 @@
 //! Benchmarks: figures of this machine, made so that a noisy machine shows; ratios within
 //! one run count, absolute figures do not.
 
+pub mod app;
 pub mod calibration;
 pub mod cpu_time;
 pub mod fib;
 pub mod forward;
+pub mod memory_router;
 pub mod pipeline;
+pub mod prefixes;
 pub mod sample;

@@ -1,5 +1,6 @@
 //! `wattline bench`: benchmarks, one file each.
 
+mod app;
 mod fib;
 mod forward;
 mod pipeline;
@@ -16,6 +17,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Benchmark {
+    /// What an application costs on top of plain forwarding, on one core.
+    App(app::Args),
     /// Longest-prefix match: lookups, build, memory and updates of a table.
     Fib(fib::Args),
     /// The whole IPv4 graph between memory ports on one core.
@@ -29,6 +32,7 @@ enum Benchmark {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.benchmark {
+        Benchmark::App(args) => app::run(args, json),
         Benchmark::Fib(args) => fib::run(args, json),
         Benchmark::Pipeline(args) => pipeline::run(args, json),
         Benchmark::Forward(args) => forward::run(args, json),

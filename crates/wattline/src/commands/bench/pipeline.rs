@@ -34,15 +34,18 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         batch: args.batch.into(),
         repeats: args.repeats.into(),
     })
-    .map_err(|error| {
-        let code = match &error {
-            Error::Open { .. } => ExitError::NO_INPUT,
-            Error::Argument { .. } => ExitError::USAGE,
-            _ => ExitError::DATA,
-        };
-        ExitError::new(code, error)
-    })?;
+    .map_err(failed)?;
     output::print(&report, json, table)
+}
+
+/// The exit code of a benchmark between memory ports.
+pub(super) fn failed(error: Error) -> ExitError {
+    let code = match &error {
+        Error::Open { .. } => ExitError::NO_INPUT,
+        Error::Argument { .. } | Error::Unknown { .. } => ExitError::USAGE,
+        _ => ExitError::DATA,
+    };
+    ExitError::new(code, error)
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

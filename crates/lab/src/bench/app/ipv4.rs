@@ -1,0 +1,8 @@
+//! `ipv4`: plain forwarding, which the other applications are held against.
+
+use super::{Application, Args, Error};
+
+/// Nothing on the packets' way.
+pub(super) fn make(_: &Args) -> Result<Option<Box<dyn Application>>, Error> {
+    Ok(None)
+}
