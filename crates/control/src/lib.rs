@@ -4,6 +4,7 @@
 pub mod application;
 pub mod config;
 pub mod governor;
+pub mod ipsec;
 pub mod privileges;
 pub mod rib;
 pub mod router;

@@ -19,6 +19,12 @@ pub enum Section {
     Route,
     /// `[[neighbour]]`, once per neighbour.
     Neighbour,
+    /// `[ipsec]`.
+    Ipsec,
+    /// `[[ipsec_tunnel]]`, once per tunnel.
+    IpsecTunnel,
+    /// `[[ipsec_policy]]`, once per policy.
+    IpsecPolicy,
 }
 
 impl Section {
@@ -32,6 +38,9 @@ impl Section {
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
             Self::Neighbour => "[[neighbour]]",
+            Self::Ipsec => "[ipsec]",
+            Self::IpsecTunnel => "[[ipsec_tunnel]]",
+            Self::IpsecPolicy => "[[ipsec_policy]]",
         }
     }
 }
@@ -125,6 +134,64 @@ pub const KEYS: &[Key] = &[
         "The neighbour's Ethernet address. Required."),
     key(Section::Neighbour, "port", None, "\"b\"", "the name of a port",
         "The port it is on (default: the port whose prefix holds the address)."),
+    key(Section::Ipsec, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
+        "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
+    key(Section::Ipsec, "kernel", Some("false"), "true", "true or false",
+        "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
+    key(Section::IpsecTunnel, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
+        "The tunnel's name in this file and in all output. Required."),
+    key(Section::IpsecTunnel, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
+        "The end of the tunnel that is here: an address of this machine. Required."),
+    key(Section::IpsecTunnel, "remote", None, "\"203.0.113.1\"", "a unicast IPv4 or IPv6 address",
+        "The other end. Required."),
+    key(Section::IpsecTunnel, "algorithm", Some("\"aes128-gcm\""), "\"aes256-cbc-sha256\"", "\"aes128-gcm\", \"aes256-gcm\", \"aes128-cbc-sha1\", \"aes256-cbc-sha1\", \"aes128-cbc-sha256\" or \"aes256-cbc-sha256\"",
+        "How packets are encrypted and authenticated."),
+    key(Section::IpsecTunnel, "spi_in", None, "0x1001", "a whole number from 256 to 4294967295",
+        "The security parameter index of packets that are received. Required."),
+    key(Section::IpsecTunnel, "spi_out", None, "0x1002", "a whole number from 256 to 4294967295",
+        "The security parameter index of packets that are sent. Required."),
+    key(Section::IpsecTunnel, "key_in_file", None, "\"branch-in.key\"", "the path of a file, relative to this one",
+        "A file with the key of packets that are received, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
+    key(Section::IpsecTunnel, "key_out_file", None, "\"branch-out.key\"", "the path of a file, relative to this one",
+        "The same for packets that are sent. The two keys must differ."),
+    key(Section::IpsecTunnel, "key_in", None, "\"00112233445566778899aabbccddeeff01020304\"", "hexadecimal digits",
+        "Instead of key_in_file: the key itself. For tests: whoever reads this file can read all packets."),
+    key(Section::IpsecTunnel, "key_out", None, "\"ffeeddccbbaa9988776655443322110004030201\"", "hexadecimal digits",
+        "Instead of key_out_file: the key itself."),
+    key(Section::IpsecTunnel, "extended_sequence", Some("true"), "false", "true or false",
+        "Sequence numbers of 64 bits (ESN). Both ends must agree. With 32 bits a key ends after 2^32 packets."),
+    key(Section::IpsecTunnel, "replay_window", Some("1024"), "4096", "a whole number from 32 to 65536",
+        "How many sequence numbers a packet may be late. At least 64 for each worker of the sender."),
+    key(Section::IpsecTunnel, "udp_encapsulation", Some("false"), "true", "true or false",
+        "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the way. Both ends must agree."),
+    key(Section::IpsecTunnel, "udp_port", Some("4500"), "31337", "a whole number from 1 to 65535",
+        "The UDP port of the other end, as it is seen from here."),
+    key(Section::IpsecTunnel, "mtu", None, "1400", "a whole number from 576 to 65535",
+        "The longest outer packet in bytes, where the way is narrower than the port. Default: the MTU of the route."),
+    key(Section::IpsecTunnel, "dscp", Some("\"copy\""), "\"46\"", "\"copy\" or a number from \"0\" to \"63\"",
+        "The DSCP of outer packets: that of the inner one, or always the same."),
+    key(Section::IpsecTunnel, "dont_fragment", Some("\"copy\""), "\"set\"", "\"copy\", \"set\" or \"clear\"",
+        "Whether outer IPv4 packets must not be fragmented: as the inner one says, always, or never."),
+    key(Section::IpsecTunnel, "soft_time", None, "\"20h\"", "a duration from \"1s\", such as \"8h\"",
+        "Warn once the keys have been in use for so long."),
+    key(Section::IpsecTunnel, "soft_packets", None, "\"3G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Warn after so many packets in one direction."),
+    key(Section::IpsecTunnel, "soft_bytes", None, "\"900G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Warn after so many bytes in one direction."),
+    key(Section::IpsecTunnel, "hard_time", None, "\"24h\"", "a duration from \"1s\", such as \"8h\"",
+        "Use the keys no longer than this."),
+    key(Section::IpsecTunnel, "hard_packets", None, "\"4G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Use the key of a direction for no more packets, to the batch."),
+    key(Section::IpsecTunnel, "hard_bytes", None, "\"1T\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Use the key of a direction for no more bytes, to the batch."),
+    key(Section::IpsecPolicy, "source", None, "\"10.1.0.0/16\"", "an IPv4 or IPv6 prefix without host bits, such as \"10.1.0.0/16\"",
+        "Where packets that are sent come from; those that are received have it as destination. Required."),
+    key(Section::IpsecPolicy, "destination", None, "\"10.2.0.0/16\"", "a prefix of the same family as source",
+        "Where packets that are sent go; those that are received come from there. Required."),
+    key(Section::IpsecPolicy, "action", Some("\"protect\""), "\"discard\"", "\"protect\", \"bypass\" or \"discard\"",
+        "Through a tunnel only, as they are, or not at all. The first policy that matches decides; what none matches passes."),
+    key(Section::IpsecPolicy, "tunnel", None, "\"branch\"", "the name of a tunnel",
+        "The tunnel of packets to be protected."),
 ];
 
 /// What is allowed for a key.
@@ -143,7 +210,7 @@ pub fn as_toml() -> String {
     );
     let mut current = Section::Top;
     for key in KEYS.iter().filter(|key| key.section != Section::Capture) {
-        let repeated = matches!(key.section, Section::Port | Section::Route | Section::Neighbour);
+        let repeated = key.section.heading().starts_with("[[");
         if key.section != current {
             let comment = if repeated { "# " } else { "" };
             let _ = writeln!(text, "\n{comment}{}", key.section.heading());

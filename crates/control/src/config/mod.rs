@@ -5,6 +5,7 @@
 //! not only the first.
 
 mod duration;
+mod ipsec;
 pub mod keys;
 mod mac;
 mod parse;
@@ -15,6 +16,7 @@ mod settings;
 mod words;
 
 pub use duration::parse_duration;
+pub use ipsec::{IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, TunnelSettings};
 pub use mac::{format_mac, parse_mac};
 pub use problem::{ConfigError, Problem, Problems};
 pub use settings::{

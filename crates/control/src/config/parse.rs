@@ -6,7 +6,7 @@ use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
 use super::words::*;
-use super::{parse_duration, parse_mac};
+use super::{KeySource, parse_duration, parse_mac};
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -61,6 +61,15 @@ impl Config {
     fn resolve_paths(&mut self, directory: &Path) {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.routes_file.iter_mut().for_each(resolve);
+        if let Some(ipsec) = &mut self.ipsec {
+            resolve(&mut ipsec.state);
+            let keys = ipsec.tunnels.iter_mut().flat_map(|it| [&mut it.key_in, &mut it.key_out]);
+            for key in keys {
+                if let KeySource::File(path) = key {
+                    resolve(path);
+                }
+            }
+        }
         for port in &mut self.ports {
             if let PortKind::Capture { read, write, .. } = &mut port.kind {
                 read.iter_mut().chain(write).for_each(resolve);
@@ -99,7 +108,8 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         .iter()
         .filter_map(|table| read_neighbour(reader, table, &ports))
         .collect();
-    Config { router, ports, routes, neighbours, routes_file, log_level }
+    let ipsec = super::ipsec::read(reader, root);
+    Config { router, ports, routes, neighbours, routes_file, log_level, ipsec }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
@@ -129,7 +139,7 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<PathBuf> {
 }
 
 /// A section that stands once.
-fn single<'a, 't>(
+pub(super) fn single<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -151,7 +161,7 @@ fn single<'a, 't>(
 }
 
 /// A section that may be repeated.
-fn each<'a, 't>(
+pub(super) fn each<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -401,7 +411,7 @@ fn known(ports: &[PortSettings]) -> String {
     format!("is no port: the ports are {}", names.join(", "))
 }
 
-fn required<T>(
+pub(super) fn required<T>(
     reader: &mut Reader,
     table: &Table,
     key: &str,

@@ -21,6 +21,8 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// Tunnels, where there are any.
+    pub ipsec: Option<super::IpsecSettings>,
 }
 
 /// The `[router]` section.

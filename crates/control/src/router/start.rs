@@ -7,8 +7,9 @@ use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers};
 use super::{Router, statics};
-use crate::application::Application;
+use crate::application::{self, Application};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::ipsec::Ipsec;
 use crate::rib::{Rib, Source};
 use crate::{privileges, socket};
 use std::collections::HashMap;
@@ -69,6 +70,7 @@ impl Router {
         }
         rib.commit(&mut routes).map_err(refused)?;
 
+        let mut applications = applications(&config)?;
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
@@ -76,6 +78,7 @@ impl Router {
                 let name = &config.ports[usize::from(port.0)].name;
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
+            kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
         }
         let Opened { workers: queues, sockets, captures, states, mut modes } =
@@ -95,13 +98,12 @@ impl Router {
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
         bell.pass_on(requests);
         let mut workers = Workers::new();
-        let mut applications = applications(&config)?;
         for (worker, queues) in (0..).zip(queues) {
             let punt: Box<dyn PuntSink> = match &tunnel {
                 Some(tunnel) => Box::new(tunnel.sink()),
                 None => Box::new(Discard),
             };
-            let features = applications.iter_mut().flat_map(|it| it.features(worker)).collect();
+            let features = application::features(&mut applications, worker);
             let neighbours = neighbours.clone();
             let equipment = Equipment { routes: routes.reader(), punt, neighbours, features };
             workers.start(queues, equipment, &config.router, bell.clone())?;
@@ -146,8 +148,12 @@ impl Router {
 
 /// What the configuration asks for beside plain forwarding, in the order that
 /// [`crate::application`] explains.
-fn applications(_config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
-    Ok(Vec::new())
+fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let mut applications: Vec<Box<dyn Application>> = Vec::new();
+    if let Some(ipsec) = config.ipsec.as_ref().map(Ipsec::new).transpose()?.flatten() {
+        applications.push(Box::new(ipsec));
+    }
+    Ok(applications)
 }
 
 fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {

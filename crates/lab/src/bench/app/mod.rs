@@ -5,6 +5,7 @@
 //! differences within a pair, since a machine that changes its speed meanwhile changes it for
 //! both. Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
+mod ipsec;
 mod ipv4;
 mod traffic;
 
@@ -40,7 +41,7 @@ pub trait Application {
 type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
-const APPLICATIONS: &[(&str, Make)] = &[("ipv4", ipv4::make)];
+const APPLICATIONS: &[(&str, Make)] = &[("ipsec", ipsec::make), ("ipv4", ipv4::make)];
 
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -62,6 +63,8 @@ pub struct Args {
     pub batch: usize,
     /// Pairs of measurements, of which the median counts.
     pub repeats: usize,
+    /// What `ipsec` protects packets with.
+    pub algorithm: String,
 }
 
 impl Default for Args {
@@ -73,6 +76,7 @@ impl Default for Args {
             flows: 1_000_000,
             batch: BATCH_MAX,
             repeats: 31,
+            algorithm: "aes128-gcm".to_owned(),
         }
     }
 }
