@@ -1,5 +1,6 @@
 //! What forwards in the middle of a topology: the kernel, or Wattline above it.
 
+use crate::namespace::Namespace;
 use crate::topology::{LEFT, RIGHT, Topology};
 use crate::{Error, command};
 use rustix::process::{Pid, Signal, kill_process};
@@ -132,13 +133,25 @@ impl Wattline {
         binary: &Path,
         configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Self, Error> {
+        Self::start_in(&topology.router, binary, configuration)
+    }
+
+    /// The same in any namespace.
+    ///
+    /// # Errors
+    /// When it does not come up; the error has its last words.
+    pub fn start_in(
+        namespace: &Namespace,
+        binary: &Path,
+        configuration: impl FnOnce(&Path) -> String,
+    ) -> Result<Self, Error> {
         let folder = TempDir::with_prefix("wattline-lab-")
             .map_err(|source| Error::io("making a folder for a configuration", source))?;
         let config = folder.path().join("router.toml");
         let text = configuration(&folder.path().join("socket"));
         std::fs::write(&config, text)
             .map_err(|source| Error::io(format!("writing {}", config.display()), source))?;
-        let mut command = topology.router.command(&binary.to_string_lossy());
+        let mut command = namespace.command(&binary.to_string_lossy());
         command.arg("run").arg(&config).arg("--json").stdin(Stdio::null());
         command.stdout(create(&folder, "stdout")?).stderr(create(&folder, "stderr")?);
         let child = command::spawn(&mut command)?;

@@ -119,7 +119,9 @@ tunnel = "peer"
 #[test]
 fn scapy_opens_what_wattline_seals_and_the_other_way_round() {
     let Some(python) = python() else {
-        return eprintln!("SKIPPED: no Python with scapy and cryptography (`make tools` installs it)");
+        return eprintln!(
+            "SKIPPED: no Python with scapy and cryptography (`make tools` installs it)"
+        );
     };
     for (algorithm, outer, esn, udp) in [
         ("aes128-gcm", "4", false, false),

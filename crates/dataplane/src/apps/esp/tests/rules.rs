@@ -1,256 +1,7 @@
-//! Gateways as a whole: what goes into one comes out of the other, and nothing else does.
+//! Policies, limits, lengths and headers, one by one; and workers that share associations.
 
-use super::algorithm::Algorithm;
-use super::association::{Common, DontFragment, Dscp, Inbound, Limits, Outbound};
-use super::database::{Contents, Publisher};
-use super::key::KeyMaterial;
-use super::policy::{Decision, Policy, Prefixes};
-use super::replay::ReplayWindow;
-use super::sequence::Sequence;
-use super::transform::Transform;
-use crate::counters::Snapshot;
-use crate::testing::{MAC_A, MAC_B, Router, fix_checksum, frame4, frame6, net};
-use proptest::prelude::*;
-use std::net::IpAddr;
-use std::sync::Arc;
+use super::*;
 use wattline_packet::ipv4::Ipv4Packet;
-use wattline_units::Span;
-
-/// A tunnel between 198.51.100.1 and .2, or between their IPv6 counterparts. Both ends are the
-/// same machine's here: what it encrypts on one port it may decrypt from another.
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    algorithm: Algorithm,
-    extended: bool,
-    outer_ipv4: bool,
-    udp: bool,
-    window: u32,
-    hard: Limits,
-    dont_fragment: DontFragment,
-    dscp: Dscp,
-    mtu: u16,
-    last: u64,
-}
-
-impl Options {
-    const PLAIN: Self = Self {
-        algorithm: Algorithm::Aes128Gcm,
-        extended: false,
-        outer_ipv4: true,
-        udp: false,
-        window: 64,
-        hard: Limits { packets: u64::MAX, bytes: u64::MAX },
-        dont_fragment: DontFragment::Copy,
-        dscp: Dscp::Copy,
-        mtu: 1500,
-        last: 0,
-    };
-
-    fn ends(&self) -> (IpAddr, IpAddr) {
-        let (here, there) = match self.outer_ipv4 {
-            true => ("198.51.100.1", "198.51.100.2"),
-            false => ("2001:db8:2::1", "2001:db8:2::2"),
-        };
-        (here.parse().unwrap(), there.parse().unwrap())
-    }
-
-    fn common(&self, name: &str, ends: (IpAddr, IpAddr)) -> Common {
-        let key = vec![0x42; self.algorithm.key_material()];
-        let key = KeyMaterial::new(self.algorithm, key).unwrap();
-        let transform = Transform::new(self.algorithm, &key).unwrap();
-        let udp = self.udp.then_some((4500, 4500));
-        Common::new(name.into(), 0x1001, transform, self.extended, ends, udp, self.hard)
-    }
-
-    fn outbound(&self) -> Arc<Outbound> {
-        let sequence = Sequence::new(self.last, self.extended);
-        sequence.reserve(u64::MAX);
-        Arc::new(Outbound {
-            common: self.common("out", self.ends()),
-            sequence,
-            salt: 0,
-            dscp: self.dscp,
-            dont_fragment: self.dont_fragment,
-            mtu: self.mtu,
-        })
-    }
-
-    fn inbound(&self) -> Arc<Inbound> {
-        let (here, there) = self.ends();
-        let prefixes =
-            |source, destination| Prefixes { source: net(source), destination: net(destination) };
-        Arc::new(Inbound {
-            common: self.common("in", (there, here)),
-            window: ReplayWindow::new(self.window, self.last),
-            selectors: vec![
-                prefixes("192.0.2.0/24", "203.0.113.0/24"),
-                prefixes("2001:db8:1::/64", "2001:db8:3::/48"),
-            ],
-        })
-    }
-}
-
-fn policies(decision: Decision) -> Vec<Policy> {
-    [("192.0.2.0/24", "203.0.113.0/24"), ("2001:db8:1::/64", "2001:db8:3::/48")]
-        .map(|(source, destination)| Policy {
-            prefixes: Prefixes { source: net(source), destination: net(destination) },
-            decision,
-        })
-        .into()
-}
-
-/// Two gateways. What the first sends by its port 1 comes to port 0 of the second.
-struct Pair {
-    near: Router,
-    far: Router,
-    outbound: Arc<Outbound>,
-    inbound: Arc<Inbound>,
-}
-
-impl Pair {
-    fn new(options: Options) -> Self {
-        let (outbound, inbound) = (options.outbound(), options.inbound());
-        let (near_side, far_side) = (Publisher::new(), Publisher::new());
-        near_side.publish(Contents {
-            outbound: vec![Some(outbound.clone())],
-            policies: policies(Decision::Protect(0)),
-            ..Contents::default()
-        });
-        far_side.publish(Contents { inbound: vec![inbound.clone()], ..Contents::default() });
-        let [near, far] = [near_side, far_side]
-            .map(|side| Router::with_features(super::features(&side, 1000, 50)));
-        let mut pair = Self { near, far, outbound, inbound };
-        for prefix in ["198.51.100.0/24", "2001:db8:2::/64"] {
-            pair.near.routes.route(net(prefix), &crate::testing::Bench::forward(1)).unwrap();
-        }
-        pair.near.routes.publish().unwrap();
-        pair
-    }
-
-    /// Frames as they leave the first gateway.
-    fn encrypt(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        frames.iter().for_each(|frame| self.near.ports[0].send(frame));
-        self.near.settle();
-        self.near.ports[1].sent()
-    }
-
-    /// Frames as they leave the second after it got these from the first.
-    fn decrypt(&mut self, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, Snapshot) {
-        for frame in frames {
-            let mut frame = frame.clone();
-            if let Some(to) = frame.get_mut(..6) {
-                to.copy_from_slice(&MAC_A);
-            }
-            self.far.ports[0].send(&frame);
-        }
-        let counted = self.far.settle();
-        (self.far.ports[1].sent(), counted)
-    }
-}
-
-/// As two routers leave it.
-fn hops_less(mut frame: Vec<u8>) -> Vec<u8> {
-    frame[..6].copy_from_slice(&crate::testing::MAC_NEIGHBOUR);
-    frame[6..12].copy_from_slice(&MAC_B);
-    if frame[12..14] == [8, 0] {
-        frame[22] -= 2;
-        fix_checksum(&mut frame);
-    } else {
-        frame[21] -= 2;
-    }
-    frame
-}
-
-fn unfragmentable(mut frame: Vec<u8>) -> Vec<u8> {
-    frame[20] = 0x40;
-    fix_checksum(&mut frame);
-    frame
-}
-
-fn any_options() -> impl Strategy<Value = Options> {
-    (prop::sample::select(Algorithm::ALL.to_vec()), any::<[bool; 3]>(), 0u64..1 << 31).prop_map(
-        |(algorithm, [extended, outer_ipv4, udp], last)| {
-            // Just before the low half begins anew, where there is a high half to carry to.
-            let last = if extended { u64::from(u32::MAX) - last % 4 } else { last };
-            Options { algorithm, extended, outer_ipv4, udp, last, ..Options::PLAIN }
-        },
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    /// All algorithms, both versions inside and outside, any length: what went in comes out,
-    /// and on the way it is seen by nobody.
-    #[test]
-    fn tunnels_bring_packets_to_the_other_end(
-        options in any_options(),
-        lengths in prop::collection::vec((any::<bool>(), 16usize..1350), 1..40),
-    ) {
-        let mut pair = Pair::new(options);
-        let frames: Vec<_> = lengths
-            .iter()
-            .map(|(four, length)| {
-                let payload = vec![0xa5; *length];
-                if *four { frame4(MAC_A, 64, &payload) } else { frame6(MAC_A, 64, &payload) }
-            })
-            .collect();
-        let sealed = pair.encrypt(&frames);
-        prop_assert_eq!(sealed.len(), frames.len());
-        for frame in &sealed {
-            prop_assert!(!frame.windows(8).any(|window| window == [0xa5; 8]));
-            prop_assert!(frame.len() <= 1514);
-        }
-        let (mut out, counted) = pair.decrypt(&sealed);
-        prop_assert_eq!(counted.dropped_total(), 0, "{:?}", counted.dropped);
-        let mut expected: Vec<_> = frames.into_iter().map(hops_less).collect();
-        // IPv4 and IPv6 of one batch may overtake each other.
-        out.sort();
-        expected.sort();
-        prop_assert_eq!(out, expected);
-        let bytes: usize = lengths.iter().map(|(four, length)| length + if *four { 20 } else { 40 }).sum();
-        for counters in [&pair.outbound.common.counters, &pair.inbound.common.counters] {
-            prop_assert_eq!(counters.packets(), lengths.len() as u64);
-            prop_assert_eq!(counters.bytes(), bytes as u64);
-        }
-        // Every one of them a second time: none passes.
-        let (out, counted) = pair.decrypt(&sealed);
-        prop_assert_eq!((out.len(), counted.dropped["esp-replayed"]), (0, sealed.len() as u64));
-    }
-
-    /// Any bit flipped, any byte cut off: nothing passes, everything is counted.
-    #[test]
-    fn nothing_forged_comes_through(
-        options in any_options(),
-        bit: prop::sample::Index,
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
-        let mut pair = Pair::new(options);
-        let mut frame = pair.encrypt(&[frame4(MAC_A, 64, &[7; 99])]).remove(0);
-        match cut {
-            Some(cut) => frame.truncate(cut.index(frame.len())),
-            None => {
-                // From the ESP header on: what stands before is not authenticated.
-                let start = 14 + if options.outer_ipv4 { 20 } else { 40 } + if options.udp { 8 } else { 0 };
-                let bit = bit.index((frame.len() - start) * 8);
-                frame[start + bit / 8] ^= 1 << (bit % 8);
-            }
-        }
-        let (out, counted) = pair.decrypt(&[frame]);
-        prop_assert!(out.is_empty());
-        prop_assert_eq!(counted.dropped_total() + counted.punted, 1);
-        prop_assert_eq!(pair.inbound.common.counters.packets(), 0);
-    }
-}
-
-#[test]
-fn wrong_spis_are_counted() {
-    let mut pair = Pair::new(Options::PLAIN);
-    let mut frame = pair.encrypt(&[frame4(MAC_A, 64, b"payload.")]).remove(0);
-    frame[14 + 20] = 9;
-    let (_, counted) = pair.decrypt(&[frame]);
-    assert_eq!(counted.dropped["esp-unknown-association"], 1);
-}
 
 #[test]
 fn the_last_sequence_number_is_the_end_and_is_counted() {
@@ -293,7 +44,7 @@ fn what_a_policy_protects_passes_in_no_other_way() {
     };
     // Without an association nothing leaves.
     publisher.publish(contents(vec![None], Decision::Protect(0)));
-    let mut router = Router::with_features(super::features(&publisher, 1000, 50));
+    let mut router = Router::with_features(crate::apps::esp::features(&publisher, 1000, 50));
     let frame = frame4(MAC_A, 64, b"payload.");
     router.ports[0].send(&frame);
     assert_eq!(router.settle().dropped["ipsec-no-association"], 1);
@@ -330,7 +81,7 @@ fn inner_packets_outside_the_selectors_are_dropped() {
         policies,
         ..Contents::default()
     });
-    let features = super::features(&publisher, 1000, 50);
+    let features = crate::apps::esp::features(&publisher, 1000, 50);
     pair.near = Router::with_features(features);
     let way_out = crate::testing::Bench::forward(1);
     pair.near.routes.route(net("198.51.100.0/24"), &way_out).unwrap();
@@ -464,7 +215,8 @@ fn workers_share_associations_while_packets_move_between_them() {
             .map(|worker| {
                 let near = &near;
                 scope.spawn(move || {
-                    let mut router = Router::with_features(super::features(near, 1000, 50));
+                    let mut router =
+                        Router::with_features(crate::apps::esp::features(near, 1000, 50));
                     router
                         .routes
                         .route(net("198.51.100.0/24"), &crate::testing::Bench::forward(1))
@@ -490,7 +242,8 @@ fn workers_share_associations_while_packets_move_between_them() {
             .map(|worker| {
                 let (far, sealed) = (&far, &sealed);
                 scope.spawn(move || {
-                    let mut router = Router::with_features(super::features(far, 1000, 50));
+                    let mut router =
+                        Router::with_features(crate::apps::esp::features(far, 1000, 50));
                     for (number, frame) in sealed.iter().enumerate() {
                         if number % WORKERS == worker || (number + 1) % WORKERS == worker {
                             let mut frame = frame.clone();
@@ -514,35 +267,4 @@ fn workers_share_associations_while_packets_move_between_them() {
     assert_eq!((total, out.len()), (WORKERS * 250, WORKERS * 250));
     let replayed: u64 = inbound.common.counters.dropped().map(|(_, count)| count).sum();
     assert_eq!(replayed, (WORKERS * 250) as u64);
-}
-
-/// Bytes without any structure but an outer header: no panic, every frame accounted for.
-#[test]
-fn fuzz_esp_packets() {
-    bolero::check!().with_type::<Vec<(bool, bool, Vec<u8>)>>().for_each(|packets| {
-        let mut pair = Pair::new(Options::PLAIN);
-        for (six, udp, bytes) in packets.iter().filter(|packet| packet.2.len() <= 1400) {
-            let head = if *udp {
-                vec![0x11, 0x94, 0x11, 0x94, 0, bytes.len() as u8, 0, 0]
-            } else {
-                vec![0, 0, 0x10, 1]
-            };
-            let payload = [head, bytes.clone()].concat();
-            let mut frame = match six {
-                true => frame6(MAC_A, 64, &payload),
-                false => frame4(MAC_A, 64, &payload),
-            };
-            let protocol = if *udp { 17 } else { 50 };
-            if *six {
-                frame[14 + 6] = protocol;
-            } else {
-                frame[14 + 9] = protocol;
-                frame[14 + 16..14 + 20].copy_from_slice(&[198, 51, 100, 2]);
-                fix_checksum(&mut frame);
-            }
-            pair.far.ports[0].send(&frame);
-        }
-        pair.far.now += Span::from_millis(1);
-        pair.far.settle();
-    });
 }
