@@ -133,7 +133,7 @@ fn scapy_opens_what_wattline_seals_and_the_other_way_round() {
         ("aes256-cbc-sha256", "4", true, true),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let mut peer = |action: &str| {
+        let peer = |action: &str| {
             let flag = |on| if on { "1" } else { "0" };
             let mut command = Command::new(&python);
             command.arg(PEER).arg(action).arg(folder.path());
@@ -158,7 +158,7 @@ fn tshark_decrypts_what_wattline_seals() {
         return eprintln!("SKIPPED: tshark or scapy is not installed (`make tools` installs them)");
     };
     for (algorithm, cipher_name, integrity_name) in [
-        ("aes128-gcm", "AES-GCM [RFC4106]", "NULL"),
+        ("aes128-gcm", "AES-GCM with 16 octet ICV [RFC4106]", "NULL"),
         ("aes256-cbc-sha1", "AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"),
         ("aes128-cbc-sha256", "AES-CBC [RFC3602]", "HMAC-SHA-256-128 [RFC4868]"),
     ] {
