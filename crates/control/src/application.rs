@@ -9,8 +9,9 @@
 //! recorded, redundancy elimination encoded, ESP encrypted.
 
 use crate::rib::Rib;
+use std::net::IpAddr;
 use std::time::Instant;
-use wattline_dataplane::feature::Feature;
+use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::routes::Routes;
 
 /// One application of one router.
@@ -31,9 +32,26 @@ pub trait Application: Send {
     /// to be called again at the latest.
     fn tick(&mut self, now: Instant) -> Instant;
 
+    /// Addresses of this machine at which it takes packets out of tunnels, so that these are
+    /// not left to the kernel.
+    fn tunnel_ends(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
 
     /// The workers have ended: what is left is finished now.
     fn finish(&mut self);
+}
+
+/// The parts of a worker's graph of several applications: each place in the order of the
+/// packets. Those that are about to leave pass the applications the other way round.
+pub fn features(applications: &mut [Box<dyn Application>], worker: u16) -> Vec<Feature> {
+    let all = applications.iter_mut().flat_map(|it| it.features(worker));
+    let (mut features, mut leaving): (Vec<_>, Vec<_>) =
+        all.partition(|feature| feature.place == Place::Received);
+    leaving.reverse();
+    features.extend(leaving);
+    features
 }

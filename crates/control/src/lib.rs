@@ -6,6 +6,7 @@ pub mod application;
 pub mod config;
 pub mod flow_records;
 pub mod governor;
+pub mod ipsec;
 pub mod metrics;
 pub mod notify;
 pub mod privileges;

@@ -75,6 +75,28 @@ drop_reasons! {
     RedundancyMissing = "redundancy-missing",
     /// An encoded packet is malformed, damaged or too long.
     RedundancyDamaged = "redundancy-damaged",
+    /// No security association has this SPI.
+    EspUnknown = "esp-unknown-association",
+    /// The ESP packet is not authentic: forged, damaged, or sealed with another key.
+    EspForged = "esp-forged",
+    /// The sequence number was received before or lies below the anti-replay window.
+    EspReplayed = "esp-replayed",
+    /// What was decrypted is no tunnelled IP packet, or the ESP packet lacks parts.
+    EspMalformed = "esp-malformed",
+    /// A fragment of an ESP packet: it would have to be put together first.
+    EspFragment = "esp-fragment",
+    /// An ESP packet that only hides how much is sent (RFC 4303 2.6).
+    EspDummy = "esp-dummy",
+    /// The security association is at its end: time, bytes or packets.
+    EspExpired = "esp-expired",
+    /// No sequence number is left, or none is reserved yet.
+    EspExhausted = "esp-sequence-exhausted",
+    /// A policy says protect, and there is no security association.
+    NoAssociation = "ipsec-no-association",
+    /// A policy discards it, or it came in clear or by another tunnel than its policy says.
+    Policy = "ipsec-policy",
+    /// It met congestion in a tunnel, and its ends know nothing of ECN (RFC 6040 4.2).
+    Congestion = "tunnel-congestion",
     /// The worker ended while it held the packet.
     Shutdown = "shutdown",
 }

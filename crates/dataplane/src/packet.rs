@@ -25,6 +25,34 @@ pub struct Packet {
     pub port_out: PortId,
     /// Why it is going to be dropped; only nodes that drop set and read it.
     pub reason: DropReason,
+    /// What IPsec has to do with it.
+    pub protection: Protection,
+}
+
+/// How far a packet is protected by IPsec, or has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Protection {
+    /// Not at all, as it was received or made.
+    #[default]
+    None,
+    /// It came through a tunnel.
+    Decrypted,
+    /// The router made it of parts of one that came through a tunnel: it must not leave in clear.
+    Confidential,
+    /// It is the outer packet of a tunnel.
+    Encrypted,
+}
+
+impl Protection {
+    /// That of an ICMP error about such a packet, which quotes it.
+    #[must_use]
+    pub fn of_quotation(self) -> Self {
+        match self {
+            Self::Decrypted => Self::Confidential,
+            other => other,
+        }
+    }
 }
 
 impl Packet {
@@ -37,6 +65,7 @@ impl Packet {
             vlan_in: 0,
             port_out: PortId(0),
             reason: DropReason::Truncated,
+            protection: Protection::None,
         }
     }
 

@@ -261,10 +261,14 @@ impl Router {
     }
 
     pub fn with_transmit_limit(limit: Option<usize>) -> Self {
-        Self::with_features(limit, Vec::new())
+        Self::build(limit, Vec::new())
     }
 
-    pub fn with_features(limit: Option<usize>, features: Vec<Feature>) -> Self {
+    pub fn with_features(features: Vec<Feature>) -> Self {
+        Self::build(None, features)
+    }
+
+    fn build(limit: Option<usize>, features: Vec<Feature>) -> Self {
         let ports = [TestPort::new(0), TestPort { limit, ..TestPort::new(1) }];
         let routes = routes();
         let (neighbours, requests) = sync_channel(64);

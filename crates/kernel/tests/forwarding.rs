@@ -245,7 +245,7 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
             let opened = worker(0);
             let choice = XdpModeChoice::Only(XdpMode::Generic);
             let program = XdpProgram::load(index("r0"), ROUTER_IN_MAC, choice).unwrap();
-            program.add_local(IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1))).unwrap();
+            program.add_local(IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), false).unwrap();
             program.set_socket(0, opened.queues[0].socket()).unwrap();
             (opened, program, UdpSocket::bind("10.1.0.1:9").unwrap())
         })

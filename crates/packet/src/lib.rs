@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod esp;
 pub mod ethernet;
 pub mod flow;
 pub mod icmp4;
@@ -34,6 +35,12 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// IPsec encapsulating security payload.
+    pub const ESP: u8 = 50;
+    /// IPv4 in a tunnel.
+    pub const IPV4: u8 = 4;
+    /// IPv6 in a tunnel.
+    pub const IPV6: u8 = 41;
     /// IPsec authentication header.
     pub const AUTHENTICATION: u8 = 51;
     /// ICMP for IPv6.

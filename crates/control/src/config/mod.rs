@@ -6,6 +6,7 @@
 
 mod duration;
 mod flow_records;
+mod ipsec;
 pub mod keys;
 mod mac;
 mod parse;
@@ -19,6 +20,7 @@ mod words;
 
 pub use duration::parse_duration;
 pub use flow_records::{CollectorAddress, FlowRecordsSettings, Transport};
+pub use ipsec::{IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, TunnelSettings};
 pub use mac::{format_mac, parse_mac};
 pub use power::{PowerPlatform, PowerSettings};
 pub use problem::{ConfigError, Problem, Problems};

@@ -8,7 +8,7 @@ use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
 use super::words::*;
-use super::{flow_records, parse_mac};
+use super::{KeySource, flow_records, parse_mac};
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -63,6 +63,15 @@ impl Config {
     fn resolve_paths(&mut self, directory: &Path) {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.routes_file.iter_mut().for_each(resolve);
+        if let Some(ipsec) = &mut self.ipsec {
+            resolve(&mut ipsec.state);
+            let keys = ipsec.tunnels.iter_mut().flat_map(|it| [&mut it.key_in, &mut it.key_out]);
+            for key in keys {
+                if let KeySource::File(path) = key {
+                    resolve(path);
+                }
+            }
+        }
         for port in &mut self.ports {
             if let PortKind::Capture { read, write, .. } = &mut port.kind {
                 read.iter_mut().chain(write).for_each(resolve);
@@ -111,6 +120,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         .map(|table| read_power(reader, &table))
         .unwrap_or_default();
     let redundancy = super::redundancy::read(reader, root, &ports);
+    let ipsec = super::ipsec::read(reader, root);
     Config {
         router,
         ports,
@@ -120,6 +130,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         log_level,
         metrics,
         flow_records,
+        ipsec,
         redundancy,
         power,
     }
@@ -152,7 +163,7 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<PathBuf> {
 }
 
 /// A section that stands once.
-fn single<'a, 't>(
+pub(super) fn single<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,

@@ -5,6 +5,7 @@ use super::problem::Problem;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
 
 /// A value and where in the text it stands.
 #[derive(Debug, Clone)]
@@ -87,10 +88,15 @@ impl<'t> Reader<'t> {
     /// Notes a syntax error.
     pub fn syntax(&mut self, error: &toml::de::Error) {
         let span = error.span().unwrap_or(0..0);
+        // The line may hold a key.
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = before.rfind('\n').and_then(|end| self.text.get(end..)).unwrap_or(self.text);
+        let secret = line.trim_start().starts_with("key_");
+        let value = if secret { String::new() } else { self.excerpt(&span) };
         let problem = Problem {
             line: self.line(span.start),
             key: "syntax".to_owned(),
-            value: self.excerpt(&span),
+            value,
             message: error.message().replace('\n', ", "),
         };
         self.problems.push(problem);
@@ -125,6 +131,18 @@ impl<'t> Reader<'t> {
             }
             _ => {
                 self.not_allowed(table.section, key, &value.span());
+                None
+            }
+        }
+    }
+
+    /// A string that must not be shown: no message quotes it.
+    pub fn secret(&mut self, table: &Table, key: &str) -> Option<Zeroizing<String>> {
+        match table.get(key)?.get_ref() {
+            DeValue::String(text) => Some(Zeroizing::new(text.clone().into_owned())),
+            _ => {
+                let allowed = keys::allowed(table.section, key);
+                self.problem_in(table, key, format!("must be {allowed} in quotes"));
                 None
             }
         }
@@ -203,7 +221,7 @@ impl<'t> Reader<'t> {
 }
 
 /// The sections that may stand in the file.
-pub(super) const SECTIONS: [&str; 9] = [
+pub(super) const SECTIONS: [&str; 12] = [
     "router",
     "log",
     "metrics",
@@ -213,6 +231,9 @@ pub(super) const SECTIONS: [&str; 9] = [
     "flow_records",
     "power",
     "redundancy",
+    "ipsec",
+    "ipsec_tunnel",
+    "ipsec_policy",
 ];
 
 /// A whole number that is not negative.

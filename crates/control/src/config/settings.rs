@@ -32,6 +32,8 @@ pub struct Config {
     pub flow_records: Option<FlowRecordsSettings>,
     /// The `[power]` section.
     pub power: PowerSettings,
+    /// Tunnels, where there are any.
+    pub ipsec: Option<super::IpsecSettings>,
 }
 
 /// The `[router]` section.

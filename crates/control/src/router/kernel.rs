@@ -27,6 +27,8 @@ pub(super) struct KernelSide {
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
+    /// Addresses of this machine at which tunnels end.
+    tunnel_ends: HashSet<IpAddr>,
     stats: KernelStats,
 }
 
@@ -35,7 +37,8 @@ struct Program {
     program: XdpProgram,
     name: String,
     mac: [u8; 6],
-    local: HashSet<IpAddr>,
+    /// True where tunnels end.
+    local: HashMap<IpAddr, bool>,
     vlans: HashSet<u16>,
     queues: Vec<u32>,
 }
@@ -51,6 +54,7 @@ impl KernelSide {
             asked: HashMap::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
+            tunnel_ends: HashSet::new(),
             stats: KernelStats::default(),
         })
     }
@@ -94,7 +98,7 @@ impl KernelSide {
             program,
             name: name.to_owned(),
             mac,
-            local: HashSet::new(),
+            local: HashMap::new(),
             vlans: HashSet::new(),
             queues: Vec::new(),
         };
@@ -118,9 +122,18 @@ impl KernelSide {
         self.programs.clear();
     }
 
+    /// Sets the addresses at which tunnels end. True when they are others than before: the
+    /// programs should be told then.
+    pub fn end_tunnels(&mut self, at: HashSet<IpAddr>) -> bool {
+        let changed = self.tunnel_ends != at;
+        self.tunnel_ends = at;
+        changed
+    }
+
     /// Tells the XDP programs what is for this machine and which VLANs are routed.
     pub fn tell_programs(&mut self, rib: &Rib) {
-        let local = local_addresses(rib);
+        let ends = &self.tunnel_ends;
+        let local = local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect();
         let configs = rib.port_configs();
         for (port, program) in &mut self.programs {
             let config = &configs[usize::from(port.0)];
@@ -190,17 +203,19 @@ impl Program {
     fn tell(
         &mut self,
         mac: [u8; 6],
-        local: &HashSet<IpAddr>,
+        local: &HashMap<IpAddr, bool>,
         vlans: &HashSet<u16>,
     ) -> Result<(), wattline_kernel::bpf::BpfError> {
         if self.mac != mac && mac != [0; 6] {
             self.program.set_mac(mac)?;
             self.mac = mac;
         }
-        for address in local.difference(&self.local) {
-            self.program.add_local(*address)?;
+        for (address, ends_tunnels) in local {
+            if self.local.get(address) != Some(ends_tunnels) {
+                self.program.add_local(*address, *ends_tunnels)?;
+            }
         }
-        for address in self.local.difference(local) {
+        for address in self.local.keys().filter(|address| !local.contains_key(*address)) {
             self.program.remove_local(*address)?;
         }
         self.local.clone_from(local);

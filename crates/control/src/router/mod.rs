@@ -96,6 +96,7 @@ impl Router {
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
+            self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
             }
@@ -155,6 +156,14 @@ impl Router {
             }
         }
         kernel.care(rib, now);
+    }
+
+    /// Tells the XDP programs at which addresses tunnels end, should that have changed.
+    fn end_tunnels(&mut self) {
+        let Self { kernel: Some(kernel), applications, rib, .. } = self else { return };
+        if kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect()) {
+            kernel.tell_programs(rib);
+        }
     }
 
     /// Brings the workers' tables and the XDP programs up to date.

@@ -94,6 +94,7 @@ fn compare(old: &Config, new: &Config) -> Report {
     };
     restart("[[port]]", !same_ports);
     restart("[power]", old.power != new.power);
+    restart("[ipsec]", old.ipsec != new.ipsec);
     restart("[router] workers", before.workers != after.workers);
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);

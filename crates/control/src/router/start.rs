@@ -7,9 +7,10 @@ use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, power, statics};
-use crate::application::Application;
+use crate::application::{self, Application};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
+use crate::ipsec::Ipsec;
 use crate::privileges;
 use crate::redundancy;
 use crate::rib::{Rib, Source};
@@ -74,6 +75,7 @@ impl Router {
         }
         rib.commit(&mut routes).map_err(refused)?;
 
+        let mut applications = applications(&config)?;
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
@@ -81,6 +83,7 @@ impl Router {
                 let name = &config.ports[usize::from(port.0)].name;
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
+            kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
         }
         let Opened { workers: queues, sockets, captures, states, mut modes } =
@@ -100,7 +103,6 @@ impl Router {
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
         bell.pass_on(requests);
         let mut workers = Workers::new();
-        let mut applications = applications(&config)?;
         let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
         let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
         let (mut power, pacers) = match plan {
@@ -116,7 +118,7 @@ impl Router {
                 Some(tunnel) => Box::new(tunnel.sink()),
                 None => Box::new(Discard),
             };
-            let features = applications.iter_mut().flat_map(|it| it.features(worker)).collect();
+            let features = application::features(&mut applications, worker);
             let neighbours = neighbours.clone();
             let (routes, pacer) = (routes.reader(), pacers.next());
             let equipment = Equipment { routes, punt, neighbours, features, waiter, pacer };
@@ -171,11 +173,14 @@ impl Router {
 /// [`crate::application`] explains.
 fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let mut applications: Vec<Box<dyn Application>> = Vec::new();
+    if let Some(ipsec) = config.ipsec.as_ref().map(Ipsec::new).transpose()?.flatten() {
+        applications.push(Box::new(ipsec));
+    }
+    applications.extend(redundancy::encoders(config)?);
     applications.extend(redundancy::decoders(config)?);
     if let Some(settings) = &config.flow_records {
         applications.push(Box::new(FlowRecords::start(settings, config)?));
     }
-    applications.extend(redundancy::encoders(config)?);
     Ok(applications)
 }
 

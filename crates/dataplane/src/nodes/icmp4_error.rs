@@ -7,7 +7,7 @@
 //!
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` (the message)
 
-use super::made;
+use super::{made, near};
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
@@ -34,33 +34,37 @@ impl Icmp4Error {
         Self { bucket }
     }
 
-    fn report(&mut self, context: &mut Context, packet: &Packet) -> Option<()> {
+    /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
+    /// of its way out.
+    pub(crate) fn report(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        mtu: u16,
+    ) -> Option<Packet> {
         let totals = &context.counters.totals;
-        let mtu = context.routes.table().hop(packet.next_hop).mtu;
         let message = message(packet.reason, mtu)?;
         let about = Ipv4Packet::parse(packet.network_bytes(context.pool.bytes())).ok();
         let Some(about) = about.filter(icmp4::may_report) else {
             totals.icmp_not_allowed.add(1);
             return None;
         };
-        let to = about.header.source.get().into();
+        let near = near(packet, about.header.source.get(), about.header.destination.get());
         if !self.bucket.take(context.now) {
             totals.icmp_rate_limited.add(1);
             return None;
         }
-        let made = source(context, packet, to).and_then(|source| {
+        let made = source(context, packet, near.into()).and_then(|source| {
             made::make(&mut context.pool, packet, ethernet::IPV4, |about, buffer| {
                 icmp4::write(buffer, message, source.into(), TTL, about)
             })
         });
-        match made {
-            Some(made) => {
-                context.counters.totals.generated.add(1);
-                context.spawn(LOOKUP, made);
-            }
-            None => context.counters.totals.icmp_impossible.add(1),
-        }
-        Some(())
+        let totals = &context.counters.totals;
+        let counter = if made.is_some() { &totals.generated } else { &totals.icmp_impossible };
+        counter.add(1);
+        let mut made = made?;
+        made.protection = made.protection.of_quotation();
+        Some(made)
     }
 }
 
@@ -75,7 +79,10 @@ impl Node for Icmp4Error {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         for packet in packets {
-            self.report(context, packet);
+            let mtu = context.routes.table().hop(packet.next_hop).mtu;
+            if let Some(made) = self.report(context, packet, mtu) {
+                context.spawn(LOOKUP, made);
+            }
         }
         edges.fill(DROP);
     }
@@ -93,13 +100,13 @@ fn message(reason: DropReason, mtu: u16) -> Option<Message> {
     }
 }
 
-/// An address of the interface that the packet came in on, best of the sender's network.
-fn source(context: &mut Context, packet: &Packet, to: Ipv4Addr) -> Option<Ipv4Addr> {
+/// An address of the interface that the packet came in on, best of the network of `near`.
+fn source(context: &mut Context, packet: &Packet, near: Ipv4Addr) -> Option<Ipv4Addr> {
     let addresses = context.routes.table().addresses(packet.frame.port_in, packet.vlan_in);
     let mut first = None;
     for address in addresses {
         if let IpNet::V4(address) = address {
-            if address.contains(&to) {
+            if address.contains(&near) {
                 return Some(address.addr());
             }
             first = first.or(Some(address.addr()));

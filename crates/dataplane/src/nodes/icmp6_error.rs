@@ -5,7 +5,7 @@
 //!
 //! - next: `drop` (the reason that the packet came with), `ip6-lookup` (the message)
 
-use super::made;
+use super::{made, near};
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
@@ -32,33 +32,38 @@ impl Icmp6Error {
         Self { bucket }
     }
 
-    fn report(&mut self, context: &mut Context, packet: &Packet) -> Option<()> {
+    /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
+    /// of its way out.
+    pub(crate) fn report(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        mtu: u16,
+    ) -> Option<Packet> {
         let totals = &context.counters.totals;
-        let mtu = context.routes.table().hop(packet.next_hop).mtu;
         let message = message(packet.reason, mtu)?;
         let about = packet.network_bytes(context.pool.bytes());
         if !icmp6::may_report(about, message) {
             totals.icmp_not_allowed.add(1);
             return None;
         }
-        let to = Ipv6Header::ref_from_prefix(about).ok()?.0.source.into();
+        let header = Ipv6Header::ref_from_prefix(about).ok()?.0;
+        let near = near(packet, header.source, header.destination);
         if !self.bucket.take(context.now) {
             totals.icmp_rate_limited.add(1);
             return None;
         }
-        let made = source(context, packet, to).and_then(|source| {
+        let made = source(context, packet, near.into()).and_then(|source| {
             made::make(&mut context.pool, packet, ethernet::IPV6, |about, buffer| {
                 icmp6::write(buffer, message, source.octets(), HOP_LIMIT, about)
             })
         });
-        match made {
-            Some(made) => {
-                context.counters.totals.generated.add(1);
-                context.spawn(LOOKUP, made);
-            }
-            None => context.counters.totals.icmp_impossible.add(1),
-        }
-        Some(())
+        let totals = &context.counters.totals;
+        let counter = if made.is_some() { &totals.generated } else { &totals.icmp_impossible };
+        counter.add(1);
+        let mut made = made?;
+        made.protection = made.protection.of_quotation();
+        Some(made)
     }
 }
 
@@ -73,7 +78,10 @@ impl Node for Icmp6Error {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         for packet in packets {
-            self.report(context, packet);
+            let mtu = context.routes.table().hop(packet.next_hop).mtu;
+            if let Some(made) = self.report(context, packet, mtu) {
+                context.spawn(LOOKUP, made);
+            }
         }
         edges.fill(DROP);
     }
@@ -93,9 +101,9 @@ fn message(reason: DropReason, mtu: u16) -> Option<Message> {
     }
 }
 
-/// An address of the interface that the packet came in on, best of the sender's network;
+/// An address of the interface that the packet came in on, best of the network of `near`;
 /// never a link-local one, which the sender could not make sense of from afar.
-fn source(context: &mut Context, packet: &Packet, to: Ipv6Addr) -> Option<Ipv6Addr> {
+fn source(context: &mut Context, packet: &Packet, near: Ipv6Addr) -> Option<Ipv6Addr> {
     let addresses = context.routes.table().addresses(packet.frame.port_in, packet.vlan_in);
     let mut first = None;
     for address in addresses {
@@ -103,7 +111,7 @@ fn source(context: &mut Context, packet: &Packet, to: Ipv6Addr) -> Option<Ipv6Ad
             if kind_of(&address.addr().octets()) != AddressKind::Global {
                 continue;
             }
-            if address.contains(&to) {
+            if address.contains(&near) {
                 return Some(address.addr());
             }
             first = first.or(Some(address.addr()));

@@ -29,7 +29,8 @@ impl Node for Ip4Fragment {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            *edge = if fragment(context, packet).is_some() {
+            let mtu = context.routes.table().hop(packet.next_hop).mtu;
+            *edge = if fragment(context, packet, mtu, REWRITE).is_some() {
                 REWRITE
             } else {
                 packet.reason = DropReason::NoBuffer;
@@ -39,8 +40,15 @@ impl Node for Ip4Fragment {
     }
 }
 
-fn fragment(context: &mut Context, packet: &mut Packet) -> Option<()> {
-    let mtu = usize::from(context.routes.table().hop(packet.next_hop).mtu);
+/// Makes `packet` the first of fragments of at most `mtu` bytes, and sends the others along an
+/// edge of the node that runs. `None` where it cannot be done.
+pub(crate) fn fragment(
+    context: &mut Context,
+    packet: &mut Packet,
+    mtu: u16,
+    edge: Edge,
+) -> Option<()> {
+    let mtu = usize::from(mtu);
     let start = packet.network_offset();
     let bytes = context.pool.bytes().get_mut(start..)?;
     let whole = *Ipv4Header::ref_from_prefix(bytes).ok()?.0;
@@ -69,7 +77,7 @@ fn fragment(context: &mut Context, packet: &mut Packet) -> Option<()> {
         let Some(mut made) = made else { continue };
         made.next_hop = packet.next_hop;
         context.counters.totals.generated.add(1);
-        context.spawn(REWRITE, made);
+        context.spawn(edge, made);
     }
     let header = header_of(&whole, 0, piece.min(payload), pieces == 1);
     header.write_to_prefix(context.pool.bytes().get_mut(start..)?).ok()

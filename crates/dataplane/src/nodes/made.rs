@@ -13,7 +13,7 @@ pub(super) fn room(pool: &FramePool) -> usize {
     ((pool.chunk_size() - pool.headroom()) as usize).saturating_sub(BEFORE)
 }
 
-/// Makes a packet of the same port and VLAN as `about` in a chunk of its own: `write`
+/// Makes a packet of the same port, VLAN and protection as `about` in a chunk of its own: `write`
 /// gets the bytes of `about` from the network header on and the room for the new network
 /// packet, and returns the length of that. `None` when there is no chunk or `write`
 /// gives none.
@@ -42,5 +42,6 @@ pub(super) fn make(
     };
     let mut packet = Packet::new(Frame { offset, length, port_in: about.frame.port_in });
     packet.skip_tag(about.vlan_in);
+    packet.protection = about.protection;
     Some(packet)
 }

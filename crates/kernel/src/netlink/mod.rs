@@ -10,6 +10,7 @@ mod follow;
 mod model;
 mod request;
 mod socket;
+pub mod xfrm;
 
 pub use follow::Follower;
 pub use model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};

@@ -96,7 +96,7 @@ pub(super) enum Received {
 }
 
 /// Parts a datagram into its messages; what is malformed ends it.
-fn parts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
         // A header is 16 bytes; messages are aligned to 4 (NLMSG_ALIGNTO).

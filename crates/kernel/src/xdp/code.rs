@@ -5,6 +5,7 @@
 //! VLAN       routed here?  no  -> kernel
 //! IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local)
 //!                          yes -> socket of the receive queue; kernel if there is none
+//! local      ESP, and a tunnel ends here? -> as transit
 //! ```
 //!
 //! Whatever is in doubt goes to the kernel, which knows more. Header checks of transit
@@ -39,6 +40,16 @@ const VERDICT: crate::bpf::Register = R9;
 const KEY: i16 = -16;
 const COUNTER_KEY: i16 = -24;
 
+/// The value of a local address.
+pub(super) const LOCAL: u8 = 1;
+/// The same where tunnels end.
+pub(super) const ENDS_TUNNELS: u8 = 2;
+
+const PROTOCOL_UDP: i32 = 17;
+const PROTOCOL_ESP: i32 = 50;
+/// Of ESP in UDP, and of IKE behind NAT (RFC 3948).
+const PORT_ESP: i32 = 4500;
+
 /// The maps that the program uses.
 pub(super) struct Maps {
     /// Queue number to AF_XDP socket.
@@ -47,9 +58,9 @@ pub(super) struct Maps {
     pub(super) station: Map,
     /// VLAN number to 1 where it is routed here.
     pub(super) vlans: Map,
-    /// IPv4 addresses of this machine, in network order.
+    /// IPv4 addresses of this machine, in network order, to [`LOCAL`] or [`ENDS_TUNNELS`].
     pub(super) local_v4: Map,
-    /// IPv6 addresses of this machine, in network order.
+    /// IPv6 addresses of this machine, likewise.
     pub(super) local_v6: Map,
     /// Frames by [`Verdict`].
     pub(super) counters: Map,
@@ -146,7 +157,9 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
 
 /// RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7.
 fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    const FRAGMENT: i16 = 6;
     const TIME_TO_LIVE: i16 = 8;
+    const PROTOCOL: i16 = 9;
     const SOURCE: i16 = 12;
     const DESTINATION: i16 = 16;
     a.place(labels.ipv4);
@@ -184,8 +197,40 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.load(Word, R2, HEADER, DESTINATION);
     a.store(Word, R10, KEY, R2);
     lookup(a, &maps.local_v4);
-    a.jump_if(R0, NotEqual, 0, labels.pass);
-    a.jump(labels.redirect);
+    a.jump_if(R0, Equal, 0, labels.redirect);
+    a.load(Byte, R2, R0, 0);
+    a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
+    let whole = a.label();
+    a.load(Half, R2, HEADER, FRAGMENT);
+    a.from_big_endian(R2, 16);
+    a.and(R2, 0x3fff);
+    a.jump_if(R2, Equal, 0, whole);
+    // The kernel puts fragments together; no ESP packet should come in any.
+    a.jump(labels.pass);
+    a.place(whole);
+    a.load(Byte, R2, HEADER, PROTOCOL);
+    a.add(HEADER, 20);
+    esp(a, labels);
+}
+
+/// To the socket where what begins at `HEADER`, a payload whose protocol `R2` says, is ESP or
+/// ESP in UDP; else to the kernel.
+fn esp(a: &mut Assembler, labels: &Labels) {
+    const DESTINATION_PORT: i16 = 2;
+    const MARKER: i16 = 8;
+    a.jump_if(R2, Equal, PROTOCOL_ESP, labels.redirect);
+    a.jump_if(R2, NotEqual, PROTOCOL_UDP, labels.pass);
+    // Eight bytes of UDP, and where ESP has its SPI, IKE has four bytes of zero. A keepalive
+    // is shorter than that.
+    a.copy(R2, HEADER);
+    a.add(R2, 12);
+    a.jump_if_register(R2, Greater, END, labels.pass);
+    a.load(Half, R2, HEADER, DESTINATION_PORT);
+    a.from_big_endian(R2, 16);
+    a.jump_if(R2, NotEqual, PORT_ESP, labels.pass);
+    a.load(Word, R2, HEADER, MARKER);
+    a.jump_if(R2, NotEqual, 0, labels.redirect);
+    a.jump(labels.pass);
 }
 
 /// RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7.
@@ -246,8 +291,12 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
         a.store(Word, R10, KEY + offset, R2);
     }
     lookup(a, &maps.local_v6);
-    a.jump_if(R0, NotEqual, 0, labels.pass);
-    a.jump(labels.redirect);
+    a.jump_if(R0, Equal, 0, labels.redirect);
+    a.load(Byte, R2, R0, 0);
+    a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
+    a.load(Byte, R2, HEADER, NEXT_HEADER);
+    a.add(HEADER, 40);
+    esp(a, labels);
 }
 
 /// `R0 =` address of the value whose key is on the stack at `KEY`, or 0.

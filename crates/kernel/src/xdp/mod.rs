@@ -145,14 +145,16 @@ impl XdpProgram {
     }
 
     /// Leaves packets to this address to the kernel: an address of any interface of this
-    /// machine, or a subnet's broadcast address.
+    /// machine, or a subnet's broadcast address. Where `ends_tunnels`, all but ESP packets and
+    /// those in UDP (RFC 3948), which go to the sockets; IKE is still the kernel's.
     ///
     /// # Errors
     /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
-    pub fn add_local(&self, address: IpAddr) -> Result<(), BpfError> {
+    pub fn add_local(&self, address: IpAddr, ends_tunnels: bool) -> Result<(), BpfError> {
+        let value = [if ends_tunnels { code::ENDS_TUNNELS } else { code::LOCAL }];
         match address {
-            IpAddr::V4(address) => self.maps.local_v4.set(&address.octets(), &[1]),
-            IpAddr::V6(address) => self.maps.local_v6.set(&address.octets(), &[1]),
+            IpAddr::V4(address) => self.maps.local_v4.set(&address.octets(), &value),
+            IpAddr::V6(address) => self.maps.local_v6.set(&address.octets(), &value),
         }
     }
 

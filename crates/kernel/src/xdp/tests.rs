@@ -29,8 +29,8 @@ fn fixture() -> Option<Fixture> {
         Err(error) => panic!("{error}"),
     };
     let program = XdpProgram { maps, _link: None, mode: XdpMode::Generic };
-    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))).unwrap();
-    program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap())).unwrap();
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
+    program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
     sockopt::set_xdp_rx_ring_size(&socket, 64).unwrap();
     program.set_socket(0, socket.as_fd()).unwrap();
@@ -179,6 +179,57 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
         for verdict in Verdict::ALL {
             let counted = after.get(verdict) - before.get(verdict);
             assert_eq!(counted, u64::from(verdict == expected), "{name}: {}", verdict.name());
+        }
+    }
+}
+
+/// ESP and other packets to this machine, by protocol and the first bytes of their payload.
+#[test]
+fn esp_goes_to_the_socket_where_tunnels_end() {
+    let Some(Fixture { program, code, _socket }) = fixture() else { return };
+    let payload4 = |protocol: u8, fragment: u8, payload: &[u8]| {
+        let mut frame = destination_v4([192, 0, 2, 1]);
+        (frame[14 + 9], frame[14 + 6]) = (protocol, fragment);
+        frame.truncate(34);
+        frame.extend(payload);
+        frame
+    };
+    let payload6 = |protocol: u8, payload: &[u8]| {
+        let mut frame = destination_v6("2001:db8::1");
+        frame[14 + 6] = protocol;
+        frame.truncate(54);
+        frame.extend(payload);
+        frame
+    };
+    let udp = |port: u16, payload: &[u8]| {
+        let mut datagram = vec![0x11, 0x94];
+        datagram.extend(port.to_be_bytes());
+        datagram.extend([0, 8 + payload.len() as u8, 0, 0]);
+        datagram.extend(payload);
+        datagram
+    };
+    let esp = [0, 0, 0x10, 1, 0, 0, 0, 1];
+    let cases = [
+        ("ESP", payload4(50, 0, &esp), true),
+        ("ESP over IPv6", payload6(50, &esp), true),
+        ("ESP in UDP", payload4(17, 0, &udp(4500, &esp)), true),
+        ("ESP in UDP over IPv6", payload6(17, &udp(4500, &esp)), true),
+        ("a fragment of ESP", payload4(50, 0x20, &esp), false),
+        ("IKE", payload4(17, 0, &udp(500, &esp)), false),
+        ("IKE behind NAT", payload4(17, 0, &udp(4500, &[0; 28])), false),
+        ("IKE behind NAT over IPv6", payload6(17, &udp(4500, &[0; 28])), false),
+        ("a keepalive", payload4(17, 0, &udp(4500, &[0xff])), false),
+        ("UDP cut off", payload4(17, 0, &[0x11, 0x94]), false),
+        ("TCP", payload4(6, 0, &[0; 20]), false),
+        ("ICMP", payload6(58, &[128, 0, 0, 0]), false),
+    ];
+    for ends_tunnels in [false, true, false] {
+        for address in ["192.0.2.1", "2001:db8::1"] {
+            program.add_local(address.parse().unwrap(), ends_tunnels).unwrap();
+        }
+        for (name, packet, is_esp) in &cases {
+            let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
+            assert_eq!(code.test_run(packet).unwrap().result, action, "{name}, {ends_tunnels}");
         }
     }
 }

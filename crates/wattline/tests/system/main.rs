@@ -12,6 +12,7 @@ mod capture_ports;
 mod crafted;
 mod differential;
 mod faults;
+mod ipsec;
 mod life;
 mod reachability;
 mod redundancy;

@@ -22,7 +22,7 @@ fn collect(records: &mut Records) -> Vec<Record> {
 #[test]
 fn packets_of_both_families_are_counted_in_their_flows() {
     let (feature, mut records) = worker(&Settings::default());
-    let mut router = Router::with_features(None, vec![feature]);
+    let mut router = Router::with_features(vec![feature]);
     for _ in 0..3 {
         router.ports[0].send(&udp(7));
         router.ports[0].send(&udp(8));
@@ -43,7 +43,7 @@ fn packets_of_both_families_are_counted_in_their_flows() {
 #[test]
 fn idle_flows_are_handed_over_while_the_router_runs() {
     let (feature, mut records) = worker(&Settings::default());
-    let mut router = Router::with_features(None, vec![feature]);
+    let mut router = Router::with_features(vec![feature]);
     router.ports[0].send(&udp(7));
     router.settle();
     for _ in 0..20 {
@@ -59,14 +59,14 @@ fn idle_flows_are_handed_over_while_the_router_runs() {
 fn ports_and_sampling_choose_packets() {
     let settings = Settings { ports: vec![false, true], ..Settings::default() };
     let (feature, records) = worker(&settings);
-    let mut router = Router::with_features(None, vec![feature]);
+    let mut router = Router::with_features(vec![feature]);
     router.ports[0].send(&udp(7));
     router.settle();
     assert_eq!((records.totals()[0].packets, records.totals()[0].passed_by), (0, 1));
 
     let settings = Settings { sampling_interval: 10, ..Settings::default() };
     let (feature, records) = worker(&settings);
-    let mut router = Router::with_features(None, vec![feature]);
+    let mut router = Router::with_features(vec![feature]);
     for _ in 0..100 {
         router.ports[0].send(&udp(7));
     }
@@ -80,7 +80,7 @@ fn a_flow_that_moves_between_workers_keeps_its_sums() {
     let mut workers: Vec<_> = (0..2)
         .map(|_| {
             let (feature, records) = worker(&settings);
-            (Router::with_features(None, vec![feature]), records)
+            (Router::with_features(vec![feature]), records)
         })
         .collect();
     for packet in 0..100 {
@@ -105,7 +105,7 @@ fn a_flow_that_moves_between_workers_keeps_its_sums() {
 fn a_full_ring_costs_records_but_no_packet_and_sums_hold() {
     let settings = Settings { flows: 16, ring: 8, ..Settings::default() };
     let (feature, mut records) = worker(&settings);
-    let mut router = Router::with_features(None, vec![feature]);
+    let mut router = Router::with_features(vec![feature]);
     for number in 0..1000 {
         router.ports[0].send(&udp(number));
         assert_eq!(router.settle().forwarded, u64::from(number) + 1);

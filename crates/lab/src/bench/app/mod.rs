@@ -8,6 +8,7 @@
 //!
 //! Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
+mod ipsec;
 mod ipv4;
 mod netflow;
 mod redundancy;
@@ -46,6 +47,7 @@ type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
 const APPLICATIONS: &[(&str, Make)] = &[
+    ("ipsec", ipsec::make),
     ("ipv4", ipv4::make),
     ("netflow", netflow::make),
     ("re", redundancy::make),
@@ -74,6 +76,8 @@ pub struct Args {
     pub batch: usize,
     /// Pairs of measurements, of which the median counts.
     pub repeats: usize,
+    /// What `ipsec` protects packets with.
+    pub algorithm: String,
 }
 
 impl Default for Args {
@@ -85,6 +89,7 @@ impl Default for Args {
             flows: 1_000_000,
             batch: BATCH_MAX,
             repeats: 31,
+            algorithm: "aes128-gcm".to_owned(),
         }
     }
 }

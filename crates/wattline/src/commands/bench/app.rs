@@ -5,6 +5,7 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
+use wattline_dataplane::apps::esp::algorithm::Algorithm;
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_lab::bench::app::{self, Report};
 
@@ -32,6 +33,10 @@ pub struct Args {
     /// Pairs of measurements, with and without the application; the median counts.
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
+    /// What `ipsec` protects packets with.
+    #[arg(long, default_value = Algorithm::Aes128Gcm.name(),
+          value_parser = clap::builder::PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)))]
+    algorithm: String,
 }
 
 /// Runs the command.
@@ -43,6 +48,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         flows: args.flows as usize,
         batch: args.batch.into(),
         repeats: args.repeats.into(),
+        algorithm: args.algorithm.clone(),
     })
     .map_err(failed)?;
     output::print(&report, json, table)

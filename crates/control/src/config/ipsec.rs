@@ -1,0 +1,383 @@
+//! The sections of IPsec: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]`.
+
+use super::keys::Section;
+use super::parse::{each, required, single};
+use super::parse_duration;
+use super::reader::{Reader, Table};
+use super::words::parse_name;
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use wattline_dataplane::apps::esp::algorithm::Algorithm;
+use wattline_dataplane::apps::esp::association::{DontFragment, Dscp, Limits};
+use wattline_dataplane::apps::esp::key::KeyMaterial;
+use wattline_packet::esp::{SPI_MIN, UDP_PORT};
+
+/// Where sequence numbers are kept, unless the configuration says otherwise.
+const STATE: &str = "/var/lib/wattline/ipsec";
+
+/// What the configuration says of IPsec.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IpsecSettings {
+    /// Where sequence numbers are kept over restarts.
+    pub state: PathBuf,
+    /// Whether the kernel's associations and policies are followed.
+    pub kernel: bool,
+    /// Tunnels with keys from the configuration.
+    pub tunnels: Vec<TunnelSettings>,
+    /// What goes through them, in the order in which it is asked.
+    pub policies: Vec<PolicySettings>,
+}
+
+/// A `[[ipsec_tunnel]]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TunnelSettings {
+    /// Its name.
+    pub name: String,
+    /// The end that is here.
+    pub local: IpAddr,
+    /// The other end, of the same family.
+    pub remote: IpAddr,
+    /// How packets are protected.
+    pub algorithm: Algorithm,
+    /// SPI of what is received.
+    pub spi_in: u32,
+    /// SPI of what is sent.
+    pub spi_out: u32,
+    /// Key of what is received.
+    pub key_in: KeySource,
+    /// Key of what is sent.
+    pub key_out: KeySource,
+    /// Whether sequence numbers have 64 bits.
+    pub extended: bool,
+    /// Size of the anti-replay window.
+    pub window: u32,
+    /// The peer's UDP port, where packets are encapsulated.
+    pub udp: Option<u16>,
+    /// The longest outer packet.
+    pub mtu: u16,
+    /// DSCP of outer packets.
+    pub dscp: Dscp,
+    /// "Don't fragment" of outer packets.
+    pub dont_fragment: DontFragment,
+    /// When to warn that the keys should be replaced.
+    pub soft: Lifetime,
+    /// When they are no longer used.
+    pub hard: Lifetime,
+}
+
+/// The life of keys, each direction for itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Lifetime {
+    /// By use.
+    pub limits: Limits,
+    /// By time.
+    pub time: Option<Duration>,
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeySource {
+    /// In a file of its own.
+    File(PathBuf),
+    /// In the configuration itself.
+    Inline(KeyMaterial),
+}
+
+/// An `[[ipsec_policy]]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySettings {
+    /// Where packets that are sent come from.
+    pub source: IpNet,
+    /// Where they go, of the same family.
+    pub destination: IpNet,
+    /// What becomes of them.
+    pub action: PolicyAction,
+}
+
+/// What becomes of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// They go through the tunnel with this index.
+    Protect(usize),
+    /// They pass as they are.
+    Bypass,
+    /// They are dropped.
+    Discard,
+}
+
+/// Reads all sections; nothing where there is none.
+pub(super) fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
+    let mut settings = IpsecSettings {
+        state: STATE.into(),
+        kernel: false,
+        tunnels: Vec::new(),
+        policies: Vec::new(),
+    };
+    if !["ipsec", "ipsec_tunnel", "ipsec_policy"].iter().any(|name| root.has(name)) {
+        return None;
+    }
+    if let Some(table) = single(reader, root, Section::Ipsec, "ipsec") {
+        reader.refuse_unknown(&table);
+        if let Some(state) = reader.parsed(&table, "state", path) {
+            settings.state = state.value;
+        }
+        settings.kernel = reader.boolean(&table, "kernel").unwrap_or(false);
+    }
+    let tables = each(reader, root, Section::IpsecTunnel, "ipsec_tunnel");
+    // Also of those that are wrong otherwise, so that a policy that names one is not wrong too.
+    let names: Vec<Option<String>> = tables
+        .iter()
+        .map(|table| Some(required(reader, table, "name", parse_name)?.value))
+        .collect();
+    let mut places = vec![None; tables.len()];
+    for (place, table) in tables.iter().enumerate() {
+        if let Some(name) = &names[place]
+            && names[..place].contains(&Some(name.clone()))
+        {
+            reader.problem_in(table, "name", format!("another tunnel is named {name} already"));
+        }
+        let name = names[place].clone();
+        if let Some(tunnel) = name.and_then(|name| read_tunnel(reader, table, name)) {
+            places[place] = Some(settings.tunnels.len());
+            settings.tunnels.push(tunnel);
+        }
+    }
+    for (place, tunnel) in settings.tunnels.iter().enumerate() {
+        let same =
+            |other: &TunnelSettings| (other.spi_in, other.local) == (tunnel.spi_in, tunnel.local);
+        if settings.tunnels[..place].iter().any(same) {
+            let message = "spi_in: another tunnel to this address has the same one".to_owned();
+            reader.problem_in(&tables[place], "", message);
+        }
+    }
+    for table in each(reader, root, Section::IpsecPolicy, "ipsec_policy") {
+        settings.policies.extend(read_policy(reader, &table, &names, &places));
+    }
+    Some(settings)
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<TunnelSettings> {
+    reader.refuse_unknown(table);
+    let unicast = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
+    };
+    let local = required(reader, table, "local", unicast);
+    let remote = required(reader, table, "remote", unicast);
+    if let (Some(local), Some(remote)) = (&local, &remote)
+        && (local.value.is_ipv4() != remote.value.is_ipv4() || local.value == remote.value)
+    {
+        let message = "must be another address of the family of local".to_owned();
+        reader.problem(Section::IpsecTunnel, "remote", &remote.span, message);
+    }
+    let algorithm = match reader.parsed(table, "algorithm", Algorithm::named) {
+        Some(algorithm) => algorithm.value,
+        None => Algorithm::Aes128Gcm,
+    };
+    let mut spi = |key| {
+        if !table.has(key) {
+            let allowed = super::keys::allowed(Section::IpsecTunnel, key);
+            reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
+        }
+        reader.integer(table, key, SPI_MIN..=u32::MAX).map(|spi| spi.value)
+    };
+    let (spi_in, spi_out) = (spi("spi_in"), spi("spi_out"));
+    let key_in = read_key(reader, table, algorithm, "key_in", "key_in_file");
+    let key_out = read_key(reader, table, algorithm, "key_out", "key_out_file");
+    let window = reader.integer(table, "replay_window", 32..=65_536).map_or(1024, |it| it.value);
+    let port = reader.integer(table, "udp_port", 1..=65_535).map(|port| port.value as u16);
+    let udp = reader.boolean(table, "udp_encapsulation").unwrap_or(false);
+    let mtu = reader.integer(table, "mtu", 576..=65_535).map_or(u16::MAX, |mtu| mtu.value as u16);
+    let dscp = reader.parsed(table, "dscp", |text| match text {
+        "copy" => Some(Dscp::Copy),
+        number => Some(Dscp::Set(number.parse().ok().filter(|dscp| *dscp < 64)?)),
+    });
+    let dont_fragment = reader.parsed(table, "dont_fragment", |text| match text {
+        "copy" => Some(DontFragment::Copy),
+        "set" => Some(DontFragment::Set),
+        "clear" => Some(DontFragment::Clear),
+        _ => None,
+    });
+    let soft = read_lifetime(reader, table, "soft_time", "soft_packets", "soft_bytes");
+    let hard = read_lifetime(reader, table, "hard_time", "hard_packets", "hard_bytes");
+    Some(TunnelSettings {
+        name,
+        local: local?.value,
+        remote: remote?.value,
+        algorithm,
+        spi_in: spi_in?,
+        spi_out: spi_out?,
+        key_in: key_in?,
+        key_out: key_out?,
+        extended: reader.boolean(table, "extended_sequence").unwrap_or(true),
+        window,
+        udp: udp.then_some(port.unwrap_or(UDP_PORT)),
+        mtu,
+        dscp: dscp.map_or(Dscp::Copy, |dscp| dscp.value),
+        dont_fragment: dont_fragment.map_or(DontFragment::Copy, |it| it.value),
+        soft,
+        hard,
+    })
+}
+
+fn read_key(
+    reader: &mut Reader,
+    table: &Table,
+    algorithm: Algorithm,
+    inline: &str,
+    file: &str,
+) -> Option<KeySource> {
+    if table.has(inline) == table.has(file) {
+        let message = format!("needs either {file} or {inline}");
+        reader.problem_in(table, "", message);
+        return None;
+    }
+    if table.has(file) {
+        return Some(KeySource::File(reader.parsed(table, file, path)?.value));
+    }
+    let text = reader.secret(table, inline)?;
+    match KeyMaterial::from_hex(algorithm, &text) {
+        Ok(key) => Some(KeySource::Inline(key)),
+        Err(error) => {
+            reader.problem_in(table, inline, error.to_string());
+            None
+        }
+    }
+}
+
+fn read_lifetime(
+    reader: &mut Reader,
+    table: &Table,
+    time: &str,
+    packets: &str,
+    bytes: &str,
+) -> Lifetime {
+    let second = Duration::from_secs(1);
+    let duration = |text: &str| parse_duration(text).filter(|time| *time >= second);
+    let time = reader.parsed(table, time, duration).map(|time| time.value);
+    let mut amount = |key| reader.parsed(table, key, parse_amount).map_or(u64::MAX, |it| it.value);
+    Lifetime { limits: Limits { packets: amount(packets), bytes: amount(bytes) }, time }
+}
+
+/// A whole number from 1, with k, M, G or T for thousands and so on.
+fn parse_amount(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: u64 = match unit.trim() {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|amount| *amount > 0)
+}
+
+fn read_policy(
+    reader: &mut Reader,
+    table: &Table,
+    names: &[Option<String>],
+    places: &[Option<usize>],
+) -> Option<PolicySettings> {
+    reader.refuse_unknown(table);
+    let exact = |text: &str| text.parse::<IpNet>().ok().filter(|net| net.addr() == net.network());
+    let source = required(reader, table, "source", exact);
+    let destination = required(reader, table, "destination", exact);
+    if let (Some(source), Some(destination)) = (&source, &destination)
+        && source.value.addr().is_ipv4() != destination.value.addr().is_ipv4()
+    {
+        let message = "is of the other family than source".to_owned();
+        reader.problem(Section::IpsecPolicy, "destination", &destination.span, message);
+    }
+    let known =
+        |text: &str| matches!(text, "protect" | "bypass" | "discard").then(|| text.to_owned());
+    let action = reader.parsed(table, "action", known);
+    let action = action.map_or("protect".to_owned(), |action| action.value);
+    let action = match (action.as_str(), table.has("tunnel")) {
+        ("protect", true) => {
+            let name = reader.string(table, "tunnel")?;
+            let Some(place) = names.iter().position(|known| known.as_ref() == Some(&name.value))
+            else {
+                let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+                let message = format!("is no tunnel: the tunnels are {}", known.join(", "));
+                reader.problem(Section::IpsecPolicy, "tunnel", &name.span, message);
+                return None;
+            };
+            // One that is wrong has been reported.
+            PolicyAction::Protect(places[place]?)
+        }
+        ("protect", false) => {
+            reader.problem_in(table, "", "needs tunnel, or another action".to_owned());
+            return None;
+        }
+        (_, true) => {
+            let message = "stands only where the action is \"protect\"".to_owned();
+            reader.problem_in(table, "tunnel", message);
+            return None;
+        }
+        ("bypass", false) => PolicyAction::Bypass,
+        _ => PolicyAction::Discard,
+    };
+    Some(PolicySettings { source: source?.value, destination: destination?.value, action })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const TUNNEL: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
+        [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+        spi_in = 0x1001\nspi_out = 4098\nkey_in_file = \"in.key\"\n\
+        key_out = \"00112233445566778899aabbccddeeff01020304\"\nhard_bytes = \"2G\"\n\
+        [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
+
+    fn errors(from: &str, to: &str) -> String {
+        assert!(TUNNEL.contains(from), "{from}");
+        Config::parse(&TUNNEL.replace(from, to), "test").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_tunnel_and_its_policy_are_read() {
+        let config = Config::parse(TUNNEL, "test").unwrap();
+        let ipsec = config.ipsec.unwrap();
+        let tunnel = &ipsec.tunnels[0];
+        assert_eq!((tunnel.spi_in, tunnel.spi_out), (0x1001, 0x1002));
+        assert_eq!(tunnel.key_in, KeySource::File("in.key".into()));
+        assert_eq!(tunnel.hard.limits.bytes, 2_000_000_000);
+        assert_eq!((tunnel.window, tunnel.extended, tunnel.udp), (1024, true, None));
+        assert_eq!(ipsec.policies[0].action, PolicyAction::Protect(0));
+        let without = TUNNEL.split("[[ipsec").next().unwrap();
+        assert_eq!(Config::parse(without, "test").unwrap().ipsec, None);
+    }
+
+    #[test]
+    fn mistakes_are_told_and_keys_are_not() {
+        for (from, to, told) in [
+            ("spi_in = 0x1001", "spi_in = 255", "from 256"),
+            ("spi_out = 4098\n", "", "spi_out: is missing"),
+            ("\"192.0.2.2\"", "\"2001:db8::1\"", "family of local"),
+            ("key_in_file = \"in.key\"\n", "", "needs either key_in_file or key_in"),
+            ("tunnel = \"t\"", "tunnel = \"u\"", "the tunnels are t"),
+            ("tunnel = \"t\"", "action = \"discard\"\ntunnel = \"t\"", "\"protect\""),
+            ("\"2G\"", "\"2X\"", "hard_bytes"),
+            ("aabbccddeeff01020304", "aabb", "has 12"),
+            ("aabbccddeeff01020304\"", "aabbccddeeff0102030g\"", "hexadecimal"),
+            ("\"00112233445566778899aabbccddeeff01020304\"", "0x112233445566778", "key_out"),
+            ("aabbccddeeff01020304\"", "aabbccddeeff01020304", "syntax"),
+        ] {
+            let text = errors(from, to);
+            assert!(text.contains(told), "{told}: {text}");
+            assert!(!text.contains("112233"), "{text}");
+        }
+        let config = Config::parse(TUNNEL, "test").unwrap();
+        assert!(!format!("{config:?}").to_lowercase().contains("aabbcc"));
+    }
+}

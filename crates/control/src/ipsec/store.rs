@@ -1,0 +1,127 @@
+//! Sequence numbers that outlive the process.
+//!
+//! A key that is used again after a restart must not see a sequence number twice: the nonce
+//! of GCM would be used twice (RFC 4106 section 2), and the peer would take packets for
+//! replays. So numbers are written down before they may be used ([`Number::write`] reaches
+//! the disk), a stretch at a time. What was received is written down too, so that old packets
+//! are not taken for new ones.
+//!
+//! One file for each key and direction, named by a keyed hash of the key: another key begins
+//! anew. It is locked while it is in use, so that two routers cannot use one key.
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Digits of a number, so that each takes the place of the one before.
+const DIGITS: usize = 20;
+
+/// The directory of the files.
+#[derive(Debug, Clone)]
+pub(super) struct Store(PathBuf);
+
+/// A number on disk.
+#[derive(Debug)]
+pub(super) struct Number {
+    file: File,
+    path: PathBuf,
+    value: u64,
+}
+
+impl Store {
+    /// Makes the directory where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| format!("[ipsec] state: cannot make {}: {error}", path.display()))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The number of a key and direction, 0 where there is none yet.
+    ///
+    /// # Errors
+    /// When the file cannot be used, or another process uses it.
+    pub fn number(&self, fingerprint: u64, spi: u32, direction: &str) -> Result<Number, String> {
+        let path = self.0.join(format!("{fingerprint:016x}-{spi:08x}.{direction}"));
+        Number::open(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl Number {
+    fn open(path: &Path) -> Result<Self, String> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| format!("cannot open it: {error}"))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| "another router uses this key now: each tunnel needs its own")?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| format!("cannot read it: {error}"))?;
+        let value = match text.trim() {
+            "" => 0,
+            digits => digits.parse().map_err(|_| {
+                "holds no number, so nobody knows which sequence numbers were used: \
+                 replace the keys of this tunnel, then delete the file"
+            })?,
+        };
+        Ok(Self { file, path: path.to_owned(), value })
+    }
+
+    /// The number as it was written last.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// Writes another one. With `sync` it has reached the disk afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be written; the old one counts then.
+    pub fn write(&mut self, value: u64, sync: bool) -> Result<(), String> {
+        let failed = |error| format!("{}: cannot write it: {error}", self.path.display());
+        let text = format!("{value:0DIGITS$}\n");
+        self.file.write_all_at(text.as_bytes(), 0).map_err(failed)?;
+        if sync {
+            self.file.sync_data().map_err(failed)?;
+        }
+        self.value = value;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_and_are_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("a/b")).unwrap();
+        let mut number = store.number(7, 0x1001, "out").unwrap();
+        assert_eq!(number.value(), 0);
+        number.write(u64::MAX, true).unwrap();
+        number.write(12, false).unwrap();
+        assert!(store.number(7, 0x1001, "out").unwrap_err().contains("another router"));
+        assert_eq!(store.number(7, 0x1001, "in").unwrap().value(), 0);
+        drop(number);
+        assert_eq!(store.number(7, 0x1001, "out").unwrap().value(), 12);
+        assert_eq!(store.number(8, 0x1001, "out").unwrap().value(), 0);
+    }
+
+    #[test]
+    fn a_damaged_file_is_not_taken_for_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let path = folder.path().join("0000000000000007-00001001.out");
+        std::fs::write(&path, "12x").unwrap();
+        let error = store.number(7, 0x1001, "out").unwrap_err();
+        assert!(error.contains("replace the keys") && error.contains("00001001.out"), "{error}");
+    }
+}

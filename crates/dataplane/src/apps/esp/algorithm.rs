@@ -1,0 +1,106 @@
+//! The algorithms that protect packets, and what each needs.
+
+/// Encryption and integrity of a security association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// AES-GCM with a 128-bit key and a 16-byte ICV (RFC 4106).
+    Aes128Gcm,
+    /// The same with a 256-bit key.
+    Aes256Gcm,
+    /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA1-96 (RFC 2404).
+    Aes128CbcSha1,
+    /// The same with a 256-bit key.
+    Aes256CbcSha1,
+    /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA-256-128 (RFC 4868).
+    Aes128CbcSha256,
+    /// The same with a 256-bit key.
+    Aes256CbcSha256,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Aes128Gcm,
+        Self::Aes256Gcm,
+        Self::Aes128CbcSha1,
+        Self::Aes256CbcSha1,
+        Self::Aes128CbcSha256,
+        Self::Aes256CbcSha256,
+    ];
+
+    /// Its name in configurations and statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aes128Gcm => "aes128-gcm",
+            Self::Aes256Gcm => "aes256-gcm",
+            Self::Aes128CbcSha1 => "aes128-cbc-sha1",
+            Self::Aes256CbcSha1 => "aes256-cbc-sha1",
+            Self::Aes128CbcSha256 => "aes128-cbc-sha256",
+            Self::Aes256CbcSha256 => "aes256-cbc-sha256",
+        }
+    }
+
+    /// The algorithm of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Whether one key both encrypts and authenticates.
+    pub const fn is_gcm(self) -> bool {
+        matches!(self, Self::Aes128Gcm | Self::Aes256Gcm)
+    }
+
+    /// Length of the encryption key in bytes.
+    pub const fn cipher_key(self) -> usize {
+        match self {
+            Self::Aes128Gcm | Self::Aes128CbcSha1 | Self::Aes128CbcSha256 => 16,
+            Self::Aes256Gcm | Self::Aes256CbcSha1 | Self::Aes256CbcSha256 => 32,
+        }
+    }
+
+    /// Length of what follows the encryption key in the key material: the salt of GCM
+    /// (RFC 4106 section 8.1) or the key of the HMAC.
+    pub const fn second_key(self) -> usize {
+        match self {
+            Self::Aes128Gcm | Self::Aes256Gcm => 4,
+            Self::Aes128CbcSha1 | Self::Aes256CbcSha1 => 20,
+            Self::Aes128CbcSha256 | Self::Aes256CbcSha256 => 32,
+        }
+    }
+
+    /// Length of the whole key material in bytes.
+    pub const fn key_material(self) -> usize {
+        self.cipher_key() + self.second_key()
+    }
+
+    /// Length of the initialization vector in a packet.
+    pub const fn iv(self) -> usize {
+        if self.is_gcm() { 8 } else { 16 }
+    }
+
+    /// Length of the integrity check value in a packet.
+    pub const fn icv(self) -> usize {
+        match self {
+            Self::Aes128CbcSha1 | Self::Aes256CbcSha1 => 12,
+            _ => 16,
+        }
+    }
+
+    /// What payload, padding and trailer together are a multiple of.
+    pub const fn alignment(self) -> usize {
+        if self.is_gcm() { 4 } else { 16 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::named("des"), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! What is to be protected: prefix pairs in order, of which the first that matches decides
+//! (RFC 4301 section 4.4.1).
+//!
+//! A worker remembers its last decisions by address pair, so that many policies cost no more
+//! than few for packets of flows that go on.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// A pair of prefixes of one family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefixes {
+    /// Where packets come from.
+    pub source: IpNet,
+    /// Where they go.
+    pub destination: IpNet,
+}
+
+impl Prefixes {
+    /// Whether it holds both addresses.
+    pub fn hold(&self, source: IpAddr, destination: IpAddr) -> bool {
+        self.source.contains(&source) && self.destination.contains(&destination)
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It goes on as it is.
+    Bypass,
+    /// It is dropped.
+    Discard,
+    /// It goes through the tunnel of this number.
+    Protect(u16),
+}
+
+/// One entry of the policy database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Packets that are sent; those that are received have the prefixes the other way round.
+    pub prefixes: Prefixes,
+    /// What becomes of them.
+    pub decision: Decision,
+}
+
+/// A policy laid out for comparing: bits that must be as given.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    source: u128,
+    source_mask: u128,
+    destination: u128,
+    destination_mask: u128,
+    decision: Decision,
+}
+
+/// The policies of one IP version.
+#[derive(Debug, Default)]
+pub(super) struct Policies {
+    rules: Box<[Rule]>,
+    /// Differs between any two that workers have seen.
+    generation: u64,
+}
+
+impl Policies {
+    /// Those of the given family.
+    pub fn new(all: &[Policy], ipv4: bool, generation: u64) -> Self {
+        let rules = all
+            .iter()
+            .filter(|policy| policy.prefixes.source.addr().is_ipv4() == ipv4)
+            .map(|Policy { prefixes, decision }| Rule {
+                source: number(prefixes.source.network()),
+                source_mask: number(prefixes.source.netmask()),
+                destination: number(prefixes.destination.network()),
+                destination_mask: number(prefixes.destination.netmask()),
+                decision: *decision,
+            })
+            .collect();
+        Self { rules, generation }
+    }
+
+    /// The first that matches; packets that none matches go on.
+    fn find(&self, source: u128, destination: u128) -> Decision {
+        let matches = |rule: &&Rule| {
+            (source & rule.source_mask == rule.source)
+                & (destination & rule.destination_mask == rule.destination)
+        };
+        self.rules.iter().find(matches).map_or(Decision::Bypass, |rule| rule.decision)
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+/// Policies to remember decisions for; fewer are faster asked than remembered.
+const FEW: usize = 4;
+const REMEMBERED: usize = 1024;
+
+/// The last decisions of one worker.
+pub(super) struct Memory {
+    entries: Box<[Entry]>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    source: u128,
+    destination: u128,
+    generation: u64,
+    decision: Decision,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        let none = Entry { source: 0, destination: 0, generation: 0, decision: Decision::Bypass };
+        Self { entries: vec![none; REMEMBERED].into() }
+    }
+
+    /// What `policies` say of a packet.
+    #[inline]
+    pub fn decide(&mut self, policies: &Policies, source: u128, destination: u128) -> Decision {
+        if policies.rules.len() <= FEW {
+            return policies.find(source, destination);
+        }
+        let fold = |value: u128| (value >> 64) as u64 ^ value as u64;
+        let hash =
+            (fold(source).rotate_left(21) ^ fold(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let entry = &mut self.entries[(hash >> 54) as usize % REMEMBERED];
+        if (entry.source != source)
+            | (entry.destination != destination)
+            | (entry.generation != policies.generation)
+        {
+            let decision = policies.find(source, destination);
+            *entry = Entry { source, destination, generation: policies.generation, decision };
+        }
+        entry.decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn policy(source: &str, destination: &str, decision: Decision) -> Policy {
+        let prefixes =
+            Prefixes { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
+        Policy { prefixes, decision }
+    }
+
+    fn address(text: &str) -> u128 {
+        number(text.parse().unwrap())
+    }
+
+    #[test]
+    fn the_first_that_matches_decides() {
+        let all = [
+            policy("10.1.0.0/16", "10.2.9.0/24", Decision::Bypass),
+            policy("10.1.0.0/16", "10.2.0.0/16", Decision::Protect(3)),
+            policy("2001:db8::/32", "::/0", Decision::Discard),
+            policy("0.0.0.0/0", "10.2.0.0/16", Decision::Discard),
+        ];
+        let four = Policies::new(&all, true, 1);
+        let six = Policies::new(&all, false, 1);
+        let find = |source, destination| four.find(address(source), address(destination));
+        assert_eq!(find("10.1.0.1", "10.2.9.1"), Decision::Bypass);
+        assert_eq!(find("10.1.0.1", "10.2.8.1"), Decision::Protect(3));
+        assert_eq!(find("10.3.0.1", "10.2.8.1"), Decision::Discard);
+        assert_eq!(find("10.3.0.1", "10.4.0.1"), Decision::Bypass);
+        assert_eq!(six.find(address("2001:db8::1"), address("::1")), Decision::Discard);
+        assert_eq!(six.find(address("2001:db9::1"), address("::1")), Decision::Bypass);
+    }
+
+    proptest! {
+        /// Whatever was asked before, of whichever policies: the answer is that of now.
+        #[test]
+        fn memory_changes_no_decision(asked in prop::collection::vec((0u8..8, 0u8..8, 1u64..3), 1..200)) {
+            let policies = [1, 2].map(|generation| {
+                let all: Vec<Policy> = (0..8)
+                    .map(|net| {
+                        let decision = Decision::Protect(net * generation as u16);
+                        policy(&format!("10.{net}.0.0/16"), "10.0.0.0/15", decision)
+                    })
+                    .collect();
+                Policies::new(&all, true, generation)
+            });
+            let mut memory = Memory::new();
+            for (source, destination, generation) in asked {
+                let (source, destination) =
+                    (address(&format!("10.{source}.0.1")), address(&format!("10.{destination}.0.1")));
+                let policies = &policies[generation as usize - 1];
+                let found = policies.find(source, destination);
+                prop_assert_eq!(memory.decide(policies, source, destination), found);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Associations and policies of the kernel as plain values.
+
+use ipnet::IpNet;
+use std::fmt;
+use std::net::IpAddr;
+use zeroize::Zeroizing;
+
+/// Everything at one time.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Security associations.
+    pub associations: Vec<Association>,
+    /// Policies, in no order; the lower the priority, the earlier.
+    pub policies: Vec<Policy>,
+    /// Messages that could not be understood.
+    pub unreadable: u64,
+}
+
+/// A secret, zeroed when dropped and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub Zeroizing<Vec<u8>>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Key(hidden)")
+    }
+}
+
+/// A security association (`struct xfrm_usersa_info`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Association {
+    /// Where its packets come from.
+    pub source: IpAddr,
+    /// Where they go.
+    pub destination: IpAddr,
+    /// The security parameter index.
+    pub spi: u32,
+    /// IP protocol: 50 is ESP.
+    pub protocol: u8,
+    /// What joins it with policies.
+    pub reqid: u32,
+    /// Tunnel mode, not transport.
+    pub tunnel: bool,
+    /// Sequence numbers of 64 bits.
+    pub extended: bool,
+    /// Size of the anti-replay window.
+    pub window: u32,
+    /// The sequence number that was sent last.
+    pub sent: u64,
+    /// The highest that was received.
+    pub received: u64,
+    /// Encryption and authentication in one: the kernel's name, the length of the ICV in bits,
+    /// and the key with its salt.
+    pub aead: Option<(String, u32, Key)>,
+    /// Encryption.
+    pub cipher: Option<(String, Key)>,
+    /// Authentication, with the length of the ICV in bits.
+    pub integrity: Option<(String, u32, Key)>,
+    /// UDP ports of source and destination, where packets are encapsulated (RFC 3948).
+    pub udp: Option<(u16, u16)>,
+    /// Bytes and packets after which it must not be used; `u64::MAX` for no limit.
+    pub hard: (u64, u64),
+}
+
+/// Which way the packets of a policy go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyDirection {
+    /// To this machine.
+    In,
+    /// Away from this machine, its own or forwarded.
+    Out,
+    /// Received and forwarded.
+    Forward,
+}
+
+/// What becomes of packets that match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// They pass, through what the templates say.
+    Allow,
+    /// They are dropped.
+    Block,
+}
+
+/// A policy (`struct xfrm_userpolicy_info`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Where packets come from.
+    pub source: IpNet,
+    /// Where they go.
+    pub destination: IpNet,
+    /// It selects by more than addresses: protocol, ports, an interface.
+    pub narrower: bool,
+    /// Which way.
+    pub direction: PolicyDirection,
+    /// The lowest decides.
+    pub priority: u32,
+    /// What becomes of packets.
+    pub action: PolicyAction,
+    /// The associations that packets have to pass; none to let them pass as they are.
+    pub templates: Vec<Template>,
+}
+
+/// Which association a policy asks for (`struct xfrm_user_tmpl`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Template {
+    /// Where its packets come from.
+    pub source: IpAddr,
+    /// Where they go.
+    pub destination: IpAddr,
+    /// IP protocol.
+    pub protocol: u8,
+    /// What joins it with associations; 0 for any.
+    pub reqid: u32,
+    /// Tunnel mode.
+    pub tunnel: bool,
+}

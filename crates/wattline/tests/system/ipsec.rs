@@ -1,0 +1,212 @@
+//! Two gateways, each a Wattline of its own, join two networks by a tunnel.
+//!
+//! ```text
+//!   source ── router ═══ tunnel ═══ sink ── branch
+//!            (left, right)      (uplink, lan)
+//!   198.18.0.0/24                       10.77.0.0/24
+//! ```
+
+use crate::harness::{binary, has, load_time, privileged};
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use wattline_lab::command;
+use wattline_lab::forwarder::Wattline;
+use wattline_lab::namespace::Namespace;
+use wattline_lab::topology::{Options, RIGHT, SINK, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const BRANCH4: &str = "10.77.0.2";
+const BRANCH6: &str = "2001:2:0:77::2";
+const SOURCE_NETS: [&str; 2] = ["198.18.0.0/24", "2001:2:0:1::/64"];
+const BRANCH_NETS: [&str; 2] = ["10.77.0.0/24", "2001:2:0:77::/64"];
+
+/// How the tunnel is made.
+#[derive(Clone, Copy)]
+struct Kind {
+    algorithm: &'static str,
+    key_bytes: usize,
+    ipv6: bool,
+    udp: bool,
+}
+
+/// A network behind the sink, which becomes a gateway by this.
+fn branch(topology: &Topology) -> Namespace {
+    let branch = Namespace::create("branch").unwrap();
+    topology
+        .sink
+        .ip(&format!("link add lan type veth peer name uplink netns {}", branch.name()))
+        .unwrap();
+    for (namespace, interface, host) in [(&topology.sink, "lan", 1), (&branch, "uplink", 2)] {
+        let off = ["-K", interface, "tx", "off", "rx", "off", "sg", "off", "gro", "off"];
+        namespace.run("ethtool", &off, LIMIT).unwrap();
+        namespace
+            .ip(&format!(
+                "address add 10.77.0.{host}/24 dev {interface}\n\
+                 address add 2001:2:0:77::{host}/64 dev {interface} nodad\n\
+                 link set {interface} up"
+            ))
+            .unwrap();
+    }
+    branch.ip("route add default via 10.77.0.1\nroute add default via 2001:2:0:77::1").unwrap();
+    let forward = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
+    topology.sink.sysctl(&forward).unwrap();
+    branch
+}
+
+/// One gateway's configuration; `near` is the router, else the sink.
+fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String {
+    let mut text = format!("[router]\nsocket = \"{}\"\n", socket.display());
+    for port in if near { ["left", "right"] } else { ["uplink", "lan"] } {
+        text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
+    }
+    let ends = match kind.ipv6 {
+        true => [RIGHT.v6.to_string(), SINK.v6.to_string()],
+        false => [RIGHT.v4.to_string(), SINK.v4.to_string()],
+    };
+    let (local, remote) = if near { (0, 1) } else { (1, 0) };
+    text += &format!(
+        "[ipsec]\nstate = \"{}\"\n\
+         [[ipsec_tunnel]]\nname = \"branch\"\nlocal = \"{}\"\nremote = \"{}\"\n\
+         algorithm = \"{}\"\nudp_encapsulation = {}\n\
+         spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n",
+        folder.join(if near { "near" } else { "far" }).display(),
+        ends[local],
+        ends[remote],
+        kind.algorithm,
+        kind.udp,
+        0x1001 + local,
+        0x1001 + remote,
+        folder.join(format!("{local}.key")).display(),
+        folder.join(format!("{remote}.key")).display(),
+    );
+    let (own, other) = if near { (SOURCE_NETS, BRANCH_NETS) } else { (BRANCH_NETS, SOURCE_NETS) };
+    for (source, destination) in own.into_iter().zip(other) {
+        text += &format!(
+            "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\n\
+             tunnel = \"branch\"\n"
+        );
+    }
+    text
+}
+
+fn keys(folder: &Path, kind: Kind) {
+    for number in 0..2u8 {
+        let path = folder.join(format!("{number}.key"));
+        std::fs::write(&path, format!("{:02x}", 0x50 + number).repeat(kind.key_bytes)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+fn tunnel(gateway: &Wattline) -> Value {
+    gateway.stats().unwrap()["applications"]["ipsec"]["tunnels"][0].clone()
+}
+
+/// What ping says of ten packets, and whether all came back.
+fn ping(topology: &Topology, address: &str, more: &[&str]) -> (bool, String) {
+    let mut command = topology.source.command("ping");
+    command.args(["-n", "-c", "10", "-i", "0.05", "-W", "5"]).args(more).arg(address);
+    let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    (text.contains(" 0% packet loss"), text)
+}
+
+#[test]
+fn two_gateways_join_two_networks() {
+    let test = "two_gateways_join_two_networks";
+    privileged(test, || {
+        if !has("ping", test) || !has("iperf3", test) {
+            return;
+        }
+        for kind in [
+            Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false },
+            Kind { algorithm: "aes256-cbc-sha256", key_bytes: 64, ipv6: true, udp: true },
+        ] {
+            join(kind);
+        }
+    });
+}
+
+fn join(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    keys(folder.path(), kind);
+    let topology = Topology::build(Options::default()).unwrap();
+    let branch = branch(&topology);
+    let start = |namespace, near| {
+        let config = |socket: &Path| configuration(folder.path(), near, kind, socket);
+        Wattline::start_in(namespace, binary(), config).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let mut near = start(&topology.router, true);
+    let far = start(&topology.sink, false);
+
+    for address in [BRANCH4, BRANCH6] {
+        let (passed, text) = ping(&topology, address, &[]);
+        assert!(passed, "{text}");
+        // Too long for the tunnel: told so where it must not be cut, cut where it may be.
+        let (passed, text) = ping(&topology, address, &["-M", "do", "-s", "1450"]);
+        assert!(!passed && text.to_lowercase().contains("mtu"), "{text}");
+    }
+    let (passed, text) = ping(&topology, BRANCH4, &["-M", "dont", "-s", "1472"]);
+    assert!(passed, "{text}");
+    let (sent, received) = (tunnel(&near), tunnel(&far));
+    assert!(sent["outbound"]["packets"].as_u64().unwrap() >= 30, "{sent}");
+    assert_eq!(sent["outbound"]["packets"], received["inbound"]["packets"]);
+    assert_eq!(sent["inbound"]["packets"], received["outbound"]["packets"]);
+    for direction in ["outbound", "inbound"] {
+        assert_eq!(sent[direction]["dropped"], serde_json::json!({}), "{sent}");
+    }
+
+    for address in [BRANCH4, BRANCH6] {
+        tcp(&topology, &branch, address);
+    }
+
+    let mut graph = Command::new(binary());
+    graph.args(["graph", "--socket"]).arg(near.socket());
+    let drawn = command::run(&mut graph, LIMIT).unwrap();
+    for node in ["esp4-decrypt", "esp6-decrypt", "esp4-encrypt", "esp6-encrypt"] {
+        assert!(drawn.contains(node), "{drawn}");
+    }
+
+    // Killed without a chance to tidy up: its successor goes on above all that was used, so
+    // that the other end accepts what it sends.
+    let before = tunnel(&near)["outbound"]["sequence"].as_u64().unwrap();
+    near.kill();
+    drop(near);
+    let near = start(&topology.router, true);
+    let (passed, text) = ping(&topology, BRANCH4, &[]);
+    assert!(passed, "{text}");
+    assert!(tunnel(&near)["outbound"]["sequence"].as_u64().unwrap() > before);
+    assert!(tunnel(&far)["inbound"]["dropped"].get("esp-replayed").is_none());
+
+    for gateway in [near, far] {
+        let totals = gateway.stop().unwrap_or_else(|error| panic!("{error}"));
+        assert!(totals.balance(), "{totals:?}");
+        assert!(totals.dropped.keys().all(|reason| reason == "too-big"), "{totals:?}");
+    }
+}
+
+/// TCP from the source to the branch for a while.
+fn tcp(topology: &Topology, branch: &Namespace, address: &str) {
+    let mut server = branch.command("iperf3");
+    server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = command::spawn(&mut server).unwrap();
+    let listening = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        branch.run("ss", &["-Hltn"], LIMIT).unwrap().contains(":5201")
+    });
+    let seconds = load_time().as_secs().clamp(1, 5).to_string();
+    let mut client = topology.source.command("iperf3");
+    client.args(["-J", "-c", address, "-t", &seconds]);
+    let report = command::run(&mut client, LIMIT);
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(listening);
+    let report: Value = serde_json::from_str(&report.unwrap()).unwrap();
+    let received = &report["end"]["sum_received"];
+    println!("{address}: {} bit/s", received["bits_per_second"]);
+    assert!(received["bytes"].as_u64().unwrap() > 100_000, "{received}");
+}
