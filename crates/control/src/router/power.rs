@@ -16,6 +16,7 @@ use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build}
 use wattline_ports::waiter::Waker;
 use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::SimError;
+use wattline_units::Time;
 
 /// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
 /// router is not known beforehand.
@@ -38,7 +39,7 @@ enum Driver {
 
 /// What statistics are reckoned from.
 struct Last {
-    start: Option<Totals>,
+    /// When they were asked for last, at first when the router was started.
     before: Option<Totals>,
     stats: PowerStats,
     over: bool,
@@ -128,19 +129,24 @@ pub(super) fn open(
         Driver::Host(runner) => runner.look(|governor| governor.policy_name()),
     };
     let stats = PowerStats { policy, platform: settings.platform, ..PowerStats::default() };
-    let last = Mutex::new(Last { start: None, before: None, stats, over: false });
+    let last = Mutex::new(Last { before: None, stats, over: false });
     Ok((Power { settings: settings.clone(), policy, driver, last }, pacers))
 }
 
 impl Power {
     /// Begins, when the workers run.
     pub fn start(&mut self) -> Result<(), RouterError> {
-        match &mut self.driver {
-            Driver::Scale(scale) => scale.start().map_err(|error| {
-                RouterError::system("starting the governor", std::io::Error::other(error))
-            }),
-            Driver::Host(_) => Ok(()),
-        }
+        let failed =
+            |error| RouterError::system("starting the governor", std::io::Error::other(error));
+        let start = match &mut self.driver {
+            Driver::Scale(scale) => {
+                scale.start().map_err(failed)?;
+                scale.totals_at(Time::ZERO).map_err(failed)?.0
+            }
+            Driver::Host(runner) => runner.totals(),
+        };
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).before = Some(start);
+        Ok(())
     }
 
     /// Takes the last figures while the workers can still answer.
@@ -160,10 +166,8 @@ impl Power {
             Driver::Host(runner) => Some(runner.totals()),
         };
         let Some(totals) = totals else { return last.stats.clone() };
-        let start = last.start.get_or_insert_with(|| totals.clone()).clone();
-        // Over too short a time a mean power says nothing.
-        let before = last.before.take().filter(|before| before.at < totals.at);
-        let recent = Interval::between(before.as_ref().unwrap_or(&start), &totals);
+        let before = last.before.take();
+        let recent = Interval::between(before.as_ref().unwrap_or(&totals), &totals);
         let (point, platform, knobs) = match &self.driver {
             Driver::Scale(scale) => scale.look(see),
             Driver::Host(runner) => runner.look(see),
