@@ -78,7 +78,9 @@ impl From<wattline_lab::Error> for ExitError {
         use wattline_lab::Error;
         let code = match error {
             Error::Privilege { .. } => Self::NO_PERMISSION,
-            Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
+            Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
+                Self::UNAVAILABLE
+            }
             Error::Data { .. } => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
