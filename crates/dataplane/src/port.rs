@@ -31,6 +31,13 @@ pub trait PortQueue: Send {
     /// those that the last kick could not send and the next may. None: the worker may block.
     fn pending(&mut self) -> usize;
 
+    /// When the oldest frame that waits arrived, or will, by the port's own time stamps; `None`
+    /// when nothing waits or the port does not stamp. One that is still to come may be received
+    /// all the same: whoever asks this keeps to it.
+    fn next_arrival(&mut self) -> Option<wattline_units::Time> {
+        None
+    }
+
     /// True once no frame will ever come again (a capture that has been read).
     fn exhausted(&self) -> bool {
         false

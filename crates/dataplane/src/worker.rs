@@ -186,6 +186,12 @@ impl Worker {
         &mut self.context.pool
     }
 
+    /// Its ports and frames, between iterations: for a caller of [`Self::step_with`] that looks
+    /// before it takes.
+    pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
+        (&mut self.ports, &mut self.context.pool)
+    }
+
     /// Chunks of its pool that are neither in a ring nor held.
     pub fn free_chunks(&self) -> usize {
         self.context.pool.free_chunks()
@@ -199,14 +205,25 @@ impl Worker {
     /// One iteration: takes at most a batch from every port, forwards it and sends it
     /// off. Returns how many frames it took.
     pub fn step(&mut self, now: Time) -> usize {
+        let batch = self.control.batch.load(Ordering::Relaxed) as usize;
+        self.step_with(now, |_, port, pool, frames| port.receive(pool, &mut frames[..batch]))
+    }
+
+    /// The same for a caller that decides which frames are taken: `take` is asked for each
+    /// port in turn (by its number), puts at most a batch into the frames that it is given,
+    /// and says how many.
+    pub fn step_with(
+        &mut self,
+        now: Time,
+        mut take: impl FnMut(usize, &mut dyn PortQueue, &mut FramePool, &mut [Frame]) -> usize,
+    ) -> usize {
         let began = self.clock.raw();
         self.context.routes.slot.quiescent();
         self.context.now = now;
-        let batch = self.control.batch.load(Ordering::Relaxed) as usize;
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut received = 0;
-        for port in &mut self.ports {
-            let count = port.receive(&mut self.context.pool, &mut frames[..batch]);
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            let count = take(number, &mut **port, &mut self.context.pool, &mut frames);
             if count > 0 {
                 received += count;
                 self.context.counters.totals.received.add(count as u64);
@@ -314,11 +331,17 @@ impl Worker {
         if self.ports.iter_mut().any(|port| port.pending() > 0) {
             return;
         }
+        self.sleep(waiter, LONGEST_SLEEP);
+    }
+
+    /// Blocks for so long at most, less while packets are held for a neighbour; the control
+    /// plane need not wait for it meanwhile.
+    pub fn sleep(&mut self, waiter: &mut dyn Waiter, longest: Duration) {
         let totals = &self.context.counters.totals;
         totals.sleeps.add(1);
         let holding = totals.held.get() > 0;
         self.context.routes.slot.offline();
-        waiter.wait(if holding { SLEEP_WHILE_HOLDING } else { LONGEST_SLEEP });
+        waiter.wait(if holding { longest.min(SLEEP_WHILE_HOLDING) } else { longest });
         self.context.routes.slot.online();
     }
 

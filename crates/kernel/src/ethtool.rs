@@ -14,9 +14,14 @@ const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
 const GRSSH: u32 = 0x46;
 const SRSSH: u32 = 0x47;
+const PERQUEUE: u32 = 0x4b;
 
 /// Words of `struct ethtool_coalesce`, command included.
 const COALESCE_WORDS: usize = 23;
+/// Words of `struct ethtool_per_queue_op` before its data: command, command for each queue, and
+/// a bit for each of 4096 queues.
+const PER_QUEUE_WORDS: usize = 2 + MOST_QUEUES / 32;
+const MOST_QUEUES: usize = 4096;
 /// Words of `struct ethtool_rxfh` before the table; then come table and hash key.
 const RXFH_WORDS: usize = 6;
 /// Keeps the byte of `rxfh.hfunc` (0: leave the hash function as it is) out of its word.
@@ -129,6 +134,49 @@ pub fn set_coalesce(interface: &str, parameter: Coalesce, value: u32) -> io::Res
     words[0] = SCOALESCE;
     words[parameter.word()] = value;
     request(interface, &mut words)
+}
+
+/// The interrupt moderation of one queue of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has none, or none for single queues.
+pub fn queue_coalesce(interface: &str, queue: u32) -> io::Result<CoalesceValues> {
+    let mut words = per_queue(queue, GCOALESCE)?;
+    request(interface, &mut words)?;
+    let mut values = [0; COALESCE_WORDS];
+    values.copy_from_slice(&words[PER_QUEUE_WORDS..]);
+    Ok(CoalesceValues(values))
+}
+
+/// Sets one parameter of one queue and leaves the others as they are.
+///
+/// # Errors
+/// As [`queue_coalesce`], and as [`set_coalesce`].
+pub fn set_queue_coalesce(
+    interface: &str,
+    queue: u32,
+    parameter: Coalesce,
+    value: u32,
+) -> io::Result<()> {
+    let CoalesceValues(present) = queue_coalesce(interface, queue)?;
+    let mut words = per_queue(queue, SCOALESCE)?;
+    words[PER_QUEUE_WORDS + 1..].copy_from_slice(&present[1..]);
+    words[PER_QUEUE_WORDS + parameter.word()] = value;
+    request(interface, &mut words)
+}
+
+/// A `struct ethtool_per_queue_op` for one queue, with room for its `struct ethtool_coalesce`.
+fn per_queue(queue: u32, command: u32) -> io::Result<Vec<u32>> {
+    let bit = queue as usize;
+    if bit >= MOST_QUEUES {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut words = vec![0; PER_QUEUE_WORDS + COALESCE_WORDS];
+    words[0] = PERQUEUE;
+    words[1] = command;
+    words[2 + bit / 32] = 1 << (bit % 32);
+    words[PER_QUEUE_WORDS] = command;
+    Ok(words)
 }
 
 /// The redirect table of an interface.
@@ -264,6 +312,9 @@ mod tests {
     fn the_loopback_has_nothing_to_set() {
         assert_eq!(coalesce("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(redirect_table("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(queue_coalesce("lo", 0).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        let none = queue_coalesce("lo", 4096).unwrap_err();
+        assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod bpf;
 pub mod ethtool;
 pub mod namespace;
+pub mod napi;
 pub mod netlink;
 pub mod steer;
 pub mod sysfs;

@@ -3,6 +3,7 @@
 
 use wattline_kernel::ethtool::{self, Coalesce};
 use wattline_kernel::namespace::{Namespace, NamespaceError};
+use wattline_kernel::napi::{self, Napi};
 
 fn namespace() -> Option<Namespace> {
     let made = || -> Result<Namespace, NamespaceError> {
@@ -40,4 +41,38 @@ fn settings_are_read_and_written_one_at_a_time() {
         }
         Err(error) => println!("skipped in part: no coalescing on a tap here: {error}"),
     }
+}
+
+/// A veth polls by NAPI once it merges packets (GRO); its instances then have settings of
+/// their own.
+#[test]
+fn settings_of_one_napi_instance_leave_the_others_alone() {
+    let made = || -> Result<Namespace, NamespaceError> {
+        let namespace = Namespace::create(format!("wlk-{}-napi", std::process::id()))?;
+        namespace.ip("link add v0 numtxqueues 2 numrxqueues 2 type veth peer name v1")?;
+        namespace.ip("link set v0 up")?;
+        namespace.ip("link set v1 up")?;
+        namespace.run("ethtool", &["-K", "v0", "gro", "on"])?;
+        Ok(namespace)
+    };
+    let namespace = match made() {
+        Ok(namespace) => namespace,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let all = || [0, 1].map(|queue| Napi::ALL.map(|setting| napi::get("v0", queue, setting).ok()));
+    let (first, before, outcome, after) = namespace
+        .enter(|| {
+            let first = napi::get("v0", 1, Napi::GroFlushTimeout);
+            let before = all();
+            let outcome = napi::set("v0", 1, Napi::GroFlushTimeout, 200_000)
+                .and_then(|()| napi::set("v0", 1, Napi::DeferHardIrqs, 3));
+            (first, before, outcome, all())
+        })
+        .unwrap();
+    if let Err(error) = first {
+        return println!("skipped: this kernel does not show NAPI settings: {error}");
+    }
+    outcome.unwrap();
+    assert_eq!(after[0], before[0]);
+    assert_eq!(after[1], [Some(3), Some(200_000), before[1][2]]);
 }

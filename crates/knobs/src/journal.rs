@@ -7,10 +7,13 @@
 //! {"boot":"3e5a…","setting":"/sys/…/scaling_max_freq","found":"1600000"}
 //! ```
 //!
-//! An *intent* (`old`, `new`) is flushed to the disk before a setting gets a value that it was
-//! not given before; *found* says what reading back gave. So however the file ends, it holds
-//! the original value of everything that was touched, and every value that is ours. A last
-//! line that was cut describes a write that never began.
+//! An *intent* (`old`, `new`) is in the file before a setting gets a value that it was not given
+//! before, and the first one of a setting, with its old value, is flushed to the disk; *found*
+//! says what reading back gave. So however the file ends, it holds the original value of
+//! everything that was touched, and every value that is ours. (Later values need no flush: they
+//! count only while this kernel runs, and that has them in its cache.) A last line that was cut
+//! describes a write that never began. A file that grows long is written anew with the latest
+//! values of ours.
 
 use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,10 @@ use std::path::{Path, PathBuf};
 
 /// Thousands of settings with dozens of values each stay far below it.
 const LONGEST_JOURNAL: u64 = 64 << 20;
+/// A journal is written anew when it has grown by so much.
+const COMPACT_AFTER: usize = 1 << 20;
+/// Values of ours that a journal keeps of a setting when it is written anew.
+const VALUES_KEPT: usize = 64;
 /// `O_NOFOLLOW | O_NONBLOCK`: neither a link to another file nor a pipe is a journal.
 const O_PLAIN: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
@@ -39,7 +46,7 @@ pub struct Entry {
     pub setting: Setting,
     /// Its value before the first change.
     pub old: String,
-    /// All values that it was given, or showed after it was given one.
+    /// The values that it was given, or showed after it was given one; the latest comes last.
     pub ours: Vec<String>,
     /// The last value may not have been read back: the writer was stopped in between.
     pub unfinished: bool,
@@ -85,6 +92,8 @@ pub struct Journal {
     boot: String,
     entries: Vec<Entry>,
     index: BTreeMap<Setting, usize>,
+    /// Bytes since it was written anew.
+    grown: usize,
 }
 
 /// Reads a journal; an absent one is empty.
@@ -151,7 +160,7 @@ fn take(
                 return Err(format!("a value of {setting} holds control characters"));
             }
             if let Some(at) = index.get(&setting) {
-                entries[*at].ours.push(new);
+                entries[*at].note(new);
                 entries[*at].unfinished = true;
             } else {
                 index.insert(setting.clone(), entries.len());
@@ -161,12 +170,18 @@ fn take(
         Line::Found { setting, found, .. } => {
             let at = index.get(&setting).ok_or_else(|| format!("{setting} was never written"))?;
             entries[*at].unfinished = false;
-            if !entries[*at].ours.contains(&found) {
-                entries[*at].ours.push(found);
-            }
+            entries[*at].note(found);
         }
     }
     Ok(())
+}
+
+impl Entry {
+    /// Takes a value as ours, the latest.
+    fn note(&mut self, value: String) {
+        self.ours.retain(|known| *known != value);
+        self.ours.push(value);
+    }
 }
 
 impl Journal {
@@ -181,11 +196,12 @@ impl Journal {
             File::options().append(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         sync_directory(path).map_err(failed)?;
         let (entries, index) = (Vec::new(), BTreeMap::new());
-        Ok(Self { path: path.to_path_buf(), file, boot: boot.to_string(), entries, index })
+        let (path, boot) = (path.to_path_buf(), boot.to_string());
+        Ok(Self { path, file, boot, entries, index, grown: 0 })
     }
 
-    /// Notes that `setting`, now at `present`, is about to get `new`; returns when that is on
-    /// the disk. Costs nothing for a value that it was given before.
+    /// Notes that `setting`, now at `present`, is about to get `new`; returns when the old value
+    /// is on the disk. Costs nothing for a value that it was given before.
     ///
     /// # Errors
     /// [`JournalError::File`]: then the setting must not be written.
@@ -195,18 +211,53 @@ impl Journal {
         present: &str,
         new: &str,
     ) -> Result<(), JournalError> {
-        let known = self.index.get(setting).map(|at| &self.entries[*at]);
-        if known.is_some_and(|entry| entry.ours.iter().any(|value| value == new)) {
-            return Ok(());
+        if self.grown > COMPACT_AFTER {
+            self.compact().map_err(|error| self.failed(error))?;
         }
-        let old = known.map_or(present, |entry| &entry.old).to_string();
-        self.append(Line::Intent {
-            boot: self.boot.clone(),
-            setting: setting.clone(),
-            old,
-            new: new.to_string(),
-        })?;
-        self.file.sync_data().map_err(|error| self.failed(error))
+        let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
+        let (old, first) = match known {
+            Some(entry) if entry.ours.iter().any(|value| value == new) => {
+                entry.note(new.to_string());
+                return Ok(());
+            }
+            Some(entry) => (entry.old.clone(), false),
+            None => (present.to_string(), true),
+        };
+        let boot = self.boot.clone();
+        let (setting, new) = (setting.clone(), new.to_string());
+        self.append(Line::Intent { boot, setting, old, new })?;
+        if first { self.file.sync_data().map_err(|error| self.failed(error)) } else { Ok(()) }
+    }
+
+    /// Writes the file anew, with the latest values of each setting, in the place of the old.
+    fn compact(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for entry in &mut self.entries {
+            entry.ours.drain(..entry.ours.len().saturating_sub(VALUES_KEPT));
+            let Entry { setting, old, ours, unfinished } = &*entry;
+            let (boot, setting) = (&self.boot, setting.clone());
+            let mut put = |line: Line| -> io::Result<()> {
+                serde_json::to_writer(&mut bytes, &line)?;
+                bytes.push(b'\n');
+                Ok(())
+            };
+            for new in ours {
+                let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
+                put(Line::Intent { boot: boot.clone(), setting, old, new })?;
+            }
+            if let (false, Some(found)) = (unfinished, ours.last()) {
+                put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;
+            }
+        }
+        let new = self.path.with_extension("journal.new");
+        let _ = std::fs::remove_file(&new);
+        let mut file = File::options().append(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        sync_directory(&self.path)?;
+        (self.file, self.grown) = (file, 0);
+        Ok(())
     }
 
     /// Notes what `setting` shows after it was written.
@@ -240,6 +291,7 @@ impl Journal {
         let mut bytes = serde_json::to_vec(&line).map_err(|error| self.failed(error.into()))?;
         bytes.push(b'\n');
         self.file.write_all(&bytes).map_err(|error| self.failed(error))?;
+        self.grown += bytes.len();
         // Our own lines always make sense: the setting of a Found was intended before.
         let _ = take(&mut self.entries, &mut self.index, line);
         Ok(())
@@ -299,6 +351,28 @@ mod tests {
         assert_eq!(entry.ours, ["1650000", "1600000", "2400000"]);
         assert!(!entry.unfinished);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
+    }
+
+    #[test]
+    fn a_long_run_keeps_the_journal_short_and_the_old_value_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let table: Setting = "ethtool:eth0/redirect-table".parse().unwrap();
+        let mut journal = Journal::create(&path, "boot-a").unwrap();
+        let mut present = "0,1".repeat(128);
+        let old = present.clone();
+        for turn in 0..20_000 {
+            let new = format!("{turn},{}", "0,1".repeat(128));
+            journal.intend(&table, &present, &new).unwrap();
+            journal.found(&table, &new).unwrap();
+            present = new;
+        }
+        assert!(std::fs::metadata(&path).unwrap().len() < 2 << 20);
+        let contents = read(&path, "boot-a").unwrap();
+        assert_eq!(contents.bad_lines, Vec::<String>::new());
+        let [entry] = &contents.entries[..] else { panic!("{}", contents.entries.len()) };
+        assert_eq!((&entry.old, entry.unfinished), (&old, false));
+        assert_eq!(entry.ours.last(), Some(&present));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Undoing what a journal holds.
 
+use crate::access::{Access, AccessError};
 use crate::journal::Entry;
-use crate::setting::{Access, AccessError, Setting};
+use crate::setting::Setting;
 use serde::Serialize;
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Other programs that set the same knobs, and what to do about them.
 
+use crate::access::{Access, Machine};
 use crate::moderation;
-use crate::setting::{Access, Machine};
 use serde::Serialize;
 use wattline_kernel::ethtool::Coalesce;
 use wattline_kernel::sysfs::Tree;

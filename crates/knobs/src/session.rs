@@ -1,9 +1,11 @@
 //! The one writer of a machine's settings: journal first, then write, then read back; in the
 //! end everything as it was.
 
+use crate::access::{Access, AccessError};
 use crate::journal::{self, Journal, JournalError};
+use crate::on_exit::{self, OnExit};
 use crate::restore::{self, Report};
-use crate::setting::{Access, AccessError, Setting};
+use crate::setting::Setting;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
@@ -99,9 +101,11 @@ fn lines(report: &Report) -> String {
     report.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes settings until it is dropped, which restores them.
+/// Writes settings until it is dropped, which restores them, or what else it was told.
 pub struct Session<A: Access> {
     access: A,
+    tree: Tree,
+    on_exit: OnExit,
     journal: Journal,
     state: State,
     over: bool,
@@ -184,6 +188,13 @@ pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Vec<String>, Sessio
     Ok(restore::commands(&contents.entries))
 }
 
+/// The settings that a journal says were changed.
+pub(crate) fn changed(tree: &Tree, state: &Path) -> Result<Vec<Setting>, SessionError> {
+    let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
+    let contents = journal::read(&state.join(JOURNAL), &boot)?;
+    Ok(contents.entries.into_iter().map(|entry| entry.setting).collect())
+}
+
 impl<A: Access> Session<A> {
     /// Takes the lock, undoes what an earlier run left behind, and begins a new journal. The
     /// report says what was undone.
@@ -197,12 +208,18 @@ impl<A: Access> Session<A> {
             return Err(SessionError::Unrestored(report, state.journal.clone()));
         }
         let journal = Journal::create(&state.journal, &state.boot)?;
-        Ok((Self { access, journal, state, over: false }, report))
+        let (tree, on_exit) = (tree.clone(), OnExit::default());
+        Ok((Self { access, tree, on_exit, journal, state, over: false }, report))
     }
 
     /// What the settings are read and written through.
     pub fn access(&self) -> &A {
         &self.access
+    }
+
+    /// Says how the machine is left when this is dropped; restored if this is never called.
+    pub fn set_on_exit(&mut self, on_exit: OnExit) {
+        self.on_exit = on_exit;
     }
 
     /// Sets one value.
@@ -265,6 +282,19 @@ impl<A: Access> Session<A> {
             .collect()
     }
 
+    /// Settings of ours that show neither their old value nor one of ours. What cannot be read
+    /// now is not among them: its CPU or interface has gone.
+    pub fn foreign(&self) -> Vec<(Setting, String)> {
+        let entries = self.journal.entries().iter();
+        entries
+            .filter_map(|entry| {
+                let found = self.access.read(&entry.setting).ok()?;
+                let foreign = found != entry.old && !entry.ours.contains(&found);
+                foreign.then(|| (entry.setting.clone(), found))
+            })
+            .collect()
+    }
+
     /// Sets many, in their order; one that fails does not stop the others.
     pub fn apply(&mut self, changes: &[Change]) -> Vec<Result<Outcome, SetError>> {
         changes.iter().map(|change| self.set(&change.setting, &change.value)).collect()
@@ -286,12 +316,39 @@ impl<A: Access> Session<A> {
     }
 }
 
+impl<A: Access> Session<A> {
+    /// Restores, then brings the CPUs whose frequency was set to their fastest; that is in the
+    /// journal again, which stays.
+    fn leave_fast(&mut self) -> Result<(), SessionError> {
+        let settings: Vec<Setting> =
+            self.journal.entries().iter().map(|entry| entry.setting.clone()).collect();
+        let report = self.state.restore(&mut self.access)?;
+        if report.failures().next().is_some() {
+            // The journal of what could not be restored must not be overwritten.
+            return Ok(());
+        }
+        self.journal = Journal::create(&self.state.journal, &self.state.boot)?;
+        let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
+        self.apply(&changes);
+        Ok(())
+    }
+}
+
 impl<A: Access> Drop for Session<A> {
     fn drop(&mut self) {
-        if !self.over {
-            // On the way out of an error or a panic there is nobody to tell; the journal of
-            // what could not be restored stays.
-            let _ = self.state.restore(&mut self.access);
+        if self.over {
+            return;
+        }
+        // On the way out there is nobody to tell; the journal of what could not be restored
+        // stays.
+        match self.on_exit {
+            OnExit::Restore => {
+                let _ = self.state.restore(&mut self.access);
+            }
+            OnExit::Keep => {}
+            OnExit::Performance => {
+                let _ = self.leave_fast();
+            }
         }
     }
 }

@@ -1,11 +1,10 @@
-//! The address of one value that can be set, and how a machine is asked for it.
+//! The address of one value that can be set.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::Write;
 use std::str::FromStr;
-use wattline_kernel::ethtool::{self, Coalesce};
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_kernel::ethtool::Coalesce;
+use wattline_kernel::napi::Napi;
 
 /// Everything that this crate sets in sysfs lies below it; a journal that names another file
 /// has been tampered with.
@@ -24,113 +23,46 @@ pub enum Setting {
         /// The parameter.
         parameter: Coalesce,
     },
-}
-
-/// A text that is not the address of a setting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no setting: expected a file below {CPUS} or ethtool:INTERFACE/PARAMETER")]
-pub struct NoSetting(String);
-
-/// A setting could not be read or written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AccessError {
-    /// It does not exist, or its CPU or interface has gone.
-    #[error("{0}: not there")]
-    Missing(Setting),
-    /// It may not be read or written.
-    #[error("{0}: no permission; run as root, and not in a container with a read-only /sys")]
-    NoPermission(Setting),
-    /// The kernel or the driver refused the value.
-    #[error("{setting}: {reason}")]
-    Refused {
+    /// An interrupt moderation parameter of one receive queue.
+    QueueCoalesce {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+        /// The parameter.
+        parameter: Coalesce,
+    },
+    /// The redirect table of receive-side scaling: a queue per entry, with commas between.
+    RedirectTable {
+        /// The interface.
+        interface: String,
+    },
+    /// The number of combined channels.
+    Channels {
+        /// The interface.
+        interface: String,
+    },
+    /// A setting of the NAPI instance that serves a receive queue.
+    Napi {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
         /// The setting.
-        setting: Setting,
-        /// What the kernel said.
-        reason: String,
+        setting: Napi,
     },
 }
 
-/// Reads and writes settings.
-pub trait Access {
-    /// The present value.
-    ///
-    /// # Errors
-    /// [`AccessError`].
-    fn read(&self, setting: &Setting) -> Result<String, AccessError>;
-    /// Asks for another value. What the driver made of it is known only by reading.
-    ///
-    /// # Errors
-    /// [`AccessError`].
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
-}
+const TABLE: &str = "redirect-table";
+const CHANNELS: &str = "combined-channels";
 
-/// The settings of a machine: this one, or a tree that stands for one. There, the parameters
-/// of a network card are files `ethtool/INTERFACE/PARAMETER` below the root.
-#[derive(Debug, Clone)]
-pub struct Machine {
-    tree: Tree,
-}
-
-impl Machine {
-    /// The machine whose files are in `tree`.
-    pub fn new(tree: &Tree) -> Self {
-        Self { tree: tree.clone() }
-    }
-
-    /// Its files.
-    pub fn tree(&self) -> &Tree {
-        &self.tree
-    }
-}
-
-impl Access for Machine {
-    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        if let (Setting::Coalesce { interface, parameter }, true) = (setting, self.tree.is_live()) {
-            let values = ethtool::coalesce(interface).map_err(|e| AccessError::of(setting, &e))?;
-            return Ok(values.get(*parameter).to_string());
-        }
-        self.tree.text(setting.path()).map_err(|error| match error {
-            ReadError::Missing(_) => AccessError::Missing(setting.clone()),
-            ReadError::NoPermission(_) => AccessError::NoPermission(setting.clone()),
-            other => AccessError::Refused { setting: setting.clone(), reason: other.to_string() },
-        })
-    }
-
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        let failed = |error: std::io::Error| AccessError::of(setting, &error);
-        if let (Setting::Coalesce { interface, parameter }, true) = (setting, self.tree.is_live()) {
-            let number = value.parse().map_err(|_| AccessError::Refused {
-                setting: setting.clone(),
-                reason: format!("{value:?} is no number"),
-            })?;
-            return ethtool::set_coalesce(interface, *parameter, number).map_err(failed);
-        }
-        let path = self.tree.path(setting.path());
-        // Not created where it is not there: a vanished CPU must stay vanished.
-        let mut file = std::fs::File::options().write(true).open(&path).map_err(failed)?;
-        let line = format!("{value}\n");
-        if self.tree.is_live() {
-            // In one system call, as attributes want it.
-            return file.write_all(line.as_bytes()).map_err(failed);
-        }
-        // A plain file takes a value as an attribute does, wholly or not at all, only by name.
-        let new = path.with_extension("new");
-        std::fs::write(&new, line).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)
-    }
-}
-
-impl AccessError {
-    fn of(setting: &Setting, error: &std::io::Error) -> Self {
-        let setting = setting.clone();
-        match error.raw_os_error() {
-            // ENOENT, ENODEV, ENXIO
-            Some(2 | 19 | 6) => Self::Missing(setting),
-            // EPERM, EACCES, EROFS
-            Some(1 | 13 | 30) => Self::NoPermission(setting),
-            _ => Self::Refused { setting, reason: error.to_string() },
-        }
-    }
-}
+/// A text that is not the address of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no setting: expected a file below {CPUS}, ethtool:INTERFACE[/queue-N]/PARAMETER or \
+     napi:INTERFACE/queue-N/SETTING"
+)]
+pub struct NoSetting(String);
 
 impl Setting {
     /// An attribute of a CPU or of what CPUs share, by its path below
@@ -139,27 +71,76 @@ impl Setting {
         Self::File(format!("{CPUS}{path}"))
     }
 
-    fn path(&self) -> String {
+    /// The file that stands for it in a tree that is not the running machine.
+    pub(crate) fn path(&self) -> String {
         match self {
             Self::File(path) => path.clone(),
-            Self::Coalesce { interface, parameter } => format!("/ethtool/{interface}/{parameter}"),
+            other => format!("/{}", other.to_string().replacen(':', "/", 1)),
         }
     }
 
-    /// The shell command that gives it this value.
+    /// The interface that it belongs to.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            Self::Coalesce { interface, .. }
+            | Self::QueueCoalesce { interface, .. }
+            | Self::RedirectTable { interface }
+            | Self::Channels { interface }
+            | Self::Napi { interface, .. } => Some(interface),
+        }
+    }
+
+    /// The shell command that gives it this value, or a comment where there is none.
     pub fn command(&self, value: &str) -> String {
+        let switch = |parameter: &Coalesce| match (parameter, value) {
+            (Coalesce::AdaptiveRx | Coalesce::AdaptiveTx, "0") => "off".to_string(),
+            (Coalesce::AdaptiveRx | Coalesce::AdaptiveTx, "1") => "on".to_string(),
+            _ => quoted(value),
+        };
         match self {
             Self::File(path) => format!("echo {} > {}", quoted(value), quoted(path)),
             Self::Coalesce { interface, parameter } => {
-                let value = match (parameter, value) {
-                    (Coalesce::AdaptiveRx | Coalesce::AdaptiveTx, "0") => "off".to_string(),
-                    (Coalesce::AdaptiveRx | Coalesce::AdaptiveTx, "1") => "on".to_string(),
-                    _ => quoted(value),
-                };
-                format!("ethtool -C {} {parameter} {value}", quoted(interface))
+                format!("ethtool -C {} {parameter} {}", quoted(interface), switch(parameter))
             }
+            Self::QueueCoalesce { interface, queue, parameter } => format!(
+                "ethtool -Q {} queue_mask 0x{} --coalesce {parameter} {}",
+                quoted(interface),
+                mask_of(*queue),
+                switch(parameter)
+            ),
+            Self::RedirectTable { interface } => match equal_spread(value) {
+                Some(queues) => format!("ethtool -X {} equal {queues}", quoted(interface)),
+                None => format!(
+                    "# ethtool cannot write this redirect table of {}, `wattline restore` can: {}",
+                    quoted(interface),
+                    quoted(value)
+                ),
+            },
+            Self::Channels { interface } => {
+                format!("ethtool -L {} combined {}", quoted(interface), quoted(value))
+            }
+            Self::Napi { interface, queue, setting } => format!(
+                "# napi-set of the netlink family netdev, queue {queue} of {}: {setting} {}",
+                quoted(interface),
+                quoted(value)
+            ),
         }
     }
+}
+
+/// A one behind as many zeros, in hexadecimal; a queue's number can exceed any integer's bits.
+fn mask_of(queue: u32) -> String {
+    let queue = queue as usize;
+    format!("{}{}", 1 << (queue % 4), "0".repeat(queue / 4))
+}
+
+/// The queues over which a table is spread as `ethtool -X equal` does it: entry i to i mod n.
+fn equal_spread(table: &str) -> Option<u32> {
+    let queues: Vec<u32> = table.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let count = queues.iter().max()?.checked_add(1)?;
+    let even = |(place, queue): (usize, &u32)| place as u64 % u64::from(count) == u64::from(*queue);
+    queues.iter().enumerate().all(even).then_some(count)
 }
 
 /// As one word for a shell.
@@ -177,6 +158,14 @@ impl fmt::Display for Setting {
         match self {
             Self::File(path) => f.write_str(path),
             Self::Coalesce { interface, parameter } => write!(f, "ethtool:{interface}/{parameter}"),
+            Self::QueueCoalesce { interface, queue, parameter } => {
+                write!(f, "ethtool:{interface}/queue-{queue}/{parameter}")
+            }
+            Self::RedirectTable { interface } => write!(f, "ethtool:{interface}/{TABLE}"),
+            Self::Channels { interface } => write!(f, "ethtool:{interface}/{CHANNELS}"),
+            Self::Napi { interface, queue, setting } => {
+                write!(f, "napi:{interface}/queue-{queue}/{setting}")
+            }
         }
     }
 }
@@ -185,24 +174,36 @@ impl FromStr for Setting {
     type Err = NoSetting;
 
     fn from_str(text: &str) -> Result<Self, NoSetting> {
-        let error = || NoSetting(text.chars().take(200).collect());
-        let harmless = |part: &str| {
-            !part.is_empty() && part != "." && part != ".." && !part.contains(char::is_control)
-        };
-        if let Some(below) = text.strip_prefix(CPUS) {
-            return if below.split('/').all(harmless) {
-                Ok(Self::File(text.to_string()))
-            } else {
-                Err(error())
-            };
+        let setting = parse(text).filter(|setting| setting.to_string() == text);
+        setting.ok_or_else(|| NoSetting(text.chars().take(200).collect()))
+    }
+}
+
+/// The setting of an address; of several ways to write one, the caller takes only ours.
+fn parse(text: &str) -> Option<Setting> {
+    let harmless = |part: &str| {
+        !part.is_empty() && part != "." && part != ".." && !part.contains(char::is_control)
+    };
+    if let Some(below) = text.strip_prefix(CPUS) {
+        return below.split('/').all(harmless).then(|| Setting::File(text.to_string()));
+    }
+    let (family, rest) = text.split_once(':')?;
+    let words: Vec<&str> = rest.split('/').collect();
+    let interface = words.first().filter(|name| harmless(name))?.to_string();
+    let number = |word: &str| word.strip_prefix("queue-")?.parse::<u32>().ok();
+    match (family, &words[1..]) {
+        ("ethtool", [TABLE]) => Some(Setting::RedirectTable { interface }),
+        ("ethtool", [CHANNELS]) => Some(Setting::Channels { interface }),
+        ("ethtool", [word]) => Some(Setting::Coalesce { interface, parameter: word.parse().ok()? }),
+        ("ethtool", [queue, word]) => Some(Setting::QueueCoalesce {
+            interface,
+            queue: number(queue)?,
+            parameter: word.parse().ok()?,
+        }),
+        ("napi", [queue, word]) => {
+            Some(Setting::Napi { interface, queue: number(queue)?, setting: word.parse().ok()? })
         }
-        let (interface, parameter) = text
-            .strip_prefix("ethtool:")
-            .and_then(|rest| rest.rsplit_once('/'))
-            .filter(|(interface, _)| harmless(interface) && !interface.contains('/'))
-            .ok_or_else(error)?;
-        let parameter = parameter.parse().map_err(|_| error())?;
-        Ok(Self::Coalesce { interface: interface.to_string(), parameter })
+        _ => None,
     }
 }
 
@@ -225,8 +226,14 @@ mod tests {
 
     #[test]
     fn addresses_read_back_and_hostile_ones_are_refused() {
-        for text in ["/sys/devices/system/cpu/cpu3/cpuidle/state2/disable", "ethtool:eth0/rx-usecs"]
-        {
+        for text in [
+            "/sys/devices/system/cpu/cpu3/cpuidle/state2/disable",
+            "ethtool:eth0/rx-usecs",
+            "ethtool:eth0/queue-17/rx-usecs",
+            "ethtool:eth0/redirect-table",
+            "ethtool:eth0/combined-channels",
+            "napi:eth0/queue-3/irq-suspend-timeout",
+        ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
         for text in [
@@ -236,6 +243,11 @@ mod tests {
             "/sys/devices/system/cpu/a\nb",
             "ethtool:../x/rx-usecs",
             "ethtool:eth0/rm",
+            "ethtool:eth0/rx-usecs/",
+            "ethtool:eth0/queue-01/rx-usecs",
+            "ethtool:eth0/queue-1/redirect-table",
+            "ethtool:eth0/queue-1/rx-usecs/x",
+            "napi:eth0/defer-hard-irqs",
             "",
         ] {
             assert!(text.parse::<Setting>().is_err(), "{text:?}");
@@ -248,5 +260,13 @@ mod tests {
         assert_eq!(file.command("it's"), r"echo 'it'\''s' > /sys/devices/system/cpu/cpu0/online");
         let adaptive = "ethtool:eth0/adaptive-rx".parse::<Setting>().unwrap();
         assert_eq!(adaptive.command("1"), "ethtool -C eth0 adaptive-rx on");
+        let command = |setting: &str, value| setting.parse::<Setting>().unwrap().command(value);
+        assert_eq!(
+            command("ethtool:eth0/queue-9/rx-usecs", "50"),
+            "ethtool -Q eth0 queue_mask 0x200 --coalesce rx-usecs 50"
+        );
+        assert_eq!(command("ethtool:eth0/redirect-table", "0,1,2,0"), "ethtool -X eth0 equal 3");
+        assert!(command("ethtool:eth0/redirect-table", "0,0,1,1").starts_with("# "));
+        assert_eq!(command("ethtool:eth0/combined-channels", "4"), "ethtool -L eth0 combined 4");
     }
 }

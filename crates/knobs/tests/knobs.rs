@@ -9,7 +9,8 @@ use wattline_kernel::sysfs::Tree;
 use wattline_knobs::cpufreq::{self, Driver as Name, FrequencyError};
 use wattline_knobs::latency::{self, DmaLatency, ResumeLatency};
 use wattline_knobs::{
-    Access, Change, Machine, Outcome, Session, cpuidle, moderation, rivals, uncore,
+    Access, Change, Knobs, Machine, OnExit, Outcome, Plan, Session, Setting, cpuidle, leave,
+    moderation, rivals, uncore,
 };
 use wattline_units::{Hertz, Span};
 
@@ -135,10 +136,14 @@ fn adaptive_moderation_is_a_rival_and_goes_first() {
         .collect();
     assert_eq!(names, ["TuneD", "power-profiles-daemon", "adaptive moderation of eth9"]);
     let machine = Machine::new(&fixture.tree);
-    let changes = moderation::receive(&machine, "eth9", Span::from_micros(100)).unwrap();
+    let changes =
+        moderation::receive(|setting| machine.read(setting), "eth9", None, Span::from_micros(100))
+            .unwrap();
     let log = applied(&fixture, &changes);
     assert_eq!(log, ["ethtool:eth9/adaptive-rx = 0", "ethtool:eth9/rx-usecs = 100"]);
-    assert!(moderation::receive(&machine, "eth7", Span::ZERO).is_err());
+    let read = |setting: &Setting| machine.read(setting);
+    assert!(moderation::receive(read, "eth7", None, Span::ZERO).is_err());
+    assert!(moderation::receive(read, "eth9", Some(0), Span::ZERO).is_err(), "no single queues");
 }
 
 #[test]
@@ -237,5 +242,117 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
     };
     if let Err(error) = namespace.enter(work).unwrap() {
         println!("skipped: no coalescing on a tap here: {error}");
+    }
+}
+
+/// A card with four queues on the machine of a fixture.
+fn add_card(fixture: &Fixture) {
+    for queue in 0..4 {
+        let directory = fixture.path(&format!("ethtool/eth9/queue-{queue}"));
+        std::fs::create_dir_all(directory).unwrap();
+        fixture.write(&format!("ethtool/eth9/queue-{queue}/rx-usecs"), "3");
+        fixture.write(&format!("ethtool/eth9/queue-{queue}/adaptive-rx"), "1");
+        let directory = fixture.path(&format!("napi/eth9/queue-{queue}"));
+        std::fs::create_dir_all(directory).unwrap();
+        fixture.write(&format!("napi/eth9/queue-{queue}/defer-hard-irqs"), "0");
+    }
+    fixture.write("ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
+    fixture.write("ethtool/eth9/combined-channels", "4");
+}
+
+#[test]
+fn tables_channels_queues_and_napi_are_settings_like_any_other() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    add_card(&fixture);
+    let before = fixture.snapshot();
+    let mut session = fixture.session();
+    for (setting, value) in [
+        ("ethtool:eth9/redirect-table", "0,1,0,1"),
+        ("ethtool:eth9/combined-channels", "2"),
+        ("ethtool:eth9/queue-3/rx-usecs", "100"),
+        ("napi:eth9/queue-1/defer-hard-irqs", "2"),
+    ] {
+        let setting: Setting = setting.parse().unwrap();
+        assert_eq!(session.set(&setting, value).unwrap(), Outcome::Written, "{setting}");
+        assert_eq!(session.access().read(&setting).unwrap(), value);
+    }
+    assert_eq!(session.foreign(), []);
+    fixture.write("ethtool/eth9/redirect-table", "3,3,3,3");
+    let [(setting, found)] = &session.foreign()[..] else { panic!("not noticed") };
+    assert_eq!(
+        (setting.to_string().as_str(), found.as_str()),
+        ("ethtool:eth9/redirect-table", "3,3,3,3")
+    );
+    let table = setting.clone();
+    assert!(matches!(session.set(&table, "0,0,0,0").unwrap(), Outcome::Foreign { .. }));
+    fixture.write("ethtool/eth9/redirect-table", "0,1,0,1");
+    assert!(session.finish().unwrap().is_clean());
+    assert_eq!(fixture.snapshot(), before);
+}
+
+#[test]
+fn moderation_of_a_queue_switches_its_own_adaptation_off() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    add_card(&fixture);
+    let machine = Machine::new(&fixture.tree);
+    let read = |setting: &Setting| machine.read(setting);
+    let changes = moderation::receive(read, "eth9", Some(2), Span::from_micros(50)).unwrap();
+    let log = applied(&fixture, &changes);
+    let expected = ["ethtool:eth9/queue-2/adaptive-rx = 0", "ethtool:eth9/queue-2/rx-usecs = 50"];
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn a_plan_answers_like_a_machine_and_writes_nothing() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    let before = fixture.snapshot();
+    let mut plan = Plan::new(Machine::new(&fixture.tree));
+    let policy = &policies(&fixture)[0];
+    let slow = policy.fix(policy.lowest_hertz).unwrap();
+    for change in &slow {
+        assert_eq!(plan.take(change).unwrap(), Outcome::Written);
+        assert_eq!(plan.read(&change.setting).unwrap(), change.value);
+        assert_eq!(plan.take(change).unwrap(), Outcome::Unchanged);
+    }
+    assert_eq!(plan.writes().len(), slow.len());
+    let nowhere = Change {
+        setting: "ethtool:eth0/rx-usecs".parse().unwrap(),
+        value: "1".into(),
+        why: "a test".into(),
+    };
+    assert!(plan.take(&nowhere).is_err());
+    assert_eq!(fixture.snapshot(), before);
+    assert!(!fixture.state().exists());
+}
+
+#[test]
+fn on_exit_restores_keeps_or_leaves_the_cpus_fast() {
+    for (on_exit, governor, idle) in [
+        (OnExit::Restore, "schedutil", "0"),
+        (OnExit::Keep, "userspace", "1"),
+        (OnExit::Performance, "performance", "0"),
+    ] {
+        let fixture = Fixture::copy("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let governor_file = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+        let governors = "sys/devices/system/cpu/cpufreq/policy0/scaling_available_governors";
+        let idle_file = "sys/devices/system/cpu/cpu0/cpuidle/state2/disable";
+        fixture.write(governors, "userspace performance schedutil");
+        fixture.write(governor_file, "schedutil");
+        fixture.write(idle_file, "0");
+        let present = fixture.snapshot();
+        let mut session = fixture.session();
+        session.set_on_exit(on_exit);
+        let policy = &policies(&fixture)[0];
+        session.apply(&policy.fix(policy.lowest_hertz).unwrap());
+        session.set(&format!("/{idle_file}").parse().unwrap(), "1").unwrap();
+        drop(session);
+        assert_eq!(fixture.value(governor_file), governor, "{on_exit:?}");
+        assert_eq!(fixture.value(idle_file), idle, "{on_exit:?}");
+        // Whatever it was, a restore leads back.
+        leave(Machine::new(&fixture.tree), &fixture.tree, &fixture.state(), OnExit::Restore)
+            .unwrap();
+        assert_eq!(fixture.snapshot(), present, "{on_exit:?}");
+        fixture.put_back(&before);
     }
 }

@@ -1,6 +1,6 @@
 //! What a policy is told about the machine that it governs.
 
-use crate::MAX_CORES;
+use crate::{CoreSet, MAX_CORES};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wattline_units::{Hertz, Span};
@@ -127,6 +127,10 @@ impl Platform {
         }
     }
 
+    /// All its cores.
+    pub fn all_cores(&self) -> CoreSet {
+        CoreSet::first(self.cores)
+    }
     /// Index of the fastest frequency.
     pub fn fastest(&self) -> usize {
         self.frequencies.len().saturating_sub(1)

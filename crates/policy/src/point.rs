@@ -1,6 +1,6 @@
 //! How a machine runs, or should.
 
-use crate::{CoreSet, Platform};
+use crate::{CoreSet, FrequencyDomain, Platform};
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
@@ -59,6 +59,14 @@ impl OperatingPoint {
         }
     }
 
+    /// Becomes the other, without allocating where both are of one platform.
+    pub fn copy_from(&mut self, other: &Self) {
+        let Self { active, cores, moderation, batch } = self;
+        (*active, *batch) = (other.active, other.batch);
+        cores.clone_from(&other.cores);
+        moderation.clone_from(&other.moderation);
+    }
+
     /// Gives all cores one frequency.
     pub fn set_frequency(&mut self, frequency: usize) {
         self.cores.iter_mut().for_each(|core| core.frequency = frequency);
@@ -80,6 +88,41 @@ impl OperatingPoint {
     pub fn set_moderation(&mut self, platform: &Platform, period: Span) {
         self.moderation.fill(period.max(platform.moderation.0).min(platform.moderation.1));
     }
+    /// Takes back what the platform cannot do, so that a policy may ask for the impossible
+    /// without harm: cores that do not exist, no core at all (those of `present` stay),
+    /// frequencies, idle states and interrupt moderations beyond the range, an empty batch,
+    /// too few or too many entries.
+    pub fn bound(&mut self, platform: &Platform, present: &Self) {
+        self.active = self.active.intersection(platform.all_cores());
+        if self.active.is_empty() {
+            self.active = present.active;
+        }
+        if self.cores.len() != present.cores.len() {
+            self.cores.clone_from(&present.cores);
+        }
+        for core in &mut self.cores {
+            core.frequency = core.frequency.min(platform.fastest());
+            core.idle_limit = core.idle_limit.min(platform.deepest());
+        }
+        if self.moderation.len() != present.moderation.len() {
+            self.moderation.clone_from(&present.moderation);
+        }
+        let (shortest, longest) = platform.moderation;
+        for period in &mut self.moderation {
+            // Not `clamp`, which panics on a range upside down.
+            *period = (*period).min(longest).max(shortest);
+        }
+        self.batch = self.batch.max(1);
+    }
+
+    /// The frequency that each core runs at, as an index: its own, or the fastest that an
+    /// active one asks for.
+    pub fn frequencies(&self, platform: &Platform) -> impl Iterator<Item = usize> {
+        let chip = platform.domain == FrequencyDomain::Chip;
+        let common = chip.then(|| self.fastest_active());
+        self.cores.iter().map(move |core| common.unwrap_or(core.frequency))
+    }
+
     /// The fastest frequency that an active core asks for: what a chip-wide domain runs at.
     pub fn fastest_active(&self) -> usize {
         self.active.iter().map(|core| self.cores[core].frequency).max().unwrap_or(0)
@@ -90,6 +133,42 @@ impl OperatingPoint {
 mod tests {
     use super::*;
     use crate::platform::tests::westmere;
+
+    #[test]
+    fn the_impossible_is_taken_back() {
+        let platform = westmere();
+        let present = OperatingPoint::full(&platform);
+        let mut wanted = OperatingPoint {
+            active: CoreSet::only(100),
+            cores: present.cores[..3].to_vec(),
+            moderation: Vec::new(),
+            batch: 0,
+        };
+        wanted.bound(&platform, &present);
+        assert_eq!(wanted, OperatingPoint { batch: 1, ..present.clone() });
+        wanted.set_frequency(99);
+        wanted.cores[5].idle_limit = 99;
+        wanted.active = CoreSet::first(128);
+        wanted.moderation.fill(Span::from_millis(60_000));
+        wanted.bound(&platform, &present);
+        assert!(wanted.cores.iter().all(|core| core.frequency == 13));
+        assert_eq!((wanted.cores[5].idle_limit, wanted.active), (2, CoreSet::first(12)));
+        assert!(wanted.moderation.iter().all(|period| *period == platform.moderation.1));
+    }
+
+    #[test]
+    fn a_chip_runs_at_what_its_fastest_active_core_asks_for() {
+        let mut platform = westmere();
+        let mut point = OperatingPoint::full(&platform);
+        point.set_frequency(2);
+        point.cores[1].frequency = 5;
+        point.cores[7].frequency = 9;
+        point.active = CoreSet::first(3);
+        assert!(point.frequencies(&platform).all(|frequency| frequency == 5));
+        platform.domain = FrequencyDomain::Core;
+        let own: Vec<usize> = point.frequencies(&platform).collect();
+        assert_eq!((own[0], own[1], own[7]), (2, 5, 9));
+    }
 
     #[test]
     fn removed_cores_may_sleep_deeper() {

@@ -18,6 +18,11 @@ impl RedirectTable {
         table
     }
 
+    /// A table as a card has it already: the core of each entry.
+    pub fn from_cores(entries: Vec<u8>) -> Self {
+        Self { entries }
+    }
+
     /// The core of each entry.
     pub fn entries(&self) -> &[u8] {
         &self.entries

@@ -1,61 +1,11 @@
 //! One core: it sleeps, is woken, polls its rings, serves their packets by the batch.
 
-use crate::energy::AwakeLog;
-use crate::latency::Latency;
-use crate::reorder::Watch;
+use crate::context::{Costs, Counts, Sink, Stop, Watched};
+use crate::make::CoreFixed;
 use crate::ring::Ring;
-use crate::service::{ServiceTime, Variation};
+use crate::service::Variation;
 use crate::states::{CoreState, Spent, StateSpan};
 use wattline_policy::{CoreSetting, Wait};
-
-/// What cores write to while they run.
-pub(crate) struct Sink {
-    pub latency: Latency,
-    pub awake: AwakeLog,
-    pub watch: Watch,
-    pub states: Option<Vec<StateSpan>>,
-    /// Time that every packet spends outside queue and core.
-    pub pass_through: u64,
-}
-
-/// What a core costs at one frequency, in picoseconds.
-#[derive(Debug, Clone)]
-pub(crate) struct Costs {
-    pub frequency: usize,
-    pub service: ServiceTime,
-    /// Work from the waking interrupt until the first poll.
-    pub wake_up: u64,
-    /// One poll that finds nothing.
-    pub empty_poll: u64,
-}
-
-/// Why a core stopped before the time that it was to run to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// It is about to take a batch from the ring of this port.
-    Batch { at: u64, port: usize, taken: u32 },
-    /// It has found its rings empty as often as was asked for.
-    EmptyPolls { at: u64 },
-}
-
-impl Stop {
-    pub fn at(&self) -> u64 {
-        match *self {
-            Self::Batch { at, .. } | Self::EmptyPolls { at } => at,
-        }
-    }
-}
-
-/// When a core stops for the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Watched {
-    pub batches: bool,
-    pub empty_polls: Option<u32>,
-}
-
-impl Watched {
-    pub const NOT: Self = Self { batches: false, empty_polls: None };
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -70,28 +20,19 @@ enum State {
     Waking,
 }
 
-/// Cumulative counts of one core.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub packets: u64,
-    pub bytes: u64,
-    /// Sum of the departure times, modulo 2^64 (see [`crate::totals`]).
-    pub departure_sum: u64,
-    pub sleeps: u64,
-    pub interrupts: u64,
-    pub polls: u64,
-    /// Times that a ring held more than a batch, until the core had emptied its rings.
-    pub overloads: u64,
-    pub overload_picos: u64,
-    pub overload_longest: u64,
-}
-
-/// A core in virtual time.
-pub(crate) struct Core {
+/// A core in virtual time, whoever brings it through: the simulator from event to event, the
+/// platform `scale` by a clock.
+#[derive(Debug)]
+pub struct Core {
+    /// Its number.
     pub number: usize,
+    /// Its ring of every port.
     pub rings: Vec<Ring>,
+    /// What it did.
     pub counts: Counts,
+    /// Where its time went, as far as booked.
     pub spent: Spent,
+    /// What it costs now.
     pub costs: Costs,
     state: State,
     /// The time that it has come to: when it serves the next packet, or polls.
@@ -117,20 +58,11 @@ pub(crate) struct Core {
     variation: Variation,
 }
 
-/// Fixed properties of a core.
-pub(crate) struct CoreMake {
-    pub ports: usize,
-    pub ring: Option<usize>,
-    pub frequencies: usize,
-    pub target_residency: Vec<u64>,
-    pub extra_exit: Vec<u64>,
-}
-
 impl Core {
     /// A core that sleeps in the lightest idle state.
-    pub fn new(
+    pub(crate) fn new(
         number: usize,
-        make: &CoreMake,
+        make: &CoreFixed,
         costs: Costs,
         setting: CoreSetting,
         variation: Variation,
@@ -186,12 +118,9 @@ impl Core {
                 }
                 State::Spinning => {
                     let arrival = self.next_arrival().map_or(u64::MAX, |time| time.max(self.at));
-                    if let Some(after) = watched.empty_polls {
-                        let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
-                        let due = self.at + wanted * self.costs.empty_poll;
-                        if due < arrival.min(until) {
-                            return Some(Stop::EmptyPolls { at: due });
-                        }
+                    let due = watched.empty_polls.and_then(|after| self.empty_polls_due(after));
+                    if let Some(at) = due.filter(|due| *due < arrival.min(until)) {
+                        return Some(Stop::EmptyPolls { at });
                     }
                     if arrival >= until {
                         return None;
@@ -210,6 +139,28 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// When it next does something, as far as is known now, in picoseconds: a batch ends (by
+    /// the mean service time), a wake-up is done, a packet that is on its way is polled or
+    /// interrupts. `None` while it waits for what is not known yet.
+    pub fn next_event(&self) -> Option<u64> {
+        match self.state {
+            State::Serving => {
+                let batch = self.rings[self.port].waiting().take(self.left as usize);
+                let picos = batch.map(|packet| self.costs.service.picos(packet.length));
+                Some(self.at + picos.sum::<u64>())
+            }
+            State::Waking => Some(self.at),
+            State::Spinning => self.next_arrival().map(|time| time.max(self.at)),
+            State::Idle { wake_at, .. } => wake_at.or_else(|| self.next_interrupt()),
+        }
+    }
+
+    /// When it has found its rings empty so many times in a row, if nothing comes.
+    pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
+        let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
+        matches!(self.state, State::Spinning).then(|| self.at + wanted * self.costs.empty_poll)
     }
 
     /// Serves the next packet of the batch; it begins at `at`.

@@ -2,7 +2,7 @@
 
 /// Collects when cores are awake and measures the time in which at least one is.
 #[derive(Debug)]
-pub(crate) struct AwakeLog {
+pub struct AwakeLog {
     /// Since when each core has been awake, as far as not closed.
     since: Vec<Option<u64>>,
     closed: Vec<(u64, u64)>,
@@ -16,15 +16,31 @@ impl AwakeLog {
         Self { since: vec![None; cores], closed: Vec::new(), from: 0 }
     }
 
+    /// A core wakes.
     #[inline]
     pub fn awake(&mut self, core: usize, at: u64) {
         self.since[core] = Some(at);
     }
 
+    /// A core falls asleep.
     #[inline]
     pub fn asleep(&mut self, core: usize, at: u64) {
         if let Some(since) = self.since[core].take() {
             self.closed.push((since.max(self.from), at));
+        }
+    }
+
+    /// Takes over what another log has seen of one core since it was asked last. Of that core
+    /// all comes this way, in order of time.
+    pub fn take_from(&mut self, core: usize, other: &mut Self) {
+        for (start, end) in other.closed.drain(..) {
+            if self.since[core].is_none() {
+                self.awake(core, start);
+            }
+            self.asleep(core, end);
+        }
+        if self.since[core].is_none() {
+            self.since[core] = other.since[core];
         }
     }
 
@@ -76,6 +92,23 @@ mod tests {
         log.asleep(2, 61);
         assert_eq!(log.measure(100), 1);
         assert_eq!(log.measure(200), 0);
+    }
+
+    #[test]
+    fn what_each_core_logs_for_itself_adds_up() {
+        let mut whole = AwakeLog::new(2);
+        let mut own = [AwakeLog::new(2), AwakeLog::new(2)];
+        own[0].awake(0, 10);
+        own[0].asleep(0, 20);
+        own[0].awake(0, 30);
+        own[1].awake(1, 15);
+        own[1].asleep(1, 25);
+        own.iter_mut().enumerate().for_each(|(core, log)| whole.take_from(core, log));
+        assert_eq!(whole.measure(35), 20, "10 to 25 and 30 to 35");
+        own[0].asleep(0, 45);
+        own[0].awake(0, 47);
+        own.iter_mut().enumerate().for_each(|(core, log)| whole.take_from(core, log));
+        assert_eq!(whole.measure(50), 13, "35 to 45 and 47 to 50");
     }
 
     proptest! {

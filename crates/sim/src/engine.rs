@@ -1,33 +1,24 @@
 //! The simulation: brings all cores from one common event to the next.
 
-use crate::cores::{Core, CoreMake, Costs, Sink, Stop, Watched};
-use crate::energy::AwakeLog;
+use crate::context::{Costs, Sink, Stop, Watched};
+use crate::cores::Core;
 use crate::error::SimError;
 use crate::latency::Latency;
+use crate::make::CoreMake;
 use crate::nic::Nic;
 use crate::platform::platform_of;
 use crate::profile::{Phase, Stopwatch};
-use crate::reorder::Watch;
 use crate::report::Report;
-use crate::service::{ServiceTime, Variation};
 use crate::setting::Setting;
 use crate::states::Spent;
 use crate::totals::Totals;
 use std::time::Instant;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform,
-    Policy, QueueView, Trigger, build,
+    AskAgain, BuildContext, CoreView, Observation, OperatingPoint, Platform, Policy, QueueView,
+    Trigger, build,
 };
 use wattline_traffic::{Block, Source};
-use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
-
-/// Cycles of a poll that finds nothing; assumed, no paper prints it. It decides how often
-/// a policy that counts empty polls is asked, and no power or latency.
-const EMPTY_POLL_CYCLES: f64 = 100.0;
-
-/// A nap goes on in a deeper idle state after so many of that state's exit latencies: the
-/// ratio of target residency to exit latency in Linux's intel_idle tables, about 3.
-const RESIDENCY_PER_EXIT_LATENCY: u64 = 3;
+use wattline_units::{PacketsPerSecond, Span, Time};
 
 /// Time over which the offered rate is smoothed that policies are shown.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
@@ -82,6 +73,7 @@ struct Engine<'a> {
     offered: f64,
     nic: Nic,
     cores: Vec<Core>,
+    make: CoreMake<'a>,
     sink: Sink,
     now: u64,
     ask: AskAgain,
@@ -113,23 +105,10 @@ impl<'a> Engine<'a> {
         };
         let policy = build(&setting.policy, &context)?;
         let point = OperatingPoint::full(&platform);
-        let states = 0..server.idle_states.len();
-        let exit = |state: usize| server.idle_states[state].exit_latency.as_picos();
-        let make = CoreMake {
-            ports: server.nic.ports,
-            ring: server.nic.rx_ring,
-            frequencies: platform.frequencies.len(),
-            target_residency: states
-                .clone()
-                .map(|s| exit(s) * RESIDENCY_PER_EXIT_LATENCY)
-                .collect(),
-            extra_exit: states.map(|s| server.extra_exit_latency(s).as_picos()).collect(),
-        };
-        let costs = costs(setting, &platform, platform.fastest(), platform.cores)?;
-        let cores = (0..platform.cores).map(|number| {
-            let variation = Variation::new(server.capacity.service, setting.seed, number);
-            Core::new(number, &make, costs.clone(), point.cores[number], variation)
-        });
+        let make = CoreMake::new(server, setting.application, setting.seed)?;
+        let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos())?;
+        sink.states = setting.log_states.then(Vec::new);
+        let cores = (0..platform.cores).map(|number| make.core(number, &point, &platform));
         Ok(Self {
             setting,
             policy,
@@ -139,13 +118,8 @@ impl<'a> Engine<'a> {
             offered: 0.0,
             nic: Nic::new(&server.nic, point.active),
             cores: cores.collect(),
-            sink: Sink {
-                latency: Latency::new()?,
-                awake: AwakeLog::new(platform.cores),
-                watch: Watch::default(),
-                states: setting.log_states.then(Vec::new),
-                pass_through: server.nic.pass_through.as_picos(),
-            },
+            make,
+            sink,
             now: 0,
             ask: AskAgain::NEVER,
             wanted: point.clone(),
@@ -163,8 +137,9 @@ impl<'a> Engine<'a> {
     /// Asks the policy for the first operating point, which holds from the start.
     fn start(&mut self) -> Result<(), SimError> {
         self.next_block()?;
-        self.decide(Trigger::Start)?;
-        self.take_frequencies()
+        self.decide(Trigger::Start);
+        self.take_frequencies();
+        Ok(())
     }
 
     /// Brings everything to `mark`.
@@ -177,7 +152,7 @@ impl<'a> Engine<'a> {
             let until = mark.min(self.horizon).min(timer).min(self.frequency_due);
             let stop = self.advance(until);
             if self.now == self.frequency_due {
-                self.take_frequencies()?;
+                self.take_frequencies();
             }
             let trigger = match stop {
                 Some((core, stop)) => {
@@ -192,7 +167,7 @@ impl<'a> Engine<'a> {
                 None => (self.now == timer).then_some(Trigger::Timer),
             };
             if let Some(trigger) = trigger {
-                self.decide(trigger)?;
+                self.decide(trigger);
                 self.stopwatch.lap(Phase::Decide);
             }
         }
@@ -208,7 +183,7 @@ impl<'a> Engine<'a> {
         // Watched cores first: where one stops, the others go no further. With several, one
         // may have run ahead by a batch when another stops earlier.
         let mut first = None;
-        let watched_cores = self.ask.on_batch.intersection(present_cores(&self.platform));
+        let watched_cores = self.ask.on_batch.intersection(self.platform.all_cores());
         for core in watched_cores.iter() {
             if let Some(stop) = self.cores[core].advance(until, watched, &mut self.sink)
                 && (first.is_none() || stop.at() < until)
@@ -261,7 +236,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn decide(&mut self, trigger: Trigger) -> Result<(), SimError> {
+    fn decide(&mut self, trigger: Trigger) {
         self.observe();
         let observation = Observation {
             platform: &self.platform,
@@ -274,7 +249,9 @@ impl<'a> Engine<'a> {
         let now = Time::from_picos(self.now);
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
         self.totals.decisions += 1;
-        if self.wanted != self.point || trigger == Trigger::Start { self.apply() } else { Ok(()) }
+        if self.wanted != self.point || trigger == Trigger::Start {
+            self.apply();
+        }
     }
 
     fn observe(&mut self) {
@@ -301,15 +278,15 @@ impl<'a> Engine<'a> {
     }
 
     /// Goes over to the operating point that the policy wants, as far as the server can.
-    fn apply(&mut self) -> Result<(), SimError> {
+    fn apply(&mut self) {
         let Self { platform, wanted, point, totals, .. } = self;
-        sanitise(platform, wanted, point);
+        wanted.bound(platform, point);
         let cores_change = wanted.active != point.active;
-        let frequencies_change = frequencies(platform, wanted).ne(frequencies(platform, point));
+        let frequencies_change = wanted.frequencies(platform).ne(point.frequencies(platform));
         totals.core_changes += u64::from(cores_change);
         totals.frequency_changes += u64::from(frequencies_change);
         self.book_point();
-        self.point.clone_from(&self.wanted);
+        self.point.copy_from(&self.wanted);
         if frequencies_change {
             let transition = self.setting.server.processor.frequency_transition;
             self.frequency_due = self.now + transition.as_picos().max(1);
@@ -320,7 +297,7 @@ impl<'a> Engine<'a> {
                 sink.watch.begin(packet.flow, *now);
             });
             self.totals.entries_moved += moved as u64;
-            self.take_costs()?;
+            self.take_costs();
         }
         let count = self.cores.len();
         for core in &mut self.cores {
@@ -336,17 +313,16 @@ impl<'a> Engine<'a> {
                 &mut self.sink,
             );
         }
-        Ok(())
     }
 
     /// The frequencies asked for take effect.
-    fn take_frequencies(&mut self) -> Result<(), SimError> {
+    fn take_frequencies(&mut self) {
         self.book_point();
         self.frequency_due = u64::MAX;
         for core in &mut self.cores {
             core.book(self.now, &mut self.sink);
         }
-        let wanted: Vec<usize> = frequencies(&self.platform, &self.point).collect();
+        let wanted: Vec<usize> = self.point.frequencies(&self.platform).collect();
         for (core, frequency) in self.cores.iter_mut().zip(wanted) {
             core.costs.frequency = frequency;
         }
@@ -354,18 +330,17 @@ impl<'a> Engine<'a> {
     }
 
     /// Reckons anew what cores cost, after a change of frequency or number of active cores.
-    fn take_costs(&mut self) -> Result<(), SimError> {
+    fn take_costs(&mut self) {
         let mut last: Option<Costs> = None;
         for core in &mut self.cores {
             let frequency = core.costs.frequency;
             let costs = match last.take().filter(|last| last.frequency == frequency) {
                 Some(costs) => costs,
-                None => costs(self.setting, &self.platform, frequency, self.point.active.len())?,
+                None => self.make.costs(frequency, self.point.active.len()),
             };
             last = Some(costs.clone());
             core.set_costs(costs);
         }
-        Ok(())
     }
 
     /// Books the integrals over the operating point up to now.
@@ -401,44 +376,4 @@ impl<'a> Engine<'a> {
             self.cores.iter().map(|core| core.open_overload(self.now)).max().unwrap_or(0);
         totals
     }
-}
-
-/// The frequency of each core: its own, or the fastest that an active one asks for.
-fn frequencies(platform: &Platform, point: &OperatingPoint) -> impl Iterator<Item = usize> {
-    let common = (platform.domain == FrequencyDomain::Chip).then(|| point.fastest_active());
-    point.cores.iter().map(move |core| common.unwrap_or(core.frequency))
-}
-
-/// Takes back what the server cannot do.
-fn sanitise(platform: &Platform, wanted: &mut OperatingPoint, present: &OperatingPoint) {
-    wanted.active = wanted.active.intersection(present_cores(platform));
-    if wanted.active.is_empty() {
-        wanted.active = present.active;
-    }
-    for core in &mut wanted.cores {
-        core.frequency = core.frequency.min(platform.fastest());
-        core.idle_limit = core.idle_limit.min(platform.deepest());
-    }
-    let (shortest, longest) = platform.moderation;
-    for period in &mut wanted.moderation {
-        *period = (*period).clamp(shortest, longest);
-    }
-}
-
-fn present_cores(platform: &Platform) -> wattline_policy::CoreSet {
-    wattline_policy::CoreSet::first(platform.cores)
-}
-
-fn costs(
-    setting: &Setting<'_>,
-    platform: &Platform,
-    frequency: usize,
-    active: usize,
-) -> Result<Costs, SimError> {
-    let server = setting.server;
-    let hertz: Hertz = platform.frequencies[frequency];
-    let service = ServiceTime::of(server, setting.application, hertz, active)
-        .ok_or_else(|| setting.no_application())?;
-    let empty_poll = Span::from_seconds(EMPTY_POLL_CYCLES / hertz.0).as_picos().max(1);
-    Ok(Costs { frequency, service, wake_up: server.wake_up_work(hertz).as_picos(), empty_poll })
 }

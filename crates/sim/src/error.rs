@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use wattline_policy::{PlatformError, SpecError};
-use wattline_server::Application;
+use wattline_server::{Application, ServerModel};
 use wattline_traffic::capture::CaptureError;
 
 /// Why a simulation cannot be run.
@@ -54,4 +54,11 @@ pub enum SimError {
     /// The latency histogram could not be made.
     #[error("latency histogram: {0}")]
     Histogram(String),
+}
+
+impl SimError {
+    pub(crate) fn no_application(server: &ServerModel, application: Application) -> Self {
+        let known: Vec<&str> = server.applications.keys().map(|known| known.name()).collect();
+        Self::Application { application, server: server.name.clone(), known: known.join(", ") }
+    }
 }

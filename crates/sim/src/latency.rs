@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 /// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the
 /// distribution in nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
-pub(crate) struct Latency {
+pub struct Latency {
     histogram: Histogram<u64>,
     picos: u64,
     packets: u64,
@@ -18,6 +18,10 @@ pub(crate) struct Latency {
 const LONGEST_NANOS: u64 = 100_000_000_000;
 
 impl Latency {
+    /// No packet yet.
+    ///
+    /// # Errors
+    /// When there is no memory for the histogram.
     pub fn new() -> Result<Self, SimError> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NANOS, 3)
             .map_err(|error| SimError::Histogram(error.to_string()))?;
@@ -35,6 +39,9 @@ impl Latency {
     }
 
     /// Adds another's packets.
+    ///
+    /// # Errors
+    /// Never: all have the same bounds.
     pub fn add(&mut self, other: &Self) -> Result<(), SimError> {
         self.histogram.add(&other.histogram).map_err(|e| SimError::Histogram(e.to_string()))?;
         self.picos += other.picos;

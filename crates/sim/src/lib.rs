@@ -11,11 +11,13 @@
 //! `docs/explanation/simulator.md` tells more.
 #![forbid(unsafe_code)]
 
+mod context;
 mod cores;
 mod energy;
 mod engine;
 mod error;
 mod latency;
+mod make;
 mod nic;
 mod platform;
 mod profile;
@@ -28,6 +30,21 @@ mod setting;
 mod states;
 mod sweep;
 mod totals;
+
+/// What the simulator is made of, for whoever brings cores through time in another way than
+/// it: the platform `scale` does so by a clock, with real packets.
+pub mod parts {
+    pub use crate::context::{Costs, Counts, Sink, Stop, Watched};
+    pub use crate::cores::Core;
+    pub use crate::energy::AwakeLog;
+    pub use crate::latency::Latency;
+    pub use crate::make::CoreMake;
+    pub use crate::nic::Link;
+    pub use crate::report::power_terms;
+    pub use crate::ring::Ring;
+    pub use crate::service::ServiceTime;
+    pub use crate::states::{Spent, Totals as StateTotals};
+}
 
 pub use engine::run;
 pub use error::SimError;

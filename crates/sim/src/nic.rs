@@ -13,13 +13,40 @@ const LONGEST_HOLD: u64 = 1_000_000_000;
 /// Fixed point with 16 bits after the point, in picoseconds per byte on the link.
 const POINT: u32 = 16;
 
+/// A link, on which frames follow each other no faster than it carries them.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// When it is free again.
+    free: u64,
+    picos_per_byte: u64,
+}
+
+impl Link {
+    /// A link of a card.
+    pub fn new(model: &NicModel) -> Self {
+        let picos_per_byte = 8e12 / model.link.0 * f64::from(1u32 << POINT);
+        Self { free: 0, picos_per_byte: picos_per_byte as u64 }
+    }
+
+    /// When a packet of so many bytes that is sent at `time` has arrived, in picoseconds;
+    /// `None` when the link carries no more.
+    #[inline]
+    pub fn carry(&mut self, time: u64, bytes: u16) -> Option<u64> {
+        let bytes = u64::from(bytes) + u64::from(ETHERNET_OVERHEAD_BYTES);
+        let arrival = time.max(self.free + ((bytes * self.picos_per_byte) >> POINT));
+        if arrival - time > LONGEST_HOLD {
+            return None;
+        }
+        self.free = arrival;
+        Some(arrival)
+    }
+}
+
 /// The network cards: all ports, each with its redirect table.
 #[derive(Debug)]
 pub(crate) struct Nic {
     tables: Vec<RedirectTable>,
-    /// When the link of each port is free again.
-    link_free: Vec<u64>,
-    picos_per_byte: u64,
+    links: Vec<Link>,
     /// The packets of the present block, as their links deliver them.
     ahead: Vec<Packet>,
     /// Packets that did not fit on their link.
@@ -28,11 +55,9 @@ pub(crate) struct Nic {
 
 impl Nic {
     pub fn new(model: &NicModel, active: CoreSet) -> Self {
-        let picos_per_byte = 8e12 / model.link.0 * f64::from(1u32 << POINT);
         Self {
             tables: vec![RedirectTable::new(model.redirect_table_entries, active); model.ports],
-            link_free: vec![0; model.ports],
-            picos_per_byte: picos_per_byte as u64,
+            links: vec![Link::new(model); model.ports],
             ahead: Vec::new(),
             beyond_link: 0,
         }
@@ -41,22 +66,17 @@ impl Nic {
     /// Leads a block of packets to the rings; all cores have come to `now`. Where traffic
     /// is described for more ports than the server has, its ports share them.
     pub fn lead(&mut self, now: u64, block: &[Packet], cores: &mut [Core]) {
-        let ports = self.link_free.len();
+        let ports = self.links.len();
         cores.iter_mut().flat_map(|core| &mut core.rings).for_each(|ring| ring.compact());
         self.ahead.retain(|packet| packet.time.as_picos() > now);
         for packet in block {
-            let bytes = u64::from(packet.length) + u64::from(ETHERNET_OVERHEAD_BYTES);
-            let time = packet.time.as_picos();
             let port = usize::from(packet.port);
             let port = if port < ports { port } else { port % ports };
-            let free = &mut self.link_free[port];
-            // Frames follow each other on a link no faster than it carries them.
-            let arrival = time.max(*free + ((bytes * self.picos_per_byte) >> POINT));
-            if arrival - time > LONGEST_HOLD {
+            let Some(arrival) = self.links[port].carry(packet.time.as_picos(), packet.length)
+            else {
                 self.beyond_link += 1;
                 continue;
-            }
-            *free = arrival;
+            };
             let time = Time::from_picos(arrival);
             let packet = Packet { time, port: port as u8, ..*packet };
             self.ahead.push(packet);

@@ -1,6 +1,6 @@
 //! What a simulation found.
 
-use crate::cores::Counts;
+use crate::context::Counts;
 use crate::latency::Latency;
 use crate::profile::Profile;
 use crate::states::{Spent, StateSpan};
@@ -217,8 +217,9 @@ impl Report {
     }
 }
 
-/// Mean power by cause: each core state's time times its power.
-fn power_terms(
+/// Mean power by cause: each core state's time times its power. `spent` has the cores that
+/// take part; the server's others are parked for good.
+pub fn power_terms(
     spent: &[Spent],
     seconds: f64,
     server: &ServerModel,

@@ -8,7 +8,7 @@ use wattline_traffic::Packet;
 /// Nothing leaves a ring between two looks of its core, so arrivals may be admitted late,
 /// at the next look, and the tail drop is still exact.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub struct Ring {
     /// Packets on their way, in order of time; those before `next` were admitted.
     inbox: Vec<Packet>,
     next: usize,
@@ -18,17 +18,23 @@ pub(crate) struct Ring {
     waiting: usize,
     /// Packets that the ring holds at most.
     capacity: usize,
+    /// Packets that arrived, dropped ones included.
     pub arrivals: u64,
+    /// Packets that found it full.
     pub drops: u64,
-    /// Sum of the arrival times of accepted packets, modulo 2^64 (see [`crate::totals`]).
-    pub arrival_sum: u64,
+    /// Numbers of the dropped packets, counted from 1 in order of arrival, where someone
+    /// asked for them.
+    dropped: Option<Vec<u64>>,
+    /// Sum of the arrival times of accepted packets, modulo 2^64.
+    pub(crate) arrival_sum: u64,
     /// When the queue may raise its next interrupt, by its moderation.
-    pub interrupt_allowed: u64,
+    pub(crate) interrupt_allowed: u64,
 }
 
 const NO_PACKET: Packet = Packet { time: wattline_units::Time::ZERO, flow: 0, length: 0, port: 0 };
 
 impl Ring {
+    /// An empty one; `None` for one without bound.
     pub fn new(capacity: Option<usize>) -> Self {
         let slots = capacity.unwrap_or(64).clamp(1, 64).next_power_of_two();
         Self {
@@ -40,6 +46,7 @@ impl Ring {
             capacity: capacity.unwrap_or(usize::MAX),
             arrivals: 0,
             drops: 0,
+            dropped: None,
             arrival_sum: 0,
             interrupt_allowed: 0,
         }
@@ -79,6 +86,9 @@ impl Ring {
             self.arrivals += 1;
             if self.waiting >= self.capacity {
                 self.drops += 1;
+                if let Some(dropped) = &mut self.dropped {
+                    dropped.push(self.arrivals);
+                }
                 continue;
             }
             if self.waiting == self.slots.len() {
@@ -89,6 +99,22 @@ impl Ring {
             self.waiting += 1;
             self.arrival_sum = self.arrival_sum.wrapping_add(time);
         }
+    }
+
+    /// From now on remembers which packets are dropped.
+    pub fn watch_drops(&mut self) {
+        self.dropped = Some(Vec::new());
+    }
+
+    /// The numbers of the packets dropped since the last call, counted from 1 in order of
+    /// arrival; ascending. Nothing unless [`Self::watch_drops`] was called.
+    pub fn take_dropped(&mut self) -> impl Iterator<Item = u64> {
+        self.dropped.iter_mut().flat_map(|dropped| dropped.drain(..))
+    }
+
+    /// Packets that were taken out to be served.
+    pub fn taken(&self) -> u64 {
+        self.arrivals - self.drops - self.waiting as u64
     }
 
     /// Packets that wait, of those admitted.
@@ -143,14 +169,18 @@ mod tests {
     #[test]
     fn what_finds_the_ring_full_is_dropped() {
         let mut ring = Ring::new(Some(2));
+        ring.watch_drops();
         (1..=5).for_each(|time| ring.lead(packet(time)));
         ring.admit(3);
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 3, 1));
         assert_eq!(ring.take().time.as_picos(), 1);
         ring.admit(9);
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 5, 2));
+        assert_eq!(ring.take_dropped().collect::<Vec<_>>(), [3, 5]);
+        assert_eq!(ring.take_dropped().count(), 0);
         let left: Vec<u64> = ring.waiting().map(|packet| packet.time.as_picos()).collect();
         assert_eq!(left, [2, 4]);
+        assert_eq!(ring.taken(), 1);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, SeedableRng as _};
-use wattline_server::{Application, ServerModel, ServiceDistribution};
+use wattline_server::{PacketCost, ServerModel, ServiceDistribution};
 use wattline_units::Hertz;
 
 /// Fixed point with 16 bits after the point, in picoseconds per byte.
@@ -10,29 +10,28 @@ const POINT: u32 = 16;
 
 /// The service time at one frequency and number of active cores, in whole picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ServiceTime {
+pub struct ServiceTime {
     per_packet: u64,
     per_byte: u64,
 }
 
 impl ServiceTime {
-    /// `None` when the server gives no cost of the application.
-    pub fn of(
+    /// Length of the longer of the two packets from whose costs it is made.
+    pub(crate) const LONG_BYTES: u32 = 1_000;
+
+    /// From what a packet of no length and one of [`Self::LONG_BYTES`] cost.
+    pub(crate) fn of(
         server: &ServerModel,
-        application: Application,
+        costs: [PacketCost; 2],
         frequency: Hertz,
         active: usize,
-    ) -> Option<Self> {
-        // Costs are linear in the length: two lengths tell both parts.
-        let seconds = |bytes| {
-            let cost = server.packet_cost(application, bytes)?;
-            Some(server.service_seconds(cost, frequency, active))
-        };
-        let (empty, long) = (seconds(0)?, seconds(1_000)?);
-        Some(Self {
+    ) -> Self {
+        let [empty, long] = costs.map(|cost| server.service_seconds(cost, frequency, active));
+        let per_byte = (long - empty) * 1e12 / f64::from(Self::LONG_BYTES);
+        Self {
             per_packet: (empty * 1e12).round() as u64,
-            per_byte: ((long - empty) * 1e9 * f64::from(1u32 << POINT)).round() as u64,
-        })
+            per_byte: (per_byte * f64::from(1u32 << POINT)).round() as u64,
+        }
     }
 
     /// Picoseconds for a packet of this length, on average.
@@ -78,7 +77,7 @@ impl Variation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_server::ServerFile;
+    use wattline_server::{Application, ServerFile};
 
     #[test]
     fn agrees_with_the_model_to_a_picosecond() {
@@ -87,7 +86,9 @@ mod tests {
         for application in Application::ALL {
             for bytes in [64u16, 600, 1518] {
                 let frequency = Hertz(2.4e9);
-                let time = ServiceTime::of(server, application, frequency, 7).unwrap();
+                let costs = [0, ServiceTime::LONG_BYTES]
+                    .map(|bytes| server.packet_cost(application, bytes).unwrap());
+                let time = ServiceTime::of(server, costs, frequency, 7);
                 let cost = server.packet_cost(application, bytes.into()).unwrap();
                 let exact = server.service_seconds(cost, frequency, 7) * 1e12;
                 assert!((time.picos(bytes) as f64 - exact).abs() < 2.0, "{application} {bytes}");

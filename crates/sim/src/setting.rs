@@ -51,13 +51,4 @@ impl Setting<'_> {
         }
         Ok(end.as_picos())
     }
-
-    pub(crate) fn no_application(&self) -> SimError {
-        let known: Vec<&str> = self.server.applications.keys().map(|known| known.name()).collect();
-        SimError::Application {
-            application: self.application,
-            server: self.server.name.clone(),
-            known: known.join(", "),
-        }
-    }
 }

@@ -29,9 +29,12 @@ pub struct StateSpan {
 
 /// Time spent in each state by one core, in picoseconds since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub struct Spent {
+    /// Awake with work, by frequency.
     pub useful: Vec<u64>,
+    /// Awake without work, by frequency.
     pub empty: Vec<u64>,
+    /// Asleep, by idle state.
     pub idle: Vec<u64>,
     /// The sum of each of the three: policies ask for it at every batch.
     pub totals: Totals,
@@ -39,13 +42,17 @@ pub(crate) struct Spent {
 
 /// Time spent awake with work, awake without, and asleep, in picoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
+    /// Awake with work.
     pub useful: u64,
+    /// Awake without work.
     pub empty: u64,
+    /// Asleep.
     pub idle: u64,
 }
 
 impl Spent {
+    /// No time yet.
     pub fn new(frequencies: usize, idle_states: usize) -> Self {
         Self {
             useful: vec![0; frequencies],
@@ -56,7 +63,7 @@ impl Spent {
     }
 
     #[inline]
-    pub fn add(&mut self, state: CoreState, picos: u64) {
+    pub(crate) fn add(&mut self, state: CoreState, picos: u64) {
         match state {
             CoreState::Useful(frequency) => {
                 self.useful[frequency] += picos;

@@ -1,6 +1,6 @@
 //! Everything that is counted, at one moment; a report is the difference of two.
 
-use crate::cores::Counts;
+use crate::context::Counts;
 use crate::states::Spent;
 
 /// Cumulative counts and sums since the start.

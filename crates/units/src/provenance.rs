@@ -52,6 +52,9 @@ pub struct Provenance {
 impl Provenance {
     /// The figure of a published or hand-written model.
     pub const MODELLED: Self = Self { source: Source::Modelled, accuracy: Accuracy::Static };
+    /// The figure of a published or hand-written model whose states real packets passed
+    /// through.
+    pub const EMULATED: Self = Self { source: Source::Emulated, accuracy: Accuracy::Static };
     /// No figure at all.
     pub const UNAVAILABLE: Self =
         Self { source: Source::Unavailable, accuracy: Accuracy::Unavailable };

@@ -79,14 +79,13 @@ pub fn between(
                 .map(|(core, (_, new))| Step::Frequency { core, index: new.frequency }),
         );
     }
-    let (mut parked, mut woken) = (Vec::new(), Vec::new());
+    let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
-        woken.extend(to.active.iter().filter(|&core| !from.active.contains(core)));
-        parked.extend(from.active.iter().filter(|&core| !to.active.contains(core)));
+        (woken, parked) = (to.active.without(from.active), from.active.without(to.active));
     }
     for (core, (old, new)) in cores() {
         // One that is being parked sleeps deeper only when it is drained.
-        if can.limit_idle && new.idle_limit != old.idle_limit && !parked.contains(&core) {
+        if can.limit_idle && new.idle_limit != old.idle_limit && !parked.contains(core) {
             steps.push(Step::IdleLimit { core, state: new.idle_limit });
         }
         if can.set_wait && new.wait != old.wait {
@@ -104,11 +103,11 @@ pub fn between(
     if from.batch != to.batch {
         steps.push(Step::Batch { packets: to.batch });
     }
-    steps.extend(woken.iter().map(|&core| Step::Wake { core }));
+    steps.extend(woken.iter().map(|core| Step::Wake { core }));
     if !woken.is_empty() || !parked.is_empty() {
         steps.push(Step::Redirect { active: to.active });
     }
-    for core in parked {
+    for core in parked.iter() {
         steps.push(Step::Park { core });
         if can.limit_idle && from.cores[core].idle_limit != to.cores[core].idle_limit {
             steps.push(Step::IdleLimit { core, state: to.cores[core].idle_limit });

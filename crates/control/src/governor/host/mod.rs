@@ -1,0 +1,265 @@
+//! The platform `host`: this Linux machine's own knobs.
+//!
+//! The cores of a policy are the router's workers and the CPUs that they are pinned to; its
+//! queues are those of the cards, as far as one worker serves them. Every write goes through
+//! one journaled session ([`wattline_knobs`]), so exit, signal, crash and reboot all lead back.
+//! What somebody else changes, and what goes away, is reported, and the loop goes on
+//! (docs/explanation/closed-loop-host.md).
+
+mod frequency;
+mod idle;
+mod kernel_time;
+mod layout;
+mod moderation;
+mod polling;
+mod redirect;
+mod status;
+mod survey;
+mod watch;
+mod workers;
+mod writes;
+
+pub use kernel_time::KernelShare;
+pub use layout::{Layout, Port};
+pub use status::Status;
+pub use workers::{Unmanned, Work, Workers};
+
+use super::machine::{Machine, Taken, View};
+use super::step::Step;
+use polling::Polling;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use survey::Survey;
+use watch::Watch;
+use wattline_kernel::sysfs::Tree;
+use wattline_knobs::Knobs;
+use wattline_policy::{CoreSet, CoreView, Platform, PlatformError, Wait};
+use wattline_units::{Span, Time};
+use writes::Writes;
+
+/// What the platform is made from, beside knobs and workers.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// The machine's files.
+    pub tree: Tree,
+    /// Workers, CPUs and queues.
+    pub layout: Layout,
+    /// Packets that a receive ring of ours holds.
+    pub ring_size: Option<usize>,
+    /// Whether the router asks for preferred busy polling: then interrupts stay off while a
+    /// worker polls.
+    pub busy_poll: bool,
+}
+
+/// This machine.
+pub struct Host<K> {
+    tree: Tree,
+    layout: Layout,
+    platform: Platform,
+    survey: Survey,
+    polling: Polling,
+    writes: Writes<K>,
+    workers: Box<dyn Workers>,
+    active: CoreSet,
+    began: Instant,
+    /// By number of the core: the last counts of its worker, and what was made of them.
+    cores: Vec<(Work, CoreView, Wait)>,
+    looked: Time,
+    watch: Watch,
+    status: Arc<Mutex<Status>>,
+}
+
+impl<K: Knobs> Host<K> {
+    /// Looks at the machine; writes nothing yet.
+    ///
+    /// # Errors
+    /// When there is no worker, or more than a policy can handle.
+    pub fn new(
+        options: HostOptions,
+        knobs: K,
+        workers: Box<dyn Workers>,
+    ) -> Result<Self, PlatformError> {
+        let HostOptions { tree, layout, ring_size, busy_poll } = options;
+        let mut survey = Survey::find(&tree, &knobs, &layout);
+        let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
+        let platform = survey.platform(&layout, ring_size);
+        platform.check()?;
+        for note in &survey.notes {
+            tracing::info!("governor: {note}");
+        }
+        let missing = survey.notes.clone();
+        Ok(Self {
+            watch: Watch::new(&tree, &knobs, &layout),
+            active: CoreSet::first(platform.cores),
+            cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
+            looked: Time::ZERO,
+            began: Instant::now(),
+            status: Arc::new(Mutex::new(Status { missing, ..Status::default() })),
+            writes: Writes::new(knobs),
+            tree,
+            layout,
+            platform,
+            survey,
+            polling,
+            workers,
+        })
+    }
+
+    /// What it has to tell, for other threads; brought up to date about once a second.
+    pub fn status(&self) -> Arc<Mutex<Status>> {
+        self.status.clone()
+    }
+
+    /// The knobs, once it is not needed any more.
+    pub fn into_knobs(self) -> K {
+        self.writes.knobs
+    }
+
+    /// What the knobs were asked for so far.
+    pub fn knobs(&self) -> &K {
+        &self.writes.knobs
+    }
+
+    fn settle(&mut self, core: usize) -> Taken {
+        let cores = CoreSet::only(core);
+        if !self.platform.can.set_frequency {
+            return Taken::Done;
+        }
+        self.survey.frequencies.settle(cores, self.active, &self.tree, &mut self.writes)
+    }
+
+    fn wake(&mut self, core: usize) -> Taken {
+        self.active.insert(core);
+        // First the speed that it asked for while it was parked.
+        let taken = self.settle(core);
+        self.workers.wake(core);
+        taken
+    }
+
+    fn park(&mut self, core: usize) -> Taken {
+        self.workers.park(core);
+        self.active.remove(core);
+        self.settle(core)
+    }
+
+    fn wait(&mut self, core: usize, wait: Wait) -> Taken {
+        if let Err(why) = self.workers.set_wait(core, wait) {
+            return Taken::Failed { why };
+        }
+        if let Some((_, _, known)) = self.cores.get_mut(core) {
+            *known = wait;
+        }
+        self.polling.set(core, wait, &mut self.writes)
+    }
+
+    fn publish(&mut self) {
+        let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
+        let troubles = self.watch.troubles(&self.tree, &self.writes.knobs, &self.layout);
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.kernel = kernel;
+        for trouble in troubles {
+            tracing::warn!("governor: {trouble}");
+            status.troubles.push(trouble);
+        }
+        for ((knob, outcome), count) in &self.writes.counts {
+            status.writes.entry(knob).or_default().insert(outcome, *count);
+        }
+    }
+}
+
+impl<K: Knobs> Machine for Host<K> {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + Span::from(self.began.elapsed())
+    }
+
+    fn observe(&mut self, now: Time, view: &mut View) {
+        view.queues.clear();
+        for queue in &self.platform.queues {
+            view.queues.push(self.workers.queue(queue.core, queue.port));
+        }
+        let passed = now.since(self.looked);
+        self.looked = now;
+        view.cores.clear();
+        for (core, (last, seen, wait)) in self.cores.iter_mut().enumerate() {
+            let work = self.workers.work(core);
+            account(seen, *last, work, passed, *wait);
+            let parked = !self.active.contains(core);
+            let resting = parked && work.packets == last.packets;
+            seen.idle_state = resting.then(|| self.platform.deepest());
+            *last = work;
+            view.cores.push(*seen);
+        }
+        view.latency = None;
+        if self.watch.is_due(now) {
+            self.publish();
+        }
+    }
+
+    fn take(&mut self, step: &Step) -> Taken {
+        let Self { tree, layout, survey, writes, active, .. } = self;
+        match *step {
+            Step::Frequency { core, index } => {
+                survey.frequencies.set((core, index), *active, tree, writes)
+            }
+            Step::IdleLimit { core, state } => survey.idle.limit(core, state, writes),
+            Step::Moderation { queue, period } => {
+                survey.moderation.set((queue, period), layout, writes)
+            }
+            Step::Redirect { active } => survey.tables.send_to(active, layout, writes),
+            Step::Wait { core, wait } => self.wait(core, wait),
+            Step::Wake { core } => self.wake(core),
+            Step::Park { core } => self.park(core),
+            Step::Batch { packets } => {
+                self.workers.set_batch(packets);
+                Taken::Done
+            }
+        }
+    }
+}
+
+/// Adds what a worker did to what is known of its core. Its counters say how long it worked and
+/// polled; what is left of the time it slept, if it blocked at all and does not only poll.
+fn account(seen: &mut CoreView, last: Work, work: Work, passed: Span, wait: Wait) {
+    let useful = (work.useful - last.useful).min(passed);
+    let counted = (work.empty - last.empty).min(passed - useful);
+    let rest = passed - useful - counted;
+    let slept = work.sleeps > last.sleeps || wait != Wait::Poll;
+    seen.useful += useful;
+    seen.empty += if slept { counted } else { counted + rest };
+    seen.asleep += if slept { rest } else { Span::ZERO };
+    seen.sleeps = work.sleeps;
+    seen.packets = work.packets;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Spans only grow and add up to the time that passed, whatever a worker's counters do.
+        #[test]
+        fn times_of_a_core_add_up(
+            looks in prop::collection::vec((0u64..2000, 0u64..2000, 0u64..3, 1u64..1000), 1..50),
+            poll: bool,
+        ) {
+            let wait = if poll { Wait::Poll } else { Wait::Interrupt };
+            let mut seen = CoreView::default();
+            let mut work = Work::default();
+            let mut passed = Span::ZERO;
+            for (useful, empty, sleeps, time) in looks {
+                let last = work;
+                work.useful += Span::from_micros(useful);
+                work.empty += Span::from_micros(empty);
+                work.sleeps += sleeps;
+                passed += Span::from_micros(time);
+                account(&mut seen, last, work, Span::from_micros(time), wait);
+                prop_assert_eq!(seen.useful + seen.empty + seen.asleep, passed);
+            }
+        }
+    }
+}

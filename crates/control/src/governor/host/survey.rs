@@ -1,0 +1,63 @@
+//! What this machine offers to a policy, and why not more.
+
+use super::frequency::Frequencies;
+use super::idle::IdleStates;
+use super::layout::Layout;
+use super::moderation::Moderation;
+use super::redirect::Tables;
+use crate::privileges;
+use rustix::fs::Access;
+use wattline_kernel::sysfs::Tree;
+use wattline_knobs::Knobs;
+use wattline_policy::{Can, Platform};
+
+/// Everything that can be set.
+pub(super) struct Survey {
+    pub frequencies: Frequencies,
+    pub idle: IdleStates,
+    pub tables: Tables,
+    pub moderation: Moderation,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+impl Survey {
+    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout) -> Self {
+        let mut notes = Vec::new();
+        let frequencies = Frequencies::find(tree, layout, &mut notes);
+        let idle = IdleStates::find(tree, layout, &mut notes);
+        let tables = Tables::find(tree, knobs, layout, &mut notes);
+        let moderation = Moderation::find(tree, knobs, layout, &mut notes);
+        Self { frequencies, idle, tables, moderation, notes }
+    }
+
+    /// The machine as a policy is told about it.
+    pub fn platform(&self, layout: &Layout, ring_size: Option<usize>) -> Platform {
+        Platform {
+            cores: layout.workers,
+            frequencies: self.frequencies.steps.clone(),
+            domain: self.frequencies.domain,
+            idle_states: self.idle.states.clone(),
+            queues: layout.platform_queues(),
+            ring_size,
+            moderation: self.moderation.range,
+            can: Can {
+                set_cores: self.tables.can_set,
+                set_frequency: self.frequencies.can_set,
+                limit_idle: self.idle.can_limit,
+                set_moderation: self.moderation.can_set,
+                set_wait: true,
+            },
+        }
+    }
+}
+
+/// Whether a file is there and may be written, also by its file system.
+pub(super) fn may_write(tree: &Tree, path: &str) -> bool {
+    rustix::fs::access(tree.path(path), Access::WRITE_OK).is_ok()
+}
+
+/// Whether settings of network cards may be written by this thread.
+pub(super) fn may_set_cards(tree: &Tree) -> bool {
+    !tree.is_live() || !privileges::missing().contains(&"CAP_NET_ADMIN")
+}

@@ -1,0 +1,61 @@
+//! The router's workers, as the governor of this machine watches and commands them.
+
+use wattline_policy::{QueueView, Wait};
+use wattline_units::Span;
+
+/// What a worker did since it began; nothing of it ever goes back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Time in iterations that found packets.
+    pub useful: Span,
+    /// Time in iterations that found none.
+    pub empty: Span,
+    /// Times that it blocked.
+    pub sleeps: u64,
+    /// Packets that it took.
+    pub packets: u64,
+}
+
+/// The workers of the running router. What is observed comes from their own rings and
+/// counters, never from a driver's statistics.
+pub trait Workers: Send {
+    /// What a worker did.
+    fn work(&mut self, worker: usize) -> Work;
+
+    /// The queues of a port that a worker serves, as one.
+    fn queue(&mut self, worker: usize, port: usize) -> QueueView;
+
+    /// Makes a parked worker ready to serve its queues.
+    fn wake(&mut self, worker: usize);
+
+    /// Lets a worker block whenever nothing is there; what arrives is served all the same.
+    fn park(&mut self, worker: usize);
+
+    /// Sets how a worker waits.
+    ///
+    /// # Errors
+    /// In words, for a way in which it cannot wait.
+    fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String>;
+
+    /// Sets how many packets are taken from a queue at once.
+    fn set_batch(&mut self, packets: u32);
+}
+
+/// No workers, for a plan: nothing happens, nobody waits otherwise than he is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unmanned;
+
+impl Workers for Unmanned {
+    fn work(&mut self, _worker: usize) -> Work {
+        Work::default()
+    }
+    fn queue(&mut self, _worker: usize, _port: usize) -> QueueView {
+        QueueView::default()
+    }
+    fn wake(&mut self, _worker: usize) {}
+    fn park(&mut self, _worker: usize) {}
+    fn set_wait(&mut self, _worker: usize, _wait: Wait) -> Result<(), String> {
+        Ok(())
+    }
+    fn set_batch(&mut self, _packets: u32) {}
+}

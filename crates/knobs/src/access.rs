@@ -1,0 +1,157 @@
+//! How a machine is asked for its settings.
+
+use crate::redirect;
+use crate::setting::Setting;
+use std::io::{self, Write};
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_kernel::{ethtool, napi};
+
+/// A setting could not be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// It does not exist, or its CPU or interface has gone.
+    #[error("{0}: not there")]
+    Missing(Setting),
+    /// It may not be read or written.
+    #[error("{0}: no permission; run as root, and not in a container with a read-only /sys")]
+    NoPermission(Setting),
+    /// The kernel or the driver refused the value.
+    #[error("{setting}: {reason}")]
+    Refused {
+        /// The setting.
+        setting: Setting,
+        /// What the kernel said.
+        reason: String,
+    },
+}
+
+/// Reads and writes settings.
+pub trait Access {
+    /// The present value.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    fn read(&self, setting: &Setting) -> Result<String, AccessError>;
+    /// Asks for another value. What the driver made of it is known only by reading.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
+}
+
+/// The settings of a machine: this one, or a tree that stands for one. There, the parameters
+/// of a network card are files below the root, named as its [`Setting`] with a slash for the
+/// colon: `ethtool/eth0/rx-usecs`.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    tree: Tree,
+}
+
+impl Machine {
+    /// The machine whose files are in `tree`.
+    pub fn new(tree: &Tree) -> Self {
+        Self { tree: tree.clone() }
+    }
+
+    /// Its files.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl Access for Machine {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        if self.tree.is_live()
+            && let Some(answer) = ask_kernel(setting)
+        {
+            return answer.map_err(|error| AccessError::of(setting, &error));
+        }
+        self.tree.text(setting.path()).map_err(|error| match error {
+            ReadError::Missing(_) => AccessError::Missing(setting.clone()),
+            ReadError::NoPermission(_) => AccessError::NoPermission(setting.clone()),
+            other => AccessError::Refused { setting: setting.clone(), reason: other.to_string() },
+        })
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let failed = |error: io::Error| AccessError::of(setting, &error);
+        if self.tree.is_live()
+            && let Some(answer) = tell_kernel(setting, value)
+        {
+            return answer.map_err(failed);
+        }
+        let path = self.tree.path(setting.path());
+        // Not created where it is not there: a vanished CPU must stay vanished.
+        let mut file = std::fs::File::options().write(true).open(&path).map_err(failed)?;
+        let line = format!("{value}\n");
+        if self.tree.is_live() {
+            // In one system call, as attributes want it.
+            return file.write_all(line.as_bytes()).map_err(failed);
+        }
+        // A plain file takes a value as an attribute does, wholly or not at all, only by name.
+        let new = path.with_extension("new");
+        std::fs::write(&new, line).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)
+    }
+}
+
+/// The value of a setting that is no file.
+fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
+    Some(match setting {
+        Setting::File(_) => return None,
+        Setting::Coalesce { interface, parameter } => {
+            ethtool::coalesce(interface).map(|values| values.get(*parameter).to_string())
+        }
+        Setting::QueueCoalesce { interface, queue, parameter } => {
+            let values = ethtool::queue_coalesce(interface, *queue);
+            values.map(|values| values.get(*parameter).to_string())
+        }
+        Setting::RedirectTable { interface } => {
+            ethtool::redirect_table(interface).map(|table| redirect::to_text(&table.queues))
+        }
+        Setting::Channels { interface } => {
+            ethtool::channels(interface).map(|channels| channels.combined.to_string())
+        }
+        Setting::Napi { interface, queue, setting } => {
+            napi::get(interface, *queue, *setting).map(|value| value.to_string())
+        }
+    })
+}
+
+/// Gives a setting that is no file another value.
+fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
+    fn number<T: std::str::FromStr>(value: &str) -> io::Result<T> {
+        value.parse().map_err(|_| io::Error::other(format!("{value:?} is no number")))
+    }
+    Some(match setting {
+        Setting::File(_) => return None,
+        Setting::Coalesce { interface, parameter } => {
+            number(value).and_then(|value| ethtool::set_coalesce(interface, *parameter, value))
+        }
+        Setting::QueueCoalesce { interface, queue, parameter } => number(value)
+            .and_then(|value| ethtool::set_queue_coalesce(interface, *queue, *parameter, value)),
+        Setting::RedirectTable { interface } => redirect::from_text(value)
+            .ok_or_else(|| io::Error::other(format!("{value:?} is no redirect table")))
+            .and_then(|queues| {
+                ethtool::set_redirect_table(interface, &ethtool::RedirectTable { queues })
+            }),
+        Setting::Channels { interface } => {
+            number(value).and_then(|value| ethtool::set_combined_channels(interface, value))
+        }
+        Setting::Napi { interface, queue, setting } => {
+            number(value).and_then(|value| napi::set(interface, *queue, *setting, value))
+        }
+    })
+}
+
+impl AccessError {
+    fn of(setting: &Setting, error: &std::io::Error) -> Self {
+        let setting = setting.clone();
+        match error.raw_os_error() {
+            // ENOENT, ENODEV, ENXIO
+            Some(2 | 19 | 6) => Self::Missing(setting),
+            // EPERM, EACCES, EROFS
+            Some(1 | 13 | 30) => Self::NoPermission(setting),
+            _ => Self::Refused { setting, reason: error.to_string() },
+        }
+    }
+}

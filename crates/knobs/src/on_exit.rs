@@ -1,0 +1,90 @@
+//! How a machine is left when nobody governs it any more.
+
+use crate::access::Access;
+use crate::cpufreq;
+use crate::restore::Report;
+use crate::session::{Change, Session, SessionError, restore_now};
+use crate::setting::Setting;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use wattline_kernel::sysfs::Tree;
+
+/// How a machine is left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnExit {
+    /// As it was found.
+    #[default]
+    Restore,
+    /// As it is; `wattline restore` undoes it later.
+    Keep,
+    /// As it was found, but the CPUs whose frequency was set at their fastest, for whoever takes
+    /// the load over; `wattline restore` undoes that later.
+    Performance,
+}
+
+impl OnExit {
+    /// The name of each.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("restore", Self::Restore), ("keep", Self::Keep), ("performance", Self::Performance)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, one)| *one == self).map_or("restore", |(name, _)| name)
+    }
+}
+
+impl std::str::FromStr for OnExit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, one)| *one);
+        found.ok_or_else(|| format!("{text:?}: must be restore, keep or performance"))
+    }
+}
+
+/// Leaves a machine whose governor was killed, by what its journal holds.
+///
+/// # Errors
+/// [`SessionError`]; single settings that fail are in the report.
+pub fn leave<A: Access>(
+    mut access: A,
+    tree: &Tree,
+    state: &Path,
+    on_exit: OnExit,
+) -> Result<Report, SessionError> {
+    match on_exit {
+        OnExit::Keep => Ok(Report::default()),
+        OnExit::Restore => restore_now(&mut access, tree, state),
+        OnExit::Performance => {
+            let touched = policies(&crate::session::changed(tree, state)?);
+            let (mut session, report) = Session::begin(access, tree, state)?;
+            // One that fails is at its old value, which is no worse than a plain restore.
+            session.apply(&fastest(tree, &touched));
+            session.keep();
+            Ok(report)
+        }
+    }
+}
+
+/// The cpufreq policies that settings belong to.
+pub(crate) fn policies(settings: &[Setting]) -> Vec<u32> {
+    let number = |setting: &Setting| match setting {
+        Setting::File(path) => {
+            path.split("/cpufreq/policy").nth(1)?.split('/').next()?.parse().ok()
+        }
+        _ => None,
+    };
+    let mut numbers: Vec<u32> = settings.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// The changes that bring cpufreq policies to their fastest.
+pub(crate) fn fastest(tree: &Tree, policies: &[u32]) -> Vec<Change> {
+    let present = policies.iter().filter_map(|number| cpufreq::Policy::look(tree, *number).ok());
+    let changes = present.filter_map(|policy| {
+        policy.govern("performance").or_else(|_| policy.fix(policy.highest_hertz)).ok()
+    });
+    changes.flatten().collect()
+}

@@ -1,0 +1,108 @@
+//! Changes that are looked at before they are made: a plan takes them, answers as the machine
+//! would that does what it is asked, and writes nothing.
+
+use crate::access::{Access, AccessError};
+use crate::session::{Change, Outcome, Session, SetError};
+use crate::setting::Setting;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Whatever takes changes: a [`Session`], which makes them, or a [`Plan`].
+pub trait Knobs: Send {
+    /// The present value of a setting.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    fn read(&self, setting: &Setting) -> Result<String, AccessError>;
+
+    /// Takes one change.
+    ///
+    /// # Errors
+    /// [`SetError`].
+    fn take(&mut self, change: &Change) -> Result<Outcome, SetError>;
+
+    /// Settings of ours that somebody else has changed since, with what they show.
+    fn foreign(&self) -> Vec<(Setting, String)>;
+}
+
+impl<A: Access + Send> Knobs for Session<A> {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.access().read(setting)
+    }
+
+    fn take(&mut self, change: &Change) -> Result<Outcome, SetError> {
+        self.set(&change.setting, &change.value)
+    }
+
+    fn foreign(&self) -> Vec<(Setting, String)> {
+        Session::foreign(self)
+    }
+}
+
+impl<K: Knobs + ?Sized> Knobs for &mut K {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        (**self).read(setting)
+    }
+
+    fn take(&mut self, change: &Change) -> Result<Outcome, SetError> {
+        (**self).take(change)
+    }
+
+    fn foreign(&self) -> Vec<(Setting, String)> {
+        (**self).foreign()
+    }
+}
+
+/// A write that would be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Planned {
+    /// What would be written.
+    pub setting: Setting,
+    /// What it would be at then.
+    pub present: String,
+    /// What would be written.
+    pub value: String,
+    /// What for.
+    pub why: String,
+}
+
+/// Takes changes and writes nothing.
+#[derive(Debug)]
+pub struct Plan<A> {
+    access: A,
+    values: BTreeMap<Setting, String>,
+    writes: Vec<Planned>,
+}
+
+impl<A: Access> Plan<A> {
+    /// A plan for the machine behind `access`, which is only read.
+    pub fn new(access: A) -> Self {
+        Self { access, values: BTreeMap::new(), writes: Vec::new() }
+    }
+
+    /// The writes so far, in their order.
+    pub fn writes(&self) -> &[Planned] {
+        &self.writes
+    }
+}
+
+impl<A: Access + Send> Knobs for Plan<A> {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.values.get(setting).cloned().map_or_else(|| self.access.read(setting), Ok)
+    }
+
+    fn take(&mut self, change: &Change) -> Result<Outcome, SetError> {
+        let present = self.read(&change.setting)?;
+        if present == change.value {
+            return Ok(Outcome::Unchanged);
+        }
+        let Change { setting, value, why } = change.clone();
+        self.values.insert(setting.clone(), value.clone());
+        self.writes.push(Planned { setting, present, value, why });
+        Ok(Outcome::Written)
+    }
+
+    fn foreign(&self) -> Vec<(Setting, String)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,42 @@
+//! The redirect table of receive-side scaling: which receive queue each hash value goes to.
+
+use crate::session::Change;
+use crate::setting::Setting;
+
+/// The address of an interface's table.
+pub fn setting(interface: &str) -> Setting {
+    Setting::RedirectTable { interface: interface.to_string() }
+}
+
+/// The write that gives an interface this table, a queue per entry, as many as the card has.
+pub fn set(interface: &str, queues: &[u32], why: impl Into<String>) -> Change {
+    Change { setting: setting(interface), value: to_text(queues), why: why.into() }
+}
+
+/// A table as the value of its setting.
+pub fn to_text(queues: &[u32]) -> String {
+    queues.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The table that a value stands for; `None` when it is none.
+pub fn from_text(text: &str) -> Option<Vec<u32>> {
+    text.split(',').map(|queue| queue.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tables_read_back(queues in prop::collection::vec(any::<u32>(), 1..300)) {
+            prop_assert_eq!(from_text(&to_text(&queues)), Some(queues));
+        }
+
+        #[test]
+        fn any_text_is_read_without_panic(text: String) {
+            from_text(&text);
+        }
+    }
+}
