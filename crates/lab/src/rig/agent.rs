@@ -6,7 +6,8 @@ use std::path::Path;
 use std::str::FromStr;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{
-    Change, Machine, STATE_DIRECTORY, Session, Setting, cpufreq, cpuidle, moderation,
+    Access, Change, Machine, STATE_DIRECTORY, Session, Setting, cpufreq, cpuidle, moderation,
+    redirect,
 };
 use wattline_units::{Hertz, Span};
 
@@ -26,6 +27,8 @@ enum Wish {
     Idle { cpu: u32, longest: Span },
     /// `moderation INTERFACE MICROSECONDS`
     Moderation { interface: String, wait: Span },
+    /// `redirect INTERFACE QUEUE`: all hash values to one queue.
+    Redirect { interface: String, queue: u32 },
     /// `set SETTING VALUE`
     Set { setting: Setting, value: String },
 }
@@ -48,13 +51,14 @@ impl FromStr for Wish {
             "governor" => Self::Governor { policy: number(which)?, governor: value.to_string() },
             "idle" => Self::Idle { cpu: number(which)?, longest: micros(value)? },
             "moderation" => Self::Moderation { interface: which.to_string(), wait: micros(value)? },
+            "redirect" => Self::Redirect { interface: which.to_string(), queue: number(value)? },
             "set" => Self::Set {
                 setting: which.parse().map_err(|e| format!("{line:?}: {e}"))?,
                 value: value.to_string(),
             },
             _ => {
                 return Err(format!(
-                    "{line:?} begins with none of frequency, governor, idle, moderation, set"
+                    "{line:?} begins with none of frequency, governor, idle, moderation, redirect, set"
                 ));
             }
         })
@@ -78,7 +82,14 @@ impl Wish {
                 Ok(cpuidle::limit(*cpu, &states, *longest))
             }
             Self::Moderation { interface, wait } => {
-                moderation::receive(machine, interface, *wait).map_err(|e| e.to_string())
+                let read = |setting: &Setting| machine.read(setting);
+                moderation::receive(read, interface, None, *wait).map_err(|e| e.to_string())
+            }
+            Self::Redirect { interface, queue } => {
+                let present = machine.read(&redirect::setting(interface));
+                let entries = present.map_err(|e| e.to_string())?.split(',').count();
+                let table = vec![*queue; entries];
+                Ok(vec![redirect::set(interface, &table, "steer everything to one queue")])
             }
             Self::Set { setting, value } => Ok(vec![Change {
                 setting: setting.clone(),

@@ -12,9 +12,11 @@ use std::time::Duration;
 /// Time for any single step on a busy machine.
 const STEP: Duration = Duration::from_secs(120);
 
-/// The drivers that the lab is about, and the port that commands come through; what they need
+/// The drivers that the lab is about, the device through which the router hands packets to
+/// its kernel, and the port that commands come through; what they need
 /// besides is loaded before them.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
+    "tun",
     "virtio_console",
     "igb",
     "e1000e",

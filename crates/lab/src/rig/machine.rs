@@ -159,6 +159,26 @@ impl Machine {
         }
     }
 
+    /// Registers of a network card, seen from outside: `count` words from `offset` on.
+    ///
+    /// # Errors
+    /// When the guest has no such card, or the emulator does not answer.
+    pub fn card_registers(
+        &mut self,
+        interface: &str,
+        offset: u64,
+        count: usize,
+    ) -> Result<Vec<u32>, Error> {
+        let line = format!("head -n 1 /sys/class/net/{interface}/device/resource");
+        let resource = self.run(&line, START)?;
+        let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
+        let base = base.and_then(|word| u64::from_str_radix(word, 16).ok()).ok_or_else(|| {
+            let what = format!("{interface} has no registers: {resource:?}");
+            Error::Rig { what, console: String::new() }
+        })?;
+        self.monitor.words(base + offset, count)
+    }
+
     fn with_console(&self, error: Error) -> Error {
         // A command that said why it failed needs no console.
         if matches!(error, Error::ProgramFailed { ref output, .. } if !output.is_empty()) {

@@ -12,6 +12,7 @@ pub mod guest;
 pub mod image;
 pub mod machine;
 pub mod monitor;
+pub mod traffic;
 
 pub use machine::{Machine, Options};
 

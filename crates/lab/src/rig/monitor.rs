@@ -45,6 +45,21 @@ impl Monitor {
         parse_port(text).ok_or_else(|| unexpected(&format!("`{line}` was answered {text:?}")))
     }
 
+    /// Words of the machine's memory, a device's registers among them.
+    ///
+    /// # Errors
+    /// When the emulator does not answer, or with something else.
+    pub fn words(&mut self, address: u64, count: usize) -> Result<Vec<u32>, Error> {
+        let line = format!("xp /{count}xw {address:#x}");
+        let arguments = json!({ "command-line": line });
+        let answer =
+            self.execute(&json!({ "execute": "human-monitor-command", "arguments": arguments }))?;
+        let text = answer.as_str().unwrap_or_default();
+        parse_words(text)
+            .filter(|words| words.len() == count)
+            .ok_or_else(|| unexpected(&format!("`{line}` was answered {text:?}")))
+    }
+
     fn execute(&mut self, command: &Value) -> Result<Value, Error> {
         let failed = |e| Error::io("talking to the emulator", e);
         writeln!(self.stream.get_mut(), "{command}").map_err(failed)?;
@@ -74,6 +89,16 @@ fn parse_port(text: &str) -> Option<u8> {
     u8::from_str_radix(value, 16).ok()
 }
 
+/// The values of lines such as `00000000febc5c00: 0x00000000 0x00000001`.
+fn parse_words(text: &str) -> Option<Vec<u32>> {
+    let values = text.lines().filter_map(|line| line.split_once(':')).flat_map(|(_, values)| {
+        values
+            .split_whitespace()
+            .map(|value| u32::from_str_radix(value.strip_prefix("0x")?, 16).ok())
+    });
+    values.collect()
+}
+
 fn unexpected(what: &str) -> Error {
     Error::Rig { what: format!("the emulator's monitor: {what}"), console: String::new() }
 }
@@ -88,6 +113,13 @@ mod tests {
         for text in ["", "portb[0x02ff] =", "portb[0x02ff] = 0x", "unknown command: 'i'"] {
             assert_eq!(parse_port(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn registers_of_a_device_are_read_from_the_monitors_words() {
+        let text = "00000000febc5c00: 0x00000000 0x01010101\r\n00000000febc5c08: 0x000000ff\r\n";
+        assert_eq!(parse_words(text), Some(vec![0, 0x0101_0101, 0xff]));
+        assert_eq!(parse_words("00000000febc5c00: 0x0000000g"), None);
     }
 
     #[test]

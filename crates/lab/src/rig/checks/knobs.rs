@@ -3,7 +3,8 @@
 
 use super::{Checks, INSIDE, Witness, power};
 use crate::Error;
-use crate::rig::{Machine, agent};
+use crate::rig::{Machine, agent, traffic};
+use std::time::Duration;
 
 /// All that the wishes below may touch, in the guest's own words.
 const SETTINGS: &str = "cd /sys/devices/system/cpu; \
@@ -12,8 +13,14 @@ const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// What is wished; the agent knows the words.
-const WISHES: [&str; 4] =
-    ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100"];
+const WISHES: [&str; 5] =
+    ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100", "redirect eth0 1"];
+
+/// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the redirect
+/// table, four entries a word, and the throttling of receive queue 1's interrupt, whose
+/// microseconds are in bits 2 to 14.
+const RETA: (u64, usize) = (0x5c00, 32);
+const EITR: u64 = 0x1688;
 
 /// How a session ends.
 #[derive(Clone, Copy)]
@@ -32,13 +39,16 @@ enum Ending {
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
+    let has_table = machine.card == "igb";
+    let wishes = if has_table { &WISHES[..] } else { &WISHES[..4] };
+    let table = if has_table { machine.card_registers("eth0", RETA.0, RETA.1)? } else { vec![] };
     for (ending, name) in [
         (Ending::Finish, "an orderly end"),
         (Ending::Drop, "SIGINT"),
         (Ending::KillAndRestore, "SIGKILL and restore"),
         (Ending::KillAndNext, "SIGKILL and the next start"),
     ] {
-        start(machine, &WISHES)?;
+        start(machine, wishes)?;
         checks.equal(
             format!("frequencies set, before {name}"),
             Witness::Outside,
@@ -47,6 +57,9 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         );
         if matches!(ending, Ending::Finish) {
             seen_inside(machine, checks)?;
+            if has_table {
+                seen_in_card(machine, checks)?;
+            }
         }
         let status = match ending {
             Ending::Finish => end(machine, "TERM")?,
@@ -73,6 +86,11 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
             &resting,
             &machine.registers()?,
         );
+        if has_table {
+            let restored = machine.card_registers("eth0", RETA.0, RETA.1)? == table;
+            let what = format!("redirect table of eth0 as before, after {name}");
+            checks.equal(what, Witness::Outside, &true, &restored);
+        }
         let after = machine.run(SETTINGS, INSIDE)?;
         checks.equal(
             format!("settings that differ after {name}"),
@@ -106,6 +124,21 @@ fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     Ok(())
 }
 
+/// The card's own registers.
+fn seen_in_card(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let entries = machine.card_registers("eth0", RETA.0, RETA.1)?;
+    let steered = entries.iter().all(|four| *four == 0x0101_0101);
+    checks.equal("redirect table of eth0 leads to queue 1", Witness::Outside, &true, &steered);
+    // The driver writes the time when the next interrupt comes.
+    if let [into, out, ..] = &machine.wires[..] {
+        traffic::pass(into, out, 50.0, Duration::from_millis(500))?;
+    }
+    let register = machine.card_registers("eth0", EITR, 1)?;
+    let micros = register.iter().map(|word| (word & 0x7ffc) >> 2).next();
+    checks.equal("throttling of eth0, queue 1, in us", Witness::Outside, &Some(100), &micros);
+    Ok(())
+}
+
 /// After a kill everything is still as it was set: else nothing would have been restored.
 fn killed(machine: &mut Machine, checks: &mut Checks, status: i32) -> Result<(), Error> {
     checks.equal("exit code, killed", Witness::Inside, &137, &status);
@@ -115,7 +148,7 @@ fn killed(machine: &mut Machine, checks: &mut Checks, status: i32) -> Result<(),
 }
 
 /// Starts an agent in the guest and waits until it has fulfilled its wishes.
-fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error> {
+pub(super) fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error> {
     machine.run("rm -f /tmp/agent.*; touch /tmp/agent.wishes", INSIDE)?;
     for wish in wishes {
         machine.run(&format!("echo '{wish}' >> /tmp/agent.wishes"), INSIDE)?;
@@ -136,7 +169,7 @@ fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error> {
 }
 
 /// Sends the agent a signal, and returns the exit code that a shell would see.
-fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
+pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
     let line = format!(
         "kill -{signal} $(cat /tmp/agent.pid); until [ -s /tmp/agent.status ]; \
          do sleep 0.1; done; cat /tmp/agent.status"

@@ -1,6 +1,7 @@
 //! What the lab finds out: each check sets or reads something inside the guest through a real
 //! driver, and compares it with what is seen from outside.
 
+mod forwarding;
 mod knobs;
 mod power;
 mod sensors;
@@ -79,6 +80,9 @@ pub fn all(machine: &mut Machine) -> Result<Checks, Error> {
     sensors::check(machine, &mut checks)?;
     power::check(machine, &mut checks)?;
     knobs::check(machine, &mut checks)?;
+    if machine.wires.len() > 1 {
+        forwarding::check(machine, &mut checks)?;
+    }
     Ok(checks)
 }
 
