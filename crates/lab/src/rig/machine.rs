@@ -51,7 +51,7 @@ impl Machine {
     /// # Errors
     /// When a part is missing, or it does not come up; with the last lines of its console.
     pub fn boot(rig: &Rig, options: &Options) -> Result<Self, Error> {
-        let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
+        let folder = scratch()?;
         let at = |name: &str| folder.path().join(name);
         let card = card(rig)?;
         let mut qemu = emulator(rig, options, folder.path())?;
@@ -213,7 +213,7 @@ impl Drop for Emulator {
 /// # Errors
 /// When a part is missing, or the emulator fails.
 pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
-    let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
+    let folder = scratch()?;
     let mut qemu = emulator(rig, options, folder.path())?;
     qemu.args(["-append", "console=ttyS0 quiet panic=-1 rig.shell", "-serial", "mon:stdio"]);
     for _ in 1..4 {
@@ -233,6 +233,26 @@ pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
         status: status.to_string(),
         output: String::new(),
     })
+}
+
+/// A folder for a machine, removed with it; those of killed processes are removed here.
+fn scratch() -> Result<TempDir, Error> {
+    const PREFIX: &str = "wattline-rig-";
+    let failed = |e| Error::io("making a folder", e);
+    let folder = std::env::temp_dir();
+    for entry in fs::read_dir(&folder).map_err(failed)?.filter_map(Result::ok) {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if owner
+            .and_then(|pid| pid.parse::<u32>().ok())
+            .is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+        {
+            // Another one may be removing it at this moment.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)
 }
 
 /// The emulator with the guest, but without serial ports and cards.
