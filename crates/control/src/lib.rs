@@ -1,11 +1,14 @@
-//! The life of the router: configuration, routing state, workers, and how to talk to it.
+//! The life of the router: configuration, routing state, workers, how to talk to it, and the
+//! loop that makes its power follow its traffic.
 #![forbid(unsafe_code)]
 
 pub mod application;
 pub mod config;
 pub mod governor;
+pub mod notify;
 pub mod privileges;
 pub mod rib;
 pub mod router;
+pub mod scale;
 pub mod socket;
 pub mod stats;

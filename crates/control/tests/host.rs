@@ -60,6 +60,7 @@ impl Fixture {
             layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
             ring_size: Some(2048),
             busy_poll: false,
+            meters: false,
         }
     }
 
@@ -127,7 +128,8 @@ fn acpi_cpufreq_gives_every_knob_and_gets_everything_back() {
     assert!(can.set_cores && can.set_frequency && can.limit_idle && can.set_moderation);
     assert_eq!(fixture.snapshot(), before, "looking writes nothing");
 
-    let full = OperatingPoint::full(&platform);
+    let full = host.present();
+    assert_eq!(full, OperatingPoint::full(&platform));
     let mut small = full.clone();
     small.set_active(1, 0, platform.deepest());
     small.set_frequency(0);
@@ -361,7 +363,7 @@ proptest! {
         let before = fixture.snapshot();
         let mut host = fixture.host(&[0, 1]);
         let platform = host.platform().clone();
-        let mut point = OperatingPoint::full(&platform);
+        let mut point = host.present();
         for (cores, frequency, idle, micros) in moves {
             let mut next = point.clone();
             next.set_active(cores, idle, platform.deepest());

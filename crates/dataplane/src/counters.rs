@@ -87,6 +87,18 @@ pub struct PortTotals {
     receive_ring_full: Counter,
     fill_ring_empty: Counter,
     receive_invalid: Counter,
+    waiting: Counter,
+}
+
+/// A receive queue as its worker last saw it: nothing of it comes from a driver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queueing {
+    /// Frames that the worker took.
+    pub taken: u64,
+    /// Frames lost before: receive ring full, or no free chunk.
+    pub lost: u64,
+    /// Frames that the worker found in the ring at its last batch.
+    pub waiting: u64,
 }
 
 impl PortTotals {
@@ -99,6 +111,7 @@ impl PortTotals {
         self.receive_ring_full.set(counters.receive_ring_full);
         self.fill_ring_empty.set(counters.fill_ring_empty);
         self.receive_invalid.set(counters.receive_invalid);
+        self.waiting.set(counters.waiting);
     }
 }
 
@@ -144,6 +157,15 @@ impl WorkerCounters {
     #[inline]
     pub(crate) fn port(&self, number: usize) -> &PortTotals {
         &self.ports[number]
+    }
+
+    /// The receive queue of a port; nothing where there is no such port.
+    pub fn queueing(&self, port: usize) -> Queueing {
+        self.ports.get(port).map_or_else(Queueing::default, |port| Queueing {
+            taken: port.received_packets.get(),
+            lost: port.receive_ring_full.get() + port.fill_ring_empty.get(),
+            waiting: port.waiting.get(),
+        })
     }
 
     /// Everything as plain numbers.

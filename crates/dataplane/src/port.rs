@@ -70,6 +70,9 @@ pub struct PortCounters {
     pub fill_ring_empty: u64,
     /// Frames that the port refused because they were malformed or too long for a chunk.
     pub receive_invalid: u64,
+    /// Frames that the receive ring held when it was last asked, those taken then included: no
+    /// count but a level.
+    pub waiting: u64,
 }
 
 /// What blocks a worker when there is no work (poll(2) over all its ports and a wake-up).

@@ -5,6 +5,7 @@ pub mod ethtool;
 pub mod namespace;
 pub mod napi;
 pub mod netlink;
+pub mod perf;
 pub mod steer;
 pub mod sysfs;
 pub mod tun;

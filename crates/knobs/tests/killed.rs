@@ -32,6 +32,10 @@ fn writer() {
             (format!("{cpu}/cpufreq/policy{policy}/scaling_min_freq"), frequency),
             (format!("{cpu}/cpu{policy}/cpuidle/state2/disable"), ["0", "1"][turn / 2 % 2]),
             ("ethtool:eth9/rx-usecs".to_string(), ["10", "20", "30", "40"][turn % 4]),
+            ("ethtool:eth9/redirect-table".to_string(), ["0,0,0,0", "0,1,0,1"][turn % 2]),
+            ("ethtool:eth9/combined-channels".to_string(), ["2", "1"][turn / 3 % 2]),
+            ("ethtool:eth9/queue-1/rx-usecs".to_string(), ["50", "60", "70"][turn % 3]),
+            ("napi:eth9/queue-1/gro-flush-timeout".to_string(), ["200000", "0"][turn % 2]),
         ] {
             session.set(&setting.parse().unwrap(), value).unwrap();
         }
@@ -41,6 +45,15 @@ fn writer() {
 #[test]
 fn a_kill_at_any_moment_leaves_no_trace() {
     let fixture = Fixture::copy("acpi-cpufreq");
+    for (file, value) in [
+        ("ethtool/eth9/redirect-table", "0,1,2,3"),
+        ("ethtool/eth9/combined-channels", "4"),
+        ("ethtool/eth9/queue-1/rx-usecs", "3"),
+        ("napi/eth9/queue-1/gro-flush-timeout", "0"),
+    ] {
+        std::fs::create_dir_all(fixture.path(file).parent().unwrap()).unwrap();
+        fixture.write(file, value);
+    }
     let before = fixture.snapshot();
     let third = "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
     let mut undone = 0;

@@ -64,6 +64,12 @@ pub enum Error {
         /// Tail of the guest's console, where it had one.
         console: String,
     },
+    /// A server could not be emulated.
+    #[error(transparent)]
+    Scale(#[from] wattline_control::scale::ScaleError),
+    /// The packets of a traffic source cannot be had.
+    #[error("traffic: {0}")]
+    Traffic(#[from] wattline_traffic::capture::CaptureError),
     /// The router under test ended or did not come up.
     #[error("the router {what}; its last words: {log}")]
     Router {

@@ -23,6 +23,7 @@ pub mod raw;
 pub mod replay;
 pub mod reproduce;
 pub mod rig;
+pub mod scale;
 pub mod topology;
 
 pub use error::Error;

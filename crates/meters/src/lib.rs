@@ -1,13 +1,17 @@
-//! What can be read: energy and power by RAPL, hwmon and external meters, and how long cores
-//! spent in which state.
+//! What can be read: energy and power by RAPL, perf, hwmon, IPMI and external meters, and how
+//! long cores spent in which state.
 //!
 //! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
 //! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.
 #![forbid(unsafe_code)]
 
+pub mod align;
+pub mod attribution;
 mod counter;
 pub mod external;
 mod hwmon;
+pub mod ipmi;
+pub mod perf;
 mod rapl;
 mod reading;
 pub mod residency;

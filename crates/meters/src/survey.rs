@@ -1,7 +1,7 @@
 //! Which meters a machine has, which are missing, and what would enable them.
 
 use crate::reading::{Description, Meter, Scope};
-use crate::{hwmon, rapl};
+use crate::{hwmon, ipmi, perf, rapl};
 use serde::Serialize;
 use wattline_kernel::sysfs::{ReadError, Tree};
 
@@ -64,6 +64,15 @@ pub fn survey(tree: &Tree) -> Survey {
         ));
     }
     missing.extend(broken);
+    let known: Vec<&Description> = meters.iter().map(|meter| meter.description()).collect();
+    let (counters, refused) = perf::find(tree, &known);
+    missing.extend(refused);
+    meters.extend(counters.into_iter().map(|counter| Box::new(counter) as Box<dyn Meter>));
+    match ipmi::find(tree) {
+        Some(Ok(controller)) => meters.push(Box::new(controller)),
+        Some(Err(why)) => missing.push(why),
+        None => {}
+    }
     meters.extend(sensors.into_iter().map(|sensor| Box::new(sensor) as Box<dyn Meter>));
     Survey { meters, missing }
 }

@@ -91,20 +91,30 @@ impl OperatingPoint {
     /// Takes back what the platform cannot do, so that a policy may ask for the impossible
     /// without harm: cores that do not exist, no core at all (those of `present` stay),
     /// frequencies, idle states and interrupt moderations beyond the range, an empty batch,
-    /// too few or too many entries.
+    /// too few or too many entries. What a platform has no knob for stays as it is at present.
     pub fn bound(&mut self, platform: &Platform, present: &Self) {
         self.active = self.active.intersection(platform.all_cores());
-        if self.active.is_empty() {
+        let can = &platform.can;
+        if self.active.is_empty() || !can.set_cores {
             self.active = present.active;
         }
         if self.cores.len() != present.cores.len() {
             self.cores.clone_from(&present.cores);
         }
-        for core in &mut self.cores {
+        for (core, now) in self.cores.iter_mut().zip(&present.cores) {
+            if !can.set_frequency {
+                core.frequency = now.frequency;
+            }
+            if !can.limit_idle {
+                core.idle_limit = now.idle_limit;
+            }
+            if !can.set_wait {
+                core.wait = now.wait;
+            }
             core.frequency = core.frequency.min(platform.fastest());
             core.idle_limit = core.idle_limit.min(platform.deepest());
         }
-        if self.moderation.len() != present.moderation.len() {
+        if self.moderation.len() != present.moderation.len() || !can.set_moderation {
             self.moderation.clone_from(&present.moderation);
         }
         let (shortest, longest) = platform.moderation;
@@ -154,6 +164,22 @@ mod tests {
         assert!(wanted.cores.iter().all(|core| core.frequency == 13));
         assert_eq!((wanted.cores[5].idle_limit, wanted.active), (2, CoreSet::first(12)));
         assert!(wanted.moderation.iter().all(|period| *period == platform.moderation.1));
+    }
+
+    #[test]
+    fn what_there_is_no_knob_for_stays() {
+        let mut platform = westmere();
+        let can = &mut platform.can;
+        (can.set_cores, can.set_frequency, can.set_moderation) = (false, false, false);
+        let present = OperatingPoint::full(&platform);
+        let mut wanted = present.clone();
+        wanted.set_active(2, 0, 2);
+        wanted.set_frequency(0);
+        wanted.moderation.fill(Span::from_micros(50));
+        wanted.bound(&platform, &present);
+        assert_eq!((wanted.active, &wanted.moderation), (present.active, &present.moderation));
+        assert!(wanted.cores.iter().all(|core| core.frequency == 13));
+        assert_eq!(wanted.cores[5].idle_limit, 2, "that can be limited");
     }
 
     #[test]

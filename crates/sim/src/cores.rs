@@ -157,6 +157,16 @@ impl Core {
         }
     }
 
+    /// Whether it polls empty rings.
+    pub fn is_spinning(&self) -> bool {
+        matches!(self.state, State::Spinning)
+    }
+
+    /// Whether it waits for a packet, so that it does something when one comes.
+    pub fn awaits_packets(&self) -> bool {
+        matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
+    }
+
     /// When it has found its rings empty so many times in a row, if nothing comes.
     pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
         let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);

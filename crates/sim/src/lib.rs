@@ -48,7 +48,7 @@ pub mod parts {
 
 pub use engine::run;
 pub use error::SimError;
-pub use platform::platform_of;
+pub use platform::{platform_of, platform_part};
 pub use profile::{Phase, Profile};
 pub use report::{CoreResidency, Report, Residency};
 pub use scenario::Scenario;

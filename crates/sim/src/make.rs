@@ -61,7 +61,7 @@ impl<'a> CoreMake<'a> {
         let states = 0..server.idle_states.len();
         let exit = |state: usize| server.idle_states[state].exit_latency.as_picos();
         let fixed = CoreFixed {
-            ports: server.nic.ports,
+            ports: platform.queues.len() / platform.cores,
             ring: server.nic.rx_ring,
             frequencies: platform.frequencies.len(),
             target_residency: states

@@ -8,7 +8,14 @@ use wattline_units::Span;
 /// the card has queues and a bit mask has room; the queue of port p and core c has the
 /// number p × cores + c.
 pub fn platform_of(server: &ServerModel) -> Platform {
-    let cores = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
+    platform_part(server, server.nic.ports, MAX_CORES)
+}
+
+/// The same with another number of ports, and with fewer cores, at most `cores`: the rest of
+/// them is parked for good.
+pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platform {
+    let most = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
+    let cores = cores.clamp(1, most.max(1));
     let moderation = server
         .nic
         .moderation
@@ -25,7 +32,7 @@ pub fn platform_of(server: &ServerModel) -> Platform {
             .iter()
             .map(|state| IdleState { name: state.name.clone(), exit_latency: state.exit_latency })
             .collect(),
-        queues: (0..server.nic.ports * cores)
+        queues: (0..ports * cores)
             .map(|queue| Queue { port: queue / cores, core: queue % cores })
             .collect(),
         ring_size: server.nic.rx_ring,

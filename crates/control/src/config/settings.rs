@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::power::PowerSettings;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// The `[power]` section.
+    pub power: PowerSettings,
 }
 
 /// The `[router]` section.

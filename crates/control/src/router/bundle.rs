@@ -64,6 +64,7 @@ impl PortQueue for Bundle {
                 receive_ring_full: a.receive_ring_full + b.receive_ring_full,
                 fill_ring_empty: a.fill_ring_empty + b.fill_ring_empty,
                 receive_invalid: a.receive_invalid + b.receive_invalid,
+                waiting: a.waiting + b.waiting,
             }
         })
     }

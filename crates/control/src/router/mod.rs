@@ -11,9 +11,12 @@
 
 mod bundle;
 mod error;
+mod host;
 mod inbox;
 mod kernel;
+mod power;
 mod queues;
+mod reins;
 mod reload;
 mod start;
 mod statics;
@@ -24,6 +27,7 @@ pub use error::{Remedy, RouterError};
 
 use crate::application::Application;
 use crate::config::{Config, LogLevel, RouteSettings};
+use crate::notify::Notifier;
 use crate::rib::Rib;
 use crate::socket::{Answer, Request, Server};
 use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
@@ -58,6 +62,7 @@ pub struct Router {
     workers: Workers,
     applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
+    power: Option<power::Power>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     states: Vec<(PortId, QueueStatus)>,
@@ -76,18 +81,23 @@ impl Router {
     /// socket. Gives the final account, and what went wrong meanwhile: a capture that turned
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
+        let mut notifier = Notifier::from_environment();
+        notifier.ready();
+        let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         while !self.stopping && !self.workers.have_ended() {
             let now = Instant::now();
+            notifier.alive(now);
             let due = self.applications.iter_mut().map(|application| application.tick(now));
             let deadlines = self.kernel.iter().map(|kernel| kernel.deadline()).chain(due);
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
-            self.waiter.wait(sleep.map_or(LONGEST_SLEEP, |sleep| sleep.min(LONGEST_SLEEP)));
+            self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
             }
             self.commit();
         }
+        notifier.stopping();
         self.end()
     }
 
@@ -95,12 +105,18 @@ impl Router {
         if let Some(signals) = &self.signals {
             signals.close();
         }
+        if let Some(power) = &mut self.power {
+            power.give_back();
+        }
         // The counters of the programs go with them.
         let verdicts: Vec<_> = (0..self.config.ports.len())
             .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
             .collect();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
+        }
+        if let Some(power) = &self.power {
+            power.finish();
         }
         self.workers.drain(self.config.router.drain);
         self.applications.iter_mut().for_each(|application| application.finish());
@@ -185,6 +201,11 @@ impl Router {
             Request::Graph => to_answer(&self.graph()),
             Request::Active { workers } => {
                 let count = self.workers.count();
+                if self.power.is_some() {
+                    return Answer::Error(
+                        "a governor decides which workers are active: [power] platform".to_owned(),
+                    );
+                }
                 if workers == 0 || workers > count {
                     return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
                 }
@@ -229,6 +250,7 @@ impl Router {
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
+        stats.power = self.power.as_ref().map(|power| power.stats());
         stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
             refused_updates: self.refused,
             ..kernel.stats()

@@ -3,8 +3,10 @@
 use super::error::RouterError;
 use super::inbox::{Bell, Message};
 use super::queues::WorkerQueues;
+use super::reins::Reins;
 use crate::config::{Mode, RouterSettings};
 use crate::privileges;
+use crate::scale::pacer::Pacer;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -35,7 +37,6 @@ struct Thread {
 /// All workers; they end with the value.
 pub(super) struct Workers {
     threads: Vec<Thread>,
-    active: u16,
     /// The nodes' edges, the same in every worker.
     edges: Vec<(&'static str, &'static str)>,
 }
@@ -47,11 +48,21 @@ pub(super) struct Equipment {
     pub neighbours: SyncSender<NeighbourRequest>,
     /// Applications on the packets' way.
     pub features: Vec<Feature>,
+    /// What it blocks on ([`waiter_of`]).
+    pub waiter: PollWaiter,
+    /// What makes it behave like a core of a server model.
+    pub pacer: Option<Pacer>,
+}
+
+/// What the worker of these queues blocks on.
+pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
+    PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
+        .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
 }
 
 impl Workers {
     pub fn new() -> Self {
-        Self { threads: Vec::new(), active: 0, edges: Vec::new() }
+        Self { threads: Vec::new(), edges: Vec::new() }
     }
 
     /// Starts one more.
@@ -64,10 +75,8 @@ impl Workers {
     ) -> Result<(), RouterError> {
         let number = self.threads.len();
         let failed = |what: &str| format!("{what} worker {number}");
-        let mut waiter = PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
-            .map_err(|errno| RouterError::system(failed("making the wake-up of"), errno))?;
+        let Equipment { routes, punt, neighbours, features, mut waiter, pacer } = equipment;
         let waker = waiter.waker();
-        let Equipment { routes, punt, neighbours, features } = equipment;
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
         let mut worker = Worker::with_features(parts, features).map_err(|errors| {
@@ -87,14 +96,16 @@ impl Workers {
                 if let Err(error) = privileges::drop_all() {
                     tracing::debug!("worker {number} keeps its capabilities: {error}");
                 }
-                worker.run(&mut waiter);
+                match pacer {
+                    Some(pacer) => pacer.run(&mut worker, &mut waiter),
+                    None => worker.run(&mut waiter),
+                }
                 // Its ports are closed before it is said to have ended.
                 drop(worker);
                 bell.ring(Message::WorkerEnded);
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
         self.threads.push(Thread { control, counters, waker, handle: Some(handle) });
-        self.active += 1;
         Ok(())
     }
 
@@ -125,7 +136,6 @@ impl Workers {
     /// Serves with the first `active` workers and parks the rest; those block, and still
     /// forward what arrives.
     pub fn set_active(&mut self, active: u16) {
-        self.active = active;
         for (number, thread) in self.threads.iter().enumerate() {
             let command = if number < usize::from(active) { Command::Run } else { Command::Park };
             thread.control.command(command);
@@ -166,9 +176,17 @@ impl Workers {
 
     /// The counters of each, and whether it is active.
     pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
-        let active = usize::from(self.active);
-        let threads = self.threads.iter().enumerate();
-        threads.map(|(number, thread)| (thread.counters.snapshot(), number < active)).collect()
+        let active = |thread: &Thread| thread.control.current_command() != Command::Park;
+        let threads = self.threads.iter();
+        threads.map(|thread| (thread.counters.snapshot(), active(thread))).collect()
+    }
+
+    /// What a governor watches and commands them by.
+    pub fn reins(&self) -> Reins {
+        let parts = |thread: &Thread| {
+            (thread.control.clone(), thread.counters.clone(), thread.waker.clone())
+        };
+        Reins::new(self.threads.iter().map(parts))
     }
 
     /// Which node leads to which.

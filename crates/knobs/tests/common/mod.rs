@@ -53,10 +53,10 @@ impl Fixture {
         Session::begin(Driver::new(self), &self.tree, &self.state()).unwrap().0
     }
 
-    /// All files below `sys` and `ethtool` with what they hold.
+    /// All files below `sys`, `ethtool` and `napi` with what they hold.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
-        for top in ["sys", "ethtool"] {
+        for top in ["sys", "ethtool", "napi"] {
             collect(&self.path(top), &mut files);
         }
         files

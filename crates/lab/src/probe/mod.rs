@@ -7,7 +7,7 @@
 
 mod load;
 mod outcome;
-mod payload;
+pub(crate) mod payload;
 mod receiver;
 mod sender;
 

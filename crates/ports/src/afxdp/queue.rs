@@ -206,6 +206,7 @@ impl PortQueue for AfXdpQueue {
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let mut count = 0;
         let mut taken = 0;
+        self.counters.waiting = u64::from(self.socket.receive.available());
         while taken < frames.len() {
             let Some(descriptor) = self.socket.receive.pop() else { break };
             taken += 1;

@@ -8,9 +8,11 @@ mod demo;
 mod duration;
 mod fit;
 mod graph;
+mod guard;
 mod lookup;
 mod meter;
 mod optimise;
+mod plan;
 mod policies;
 mod probe;
 mod reload;
@@ -64,8 +66,13 @@ pub enum Command {
     Optimise(optimise::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),
+    /// Show every write that `[power]` would make on this machine and why, and make none.
+    Plan(plan::Args),
     /// List, read or record power.
     Meter(meter::Args),
+    /// Restore the machine when the router that holds the pipe dies.
+    #[command(hide = true)]
+    Guard(guard::Args),
     /// Undo what a run that was killed left behind.
     Restore(restore::Args),
     /// Make the figures and tables of the papers again, ours beside theirs.
@@ -94,7 +101,9 @@ impl Command {
             Self::Fit(args) => fit::run(&args, json),
             Self::Optimise(args) => optimise::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),
+            Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
+            Self::Guard(args) => guard::run(&args),
             Self::Restore(args) => restore::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),

@@ -1,5 +1,6 @@
 //! Which worker runs where, and which queue of which card it serves.
 
+use crate::config::{Config, PortKind};
 use wattline_policy::Queue;
 
 /// A port of the router.
@@ -26,6 +27,22 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// That of a configuration; `queues` gives the receive queues of a port.
+    pub fn of(config: &Config, queues: impl Fn(usize) -> u32) -> Self {
+        let ports = config.ports.iter().enumerate().map(|(number, port)| match &port.kind {
+            PortKind::Interface(name) => {
+                Port { interface: Some(name.clone()), queues: queues(number) }
+            }
+            PortKind::Capture { .. } => Port { interface: None, queues: 1 },
+        });
+        let router = &config.router;
+        Self {
+            workers: usize::from(router.workers),
+            cpus: router.cpus.iter().map(|cpu| u32::from(*cpu)).collect(),
+            ports: ports.collect(),
+        }
+    }
+
     /// The worker that serves a queue of a card.
     pub fn worker(&self, queue: u32) -> usize {
         queue as usize % self.workers.max(1)

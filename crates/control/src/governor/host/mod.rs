@@ -6,26 +6,35 @@
 //! What somebody else changes, and what goes away, is reported, and the loop goes on
 //! (docs/explanation/closed-loop-host.md).
 
+mod energy;
 mod frequency;
+mod freshness;
 mod idle;
 mod kernel_time;
 mod layout;
 mod moderation;
+mod plan;
 mod polling;
 mod redirect;
 mod status;
 mod survey;
 mod watch;
+mod watchdog;
 mod workers;
 mod writes;
 
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
+pub use plan::{LaterWrite, PlanError, PowerPlan, plan};
 pub use status::Status;
+pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{Unmanned, Work, Workers};
 
+use super::energy::Energy;
 use super::machine::{Machine, Taken, View};
 use super::step::Step;
+use energy::EnergyMeter;
+use freshness::Freshness;
 use polling::Polling;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -33,7 +42,7 @@ use survey::Survey;
 use watch::Watch;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::Knobs;
-use wattline_policy::{CoreSet, CoreView, Platform, PlatformError, Wait};
+use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Wait};
 use wattline_units::{Span, Time};
 use writes::Writes;
 
@@ -49,6 +58,8 @@ pub struct HostOptions {
     /// Whether the router asks for preferred busy polling: then interrupts stay off while a
     /// worker polls.
     pub busy_poll: bool,
+    /// Whether the machine's meters are read, by a thread of their own.
+    pub meters: bool,
 }
 
 /// This machine.
@@ -64,7 +75,10 @@ pub struct Host<K> {
     began: Instant,
     /// By number of the core: the last counts of its worker, and what was made of them.
     cores: Vec<(Work, CoreView, Wait)>,
+    /// By number of the queue.
+    queues: Vec<Freshness>,
     looked: Time,
+    meter: EnergyMeter,
     watch: Watch,
     status: Arc<Mutex<Status>>,
 }
@@ -79,7 +93,7 @@ impl<K: Knobs> Host<K> {
         knobs: K,
         workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
-        let HostOptions { tree, layout, ring_size, busy_poll } = options;
+        let HostOptions { tree, layout, ring_size, busy_poll, meters } = options;
         let mut survey = Survey::find(&tree, &knobs, &layout);
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let platform = survey.platform(&layout, ring_size);
@@ -92,7 +106,9 @@ impl<K: Knobs> Host<K> {
             watch: Watch::new(&tree, &knobs, &layout),
             active: CoreSet::first(platform.cores),
             cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
+            queues: vec![Freshness::default(); platform.queues.len()],
             looked: Time::ZERO,
+            meter: if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() },
             began: Instant::now(),
             status: Arc::new(Mutex::new(Status { missing, ..Status::default() })),
             writes: Writes::new(knobs),
@@ -118,6 +134,37 @@ impl<K: Knobs> Host<K> {
     /// What the knobs were asked for so far.
     pub fn knobs(&self) -> &K {
         &self.writes.knobs
+    }
+
+    /// Brings the machine to an operating point, whatever it is at: how it was set by others
+    /// has no place among a policy's numbers. What cannot be done is told.
+    fn establish(&mut self, point: &OperatingPoint) {
+        let can = self.platform.can;
+        let mut steps = Vec::new();
+        for (core, setting) in point.cores.iter().enumerate() {
+            if can.set_frequency {
+                steps.push(Step::Frequency { core, index: setting.frequency });
+            }
+            if can.limit_idle {
+                steps.push(Step::IdleLimit { core, state: setting.idle_limit });
+            }
+            steps.push(Step::Wait { core, wait: setting.wait });
+            steps.push(Step::Wake { core });
+        }
+        if can.set_moderation {
+            let periods = point.moderation.iter().enumerate();
+            steps.extend(periods.map(|(queue, &period)| Step::Moderation { queue, period }));
+        }
+        steps.push(Step::Batch { packets: point.batch });
+        if can.set_cores {
+            steps.push(Step::Redirect { active: point.active });
+        }
+        for step in &steps {
+            match self.take(step) {
+                Taken::Done => {}
+                other => tracing::warn!("governor: {step:?} at the start: {other:?}"),
+            }
+        }
     }
 
     fn settle(&mut self, core: usize) -> Taken {
@@ -176,10 +223,26 @@ impl<K: Knobs> Machine for Host<K> {
         Time::ZERO + Span::from(self.began.elapsed())
     }
 
+    /// Brings it to the operating point from which policies start.
+    fn present(&mut self) -> OperatingPoint {
+        let full = OperatingPoint::full(&self.platform);
+        self.establish(&full);
+        full
+    }
+
+    fn energy(&mut self, _now: Time) -> Energy {
+        self.meter.energy()
+    }
+
+    fn entries_moved(&self) -> u64 {
+        self.survey.tables.moved
+    }
+
     fn observe(&mut self, now: Time, view: &mut View) {
         view.queues.clear();
-        for queue in &self.platform.queues {
-            view.queues.push(self.workers.queue(queue.core, queue.port));
+        for (queue, fresh) in self.platform.queues.iter().zip(&mut self.queues) {
+            let seen = self.workers.queue(queue.core, queue.port);
+            view.queues.push(fresh.show(now, seen));
         }
         let passed = now.since(self.looked);
         self.looked = now;
@@ -219,6 +282,11 @@ impl<K: Knobs> Machine for Host<K> {
             }
         }
     }
+}
+
+/// What a platform that was just made has to tell.
+fn status_of<K: Knobs>(host: &Host<K>) -> Status {
+    host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Adds what a worker did to what is known of its core. Its counters say how long it worked and

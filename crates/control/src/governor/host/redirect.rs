@@ -10,6 +10,8 @@ use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 /// The tables of all cards.
 pub(super) struct Tables {
     pub can_set: bool,
+    /// Entries moved so far, of all tables.
+    pub moved: u64,
     tables: Vec<Table>,
 }
 
@@ -49,7 +51,7 @@ impl Tables {
             notes.push("cores: there is one worker, which always serves".into());
         }
         let can_set = !missing && layout.workers > 1 && super::survey::may_set_cards(tree);
-        Self { can_set, tables }
+        Self { can_set, moved: 0, tables }
     }
 
     /// Sends packets to these cores and no others, with shares that differ by one at most, over
@@ -80,6 +82,7 @@ impl Tables {
             let taken = writes.make(&[change]);
             if taken == Taken::Done {
                 table.queues = queues;
+                self.moved += moved as u64;
             } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
                 && let Some(found) = redirect::from_text(&text)
             {

@@ -22,7 +22,8 @@ pub trait Workers: Send {
     /// What a worker did.
     fn work(&mut self, worker: usize) -> Work;
 
-    /// The queues of a port that a worker serves, as one.
+    /// The queues of a port that a worker serves, as one; its fill is what the worker found at
+    /// its last batch.
     fn queue(&mut self, worker: usize, port: usize) -> QueueView;
 
     /// Makes a parked worker ready to serve its queues.

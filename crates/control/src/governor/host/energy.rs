@@ -1,0 +1,177 @@
+//! The energy that this machine has drawn since the run began, by its own meters.
+//!
+//! A thread of its own reads them: an ACPI or IPMI sensor can take milliseconds to answer.
+
+use crate::governor::energy::Energy;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use wattline_kernel::sysfs::Tree;
+use wattline_meters::{Meter, Rejection, Scope, disjoint, survey};
+use wattline_units::{Accuracy, Joules, Provenance, Span, Time};
+
+/// RAPL is certain for a minute, and a platform sensor has a new value about every second.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Reads the meters as long as it lives.
+#[derive(Debug, Default)]
+pub(super) struct EnergyMeter {
+    energy: Arc<Mutex<Energy>>,
+}
+
+impl EnergyMeter {
+    /// Begins to read; unavailable where there is no meter.
+    pub fn start(tree: &Tree) -> Self {
+        let energy: Arc<Mutex<Energy>> = Arc::default();
+        let watched = Arc::downgrade(&energy);
+        let meters = Meters::new(survey(tree).meters);
+        if !meters.all.is_empty() {
+            let made = std::thread::Builder::new().name("meters".into());
+            if let Err(error) = made.spawn(move || read(meters, &watched)) {
+                tracing::warn!("governor: no thread for the meters: {error}");
+            }
+        }
+        Self { energy }
+    }
+
+    /// What was drawn up to the last reading.
+    pub fn energy(&self) -> Energy {
+        self.energy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn read(mut meters: Meters, watched: &Weak<Mutex<Energy>>) {
+    let began = Instant::now();
+    loop {
+        let now = meters.read(Time::ZERO + Span::from(began.elapsed()));
+        let Some(energy) = watched.upgrade() else { return };
+        *energy.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        drop(energy);
+        std::thread::sleep(PERIOD);
+    }
+}
+
+/// Meters of which no one sees what another one sees, and parts that are shown beside.
+struct Meters {
+    all: Vec<One>,
+}
+
+struct One {
+    meter: Box<dyn Meter>,
+    /// Whether it counts for the whole.
+    whole: bool,
+    label: &'static str,
+    drawn: Joules,
+    valid: bool,
+    told: Option<&'static str>,
+}
+
+impl Meters {
+    fn new(meters: Vec<Box<dyn Meter>>) -> Self {
+        let ids: Vec<String> = disjoint(meters.iter().map(|meter| meter.description()))
+            .into_iter()
+            .map(|description| description.id.clone())
+            .collect();
+        let platforms: Vec<String> = meters
+            .iter()
+            .map(|meter| meter.description())
+            .filter(|description| description.scope == Scope::Platform)
+            .map(|description| description.id.clone())
+            .collect();
+        let one = |meter: Box<dyn Meter>| {
+            let description = meter.description();
+            let whole = ids.contains(&description.id);
+            // Parts are packages and memory: cores lie within the first, devices beside.
+            let label = match description.scope {
+                Scope::Package => "package",
+                Scope::Memory => "memory",
+                Scope::Platform => "platform",
+                Scope::Cores | Scope::Uncore | Scope::Device => return None,
+            };
+            // What is shown a second time belongs to the first; what is within the platform is
+            // a part of that.
+            let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
+            let part = label != "platform" && own;
+            let (drawn, valid, told) = (Joules(0.0), false, None);
+            (whole || part).then_some(One { meter, whole, label, drawn, valid, told })
+        };
+        Self { all: meters.into_iter().filter_map(one).collect() }
+    }
+
+    fn read(&mut self, now: Time) -> Energy {
+        for one in &mut self.all {
+            match one.meter.read(now) {
+                Ok(reading) => {
+                    one.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
+                    one.valid = true;
+                    one.told = None;
+                }
+                Err(Rejection::First | Rejection::NothingNew) => {}
+                Err(rejection) => {
+                    // Once per kind of failure: this is asked four times a second.
+                    if one.told.replace(rejection.name()) != Some(rejection.name()) {
+                        let id = &one.meter.description().id;
+                        tracing::warn!("governor: meter {id}: {rejection}");
+                    }
+                    // Time that no figure covers: the sum is none of the whole run any more.
+                    one.valid = false;
+                }
+            }
+        }
+        let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
+        if whole.is_empty() || !whole.iter().all(|one| one.valid) {
+            return Energy::default();
+        }
+        let mut parts: BTreeMap<&'static str, Joules> = BTreeMap::new();
+        for one in self.all.iter().filter(|one| one.valid && one.label != "platform") {
+            *parts.entry(one.label).or_insert(Joules(0.0)) += one.drawn;
+        }
+        let provenances = || whole.iter().map(|one| one.meter.description().provenance);
+        let accuracy = provenances().map(|p| p.accuracy).max_by_key(|a| rank(*a));
+        let Some(first) = provenances().next() else { return Energy::default() };
+        let accuracy = accuracy.unwrap_or(first.accuracy);
+        let sum = whole.iter().map(|one| one.drawn).sum();
+        Energy::new(sum, parts, Provenance { accuracy, ..first })
+    }
+}
+
+/// The worse, the higher: a sum is as accurate as the worst of what it is made of.
+fn rank(accuracy: Accuracy) -> u8 {
+    match accuracy {
+        Accuracy::Gold => 0,
+        Accuracy::Silver => 1,
+        Accuracy::Bronze => 2,
+        Accuracy::Learned => 3,
+        Accuracy::Historic => 4,
+        Accuracy::Static => 5,
+        Accuracy::Unavailable => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn fixture(name: &str) -> Tree {
+        Tree::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../meters/tests/fixtures").join(name))
+    }
+
+    #[test]
+    fn a_platform_meter_is_integrated_over_true_time() {
+        let mut meters = Meters::new(survey(&fixture("acpi-power-meter")).meters);
+        meters.read(Time::ZERO);
+        let early = meters.read(Time::ZERO + Span::from_seconds(1.0));
+        let late = meters.read(Time::ZERO + Span::from_seconds(3.0));
+        let drawn = late.since(&early).whole.unwrap();
+        let watts = drawn / Span::from_seconds(2.0);
+        assert!(watts.get() > 1.0, "{watts}");
+        assert_eq!(late.source, wattline_units::Source::Measured);
+    }
+
+    #[test]
+    fn without_a_meter_energy_is_unavailable() {
+        let mut meters = Meters::new(survey(&fixture("virtual-machine")).meters);
+        assert_eq!(meters.read(Time::ZERO + Span::from_seconds(1.0)), Energy::default());
+    }
+}

@@ -1,0 +1,243 @@
+//! The governor of the running router.
+
+use super::error::RouterError;
+use super::host::{self, Beside, ThisMachine};
+use super::queues::Interface;
+use super::workers::Workers;
+use crate::config::{Config, PowerPlatform, PowerSettings};
+use crate::governor::Governor;
+use crate::governor::account::{Interval, Totals};
+use crate::governor::ledger::Entry;
+use crate::governor::machine::Machine;
+use crate::governor::runner::Runner;
+use crate::scale::pacer::Pacer;
+use crate::scale::{Scale, Setting};
+use crate::stats::PowerStats;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build};
+use wattline_ports::waiter::Waker;
+use wattline_server::{ServerFile, ServerModel};
+use wattline_sim::SimError;
+
+/// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
+/// router is not known beforehand.
+const MEAN_BYTES: u32 = 600;
+/// Workers answer within so long, or the last figures are given once more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The loop of a router, and what it last said of itself.
+pub(super) struct Power {
+    settings: PowerSettings,
+    spec: PolicySpec,
+    server: ServerModel,
+    policy: &'static str,
+    driver: Driver,
+    last: Mutex<Last>,
+}
+
+enum Driver {
+    Scale(Scale),
+    /// This machine, once the workers run: then what it is made from is gone.
+    Host(Option<(Runner<ThisMachine>, Beside)>),
+}
+
+/// What statistics are reckoned from.
+struct Last {
+    start: Option<Totals>,
+    before: Option<Totals>,
+    stats: PowerStats,
+    over: bool,
+}
+
+/// What the configuration names, read before anything is opened.
+pub(super) struct Plan {
+    settings: PowerSettings,
+    spec: PolicySpec,
+    server: ServerModel,
+}
+
+impl Plan {
+    /// `None` when nothing is to be governed.
+    pub fn read(settings: &PowerSettings) -> Result<Option<Self>, RouterError> {
+        if settings.platform == PowerPlatform::None {
+            return Ok(None);
+        }
+        let spec = PolicySpec::parse(&settings.policy).map_err(|error| wrong("policy", &error))?;
+        let file = ServerFile::load(&settings.server)?;
+        let server = file.model().map_err(|error| wrong("server", &error))?.clone();
+        Ok(Some(Self { settings: settings.clone(), spec, server }))
+    }
+}
+
+fn wrong(key: &str, error: &dyn std::fmt::Display) -> RouterError {
+    RouterError::Unfit(format!("[power] {key}: {error}"))
+}
+
+/// Puts the governor together, and on platform `scale` what the workers are to run, one for
+/// each bell.
+pub(super) fn open(
+    plan: Plan,
+    ports: usize,
+    bells: &[Waker],
+) -> Result<(Power, Vec<Pacer>), RouterError> {
+    let Plan { settings, spec, server } = plan;
+    let (settings, server) = (&settings, &server);
+    let policy = spec.policy.name;
+    let made = spec.clone();
+    let (driver, pacers) = match settings.platform {
+        PowerPlatform::Host => (Driver::Host(None), Vec::new()),
+        _ => {
+            let setting = Setting {
+                server: server.clone(),
+                application: settings.application,
+                policy: spec,
+                mean_bytes: MEAN_BYTES,
+                dilation: settings.scale,
+                seed: settings.seed.into(),
+            };
+            // Nobody here can write the tables of those who send to the interfaces.
+            let scale = Scale::new(&setting, ports, bells.to_vec(), None);
+            let (scale, pacers) = scale.map_err(|error| match error {
+                crate::scale::ScaleError::Model(SimError::Policy(error)) => wrong("policy", &error),
+                other => wrong("server", &other),
+            })?;
+            (Driver::Scale(scale), pacers)
+        }
+    };
+    let stats = PowerStats { policy, platform: settings.platform, ..PowerStats::default() };
+    let last = Mutex::new(Last { start: None, before: None, stats, over: false });
+    let (settings, server) = (settings.clone(), server.clone());
+    Ok((Power { settings, spec: made, server, policy, driver, last }, pacers))
+}
+
+impl Power {
+    /// Begins, when the workers run.
+    pub fn start(
+        &mut self,
+        config: &Config,
+        interfaces: &[Interface],
+        workers: &Workers,
+    ) -> Result<(), RouterError> {
+        let driver = match &mut self.driver {
+            Driver::Scale(scale) => {
+                return scale.start().map_err(|error| {
+                    RouterError::system("starting the governor", std::io::Error::other(error))
+                });
+            }
+            Driver::Host(driver) => driver,
+        };
+        let (machine, beside) = host::take_over(config, interfaces, workers)?;
+        let packet = self.server.packet_cost(self.settings.application, MEAN_BYTES);
+        let context = BuildContext {
+            platform: machine.platform(),
+            server: Some(&self.server),
+            packet: packet.map(|cost| (cost, MEAN_BYTES)),
+            seed: self.settings.seed.into(),
+        };
+        let policy = build(&self.spec, &context).map_err(|error| wrong("policy", &error))?;
+        let runner = Runner::start(Governor::new(machine, policy), self.settings.sample)
+            .map_err(|source| RouterError::system("starting the governor", source))?;
+        *driver = Some((runner, beside));
+        Ok(())
+    }
+
+    /// Gives this machine back, before packets take the kernel's way again: that needs its speed
+    /// and all its queues.
+    pub fn give_back(&mut self) {
+        if let Driver::Host(Some(_)) = self.driver {
+            self.finish();
+        }
+        let Driver::Host(driver) = &mut self.driver else { return };
+        if let Some((runner, beside)) = driver.take() {
+            drop(runner);
+            beside.dismiss();
+        }
+    }
+
+    /// Takes the last figures while the workers can still answer.
+    pub fn finish(&self) {
+        self.stats();
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+    }
+
+    /// What the loop did so far.
+    pub fn stats(&self) -> PowerStats {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.over {
+            return last.stats.clone();
+        }
+        let totals = match &self.driver {
+            Driver::Scale(scale) => scale.totals_now(PATIENCE).ok(),
+            Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.totals()),
+        };
+        let Some(totals) = totals else { return last.stats.clone() };
+        let start = last.start.get_or_insert_with(|| totals.clone()).clone();
+        // Over too short a time a mean power says nothing.
+        let before = last.before.take().filter(|before| before.at < totals.at);
+        let recent = Interval::between(before.as_ref().unwrap_or(&start), &totals);
+        let seen = match &self.driver {
+            Driver::Scale(scale) => Some(scale.look(see)),
+            Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.look(see)),
+        };
+        let Some((point, platform, knobs)) = seen else { return last.stats.clone() };
+        last.stats = self.compose(&totals, &recent, &point, &platform, knobs);
+        if let Driver::Scale(scale) = &self.driver {
+            last.stats.disturbance = Some(scale.disturbance());
+        }
+        if let Driver::Host(Some((_, beside))) = &self.driver {
+            last.stats.host = Some(beside.status());
+        }
+        last.before = Some(totals);
+        last.stats.clone()
+    }
+
+    fn compose(
+        &self,
+        totals: &Totals,
+        recent: &Interval,
+        point: &OperatingPoint,
+        platform: &Platform,
+        knobs: Vec<Entry>,
+    ) -> PowerStats {
+        let emulated = self.settings.platform == PowerPlatform::Scale;
+        let energy = &totals.machine.energy;
+        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
+        PowerStats {
+            platform: self.settings.platform,
+            policy: self.policy,
+            server: self.settings.server.clone(),
+            application: self.settings.application.name(),
+            scale: emulated.then_some(self.settings.scale),
+            source: energy.source,
+            accuracy: energy.accuracy,
+            power_watts: recent.power_watts,
+            power_by_component_watts: recent.power_by_component_watts.clone(),
+            power_rest_watts: recent.power_rest_watts,
+            energy_joules: energy.whole.map(|whole| whole.0),
+            model_seconds: emulated.then(|| totals.at.as_seconds()),
+            offered_packets: totals.machine.offered,
+            forwarded_packets: totals.machine.forwarded,
+            dropped_packets: totals.machine.dropped,
+            cores: platform.cores,
+            cores_active: point.active.len(),
+            frequency_hertz: point.frequencies(platform).map(hertz).collect(),
+            transitions: totals.own.core_changes + totals.own.frequency_changes,
+            core_changes: totals.own.core_changes,
+            frequency_changes: totals.own.frequency_changes,
+            decisions: totals.own.decisions,
+            entries_moved: totals.machine.entries_moved,
+            steps: totals.own.steps,
+            steps_altered: totals.own.altered,
+            steps_failed: totals.own.failed,
+            knobs,
+            disturbance: None,
+            host: None,
+        }
+    }
+}
+
+fn see<M: Machine>(governor: &mut Governor<M>) -> (OperatingPoint, Platform, Vec<Entry>) {
+    let knobs = governor.ledger().entries().cloned().collect();
+    (governor.point().clone(), governor.platform().clone(), knobs)
+}

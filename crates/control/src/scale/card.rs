@@ -1,0 +1,352 @@
+//! A network card in memory: links, receive-side scaling with a redirect table, a queue for
+//! each port and core, time stamps.
+//!
+//! Frames are put on its wire a little ahead of time, each with the model time at which it
+//! arrives; whoever receives keeps to that. So a generator that is late by less than its lead
+//! does no harm, and a table that is rewritten counts from that very moment on: what arrives
+//! later is spread anew, what came before stays where it is.
+
+use super::rss;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
+use wattline_packet::toeplitz::Toeplitz;
+use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_ports::waiter::Waker;
+use wattline_server::Nic;
+use wattline_sim::parts::Link;
+use wattline_units::Time;
+
+/// The frame check sequence, which lengths in the model count and frames in memory lack.
+pub const FCS_BYTES: u16 = 4;
+
+/// What becomes of the frames that a card sends.
+pub trait FarEnd: Send {
+    /// A frame left the card through a port.
+    fn receive(&mut self, port: PortId, frame: &[u8]);
+}
+
+/// All ports of a card, with a queue of each for every core.
+pub struct Card {
+    wires: Mutex<Wires>,
+    far_end: Mutex<Box<dyn FarEnd>>,
+    toeplitz: Toeplitz,
+    /// Rung when a frame is led to a core's empty queue.
+    bells: OnceLock<Vec<Waker>>,
+}
+
+struct Wires {
+    links: Vec<Link>,
+    tables: Vec<RedirectTable>,
+    /// By port, then by core.
+    queues: Vec<Vec<VecDeque<Arriving>>>,
+    /// When each entry of each port's table moved last; no frame that arrived later went the
+    /// old way.
+    moved_at: Vec<Vec<Option<Time>>>,
+    /// By port: the arrival of the latest frame that was taken from any of its queues. A core
+    /// whose thread is ahead of the one that decides has its frames already.
+    taken_to: Vec<Time>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+    beyond_link: u64,
+}
+
+/// A frame on its way to a core, or waiting for it.
+struct Arriving {
+    at: Time,
+    hash: u32,
+    bytes: Vec<u8>,
+}
+
+impl Card {
+    /// A card of this model with so many ports, whose tables send to the active of so many
+    /// cores.
+    pub fn new(
+        model: &Nic,
+        ports: usize,
+        cores: usize,
+        active: CoreSet,
+        far_end: Box<dyn FarEnd>,
+    ) -> Arc<Self> {
+        let queues = || (0..cores).map(|_| VecDeque::new()).collect();
+        Arc::new(Self {
+            wires: Mutex::new(Wires {
+                links: vec![Link::new(model); ports],
+                tables: vec![RedirectTable::new(model.redirect_table_entries, active); ports],
+                queues: (0..ports).map(|_| queues()).collect(),
+                taken_to: vec![Time::ZERO; ports],
+                moved_at: vec![vec![None; model.redirect_table_entries]; ports],
+                spare: Vec::new(),
+                beyond_link: 0,
+            }),
+            far_end: Mutex::new(far_end),
+            toeplitz: Toeplitz::default(),
+            bells: OnceLock::new(),
+        })
+    }
+
+    /// Says whom to wake when frames come, by core; once.
+    pub fn connect(&self, bells: Vec<Waker>) {
+        let _ = self.bells.set(bells);
+    }
+
+    /// The queue of a port and core, to be given to its worker.
+    pub fn queue(self: &Arc<Self>, port: PortId, core: usize) -> CardQueue {
+        CardQueue { card: Arc::clone(self), port, core, counters: PortCounters::default() }
+    }
+
+    /// Sends a frame (without FCS) into a port at a model time; not earlier than the one
+    /// before on that port. False when the link carries no more, or there is no such port.
+    pub fn send(&self, port: PortId, time: Time, frame: &[u8]) -> bool {
+        let hash = rss::hash(&self.toeplitz, frame);
+        let number = usize::from(port.0);
+        let length = u16::try_from(frame.len()).unwrap_or(u16::MAX).saturating_add(FCS_BYTES);
+        let mut wires = self.wires();
+        let Wires { links, tables, queues, spare, beyond_link, .. } = &mut *wires;
+        let (Some(link), Some(table)) = (links.get_mut(number), tables.get(number)) else {
+            return false;
+        };
+        let Some(at) = link.carry(time.as_picos(), length) else {
+            *beyond_link += 1;
+            return false;
+        };
+        let core = table.core(hash);
+        let Some(queue) = queues.get_mut(number).and_then(|queues| queues.get_mut(core)) else {
+            return false;
+        };
+        let first = queue.is_empty();
+        let mut bytes = spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        queue.push_back(Arriving { at: Time::from_picos(at), hash, bytes });
+        drop(wires);
+        if first && let Some(bell) = self.bells.get().and_then(|bells| bells.get(core)) {
+            bell.wake();
+        }
+        true
+    }
+
+    /// Rewrites all tables for these cores: what arrives after `now` follows them. Returns how
+    /// many entries moved.
+    pub fn redirect(&self, now: Time, active: CoreSet) -> u64 {
+        let mut wires = self.wires();
+        let Wires { tables, queues, moved_at, taken_to, .. } = &mut *wires;
+        let mut held = [0; MAX_CORES];
+        let mut moved = 0;
+        let ports = tables.iter_mut().zip(queues).zip(moved_at).zip(taken_to);
+        for (((table, queues), moved_at), taken_to) in ports {
+            let moved_by = now.max(*taken_to);
+            let before = table.entries().to_vec();
+            let changed = table.spread_beside(active, &mut held);
+            let entries = before.iter().zip(table.entries()).zip(moved_at);
+            entries.filter(|((a, b), _)| a != b).for_each(|(_, at)| *at = Some(moved_by));
+            moved += changed as u64;
+            if changed == 0 {
+                continue;
+            }
+            let mut ahead: Vec<Arriving> = Vec::new();
+            for queue in queues.iter_mut() {
+                let stay = queue.partition_point(|frame| frame.at <= now);
+                ahead.extend(queue.drain(stay..));
+            }
+            // Frames of one link never arrive at one time.
+            ahead.sort_by_key(|frame| frame.at);
+            for frame in ahead {
+                if let Some(queue) = queues.get_mut(table.core(frame.hash)) {
+                    queue.push_back(frame);
+                }
+            }
+        }
+        moved
+    }
+
+    /// The redirect table of each port.
+    pub fn tables(&self) -> Vec<RedirectTable> {
+        self.wires().tables.clone()
+    }
+
+    /// When the entry of a hash moved last in the table of a port, if it ever did: what arrived
+    /// later went the new way.
+    pub fn moved_at(&self, port: PortId, hash: u32) -> Option<Time> {
+        let wires = self.wires();
+        let entries = wires.moved_at.get(usize::from(port.0))?;
+        *entries.get(hash as usize & entries.len().checked_sub(1)?)?
+    }
+
+    /// Frames that did not fit on their link, and were never offered.
+    pub fn beyond_link(&self) -> u64 {
+        self.wires().beyond_link
+    }
+
+    /// Frames in all queues, those still on their way included.
+    pub fn waiting(&self) -> usize {
+        self.wires().queues.iter().flatten().map(VecDeque::len).sum()
+    }
+
+    fn wires(&self) -> MutexGuard<'_, Wires> {
+        // Nothing that holds it leaves it half done.
+        self.wires.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One queue of a [`Card`]: that of one port and one core.
+pub struct CardQueue {
+    card: Arc<Card>,
+    port: PortId,
+    core: usize,
+    counters: PortCounters,
+}
+
+impl CardQueue {
+    fn with<R>(
+        &self,
+        look: impl FnOnce(&mut VecDeque<Arriving>, &mut Vec<Vec<u8>>, &mut Time) -> R,
+    ) -> Option<R> {
+        let mut wires = self.card.wires();
+        let Wires { queues, spare, taken_to, .. } = &mut *wires;
+        let port = usize::from(self.port.0);
+        let queue = queues.get_mut(port)?.get_mut(self.core)?;
+        Some(look(queue, spare, taken_to.get_mut(port)?))
+    }
+}
+
+impl PortQueue for CardQueue {
+    /// Takes frames that have arrived or will: see [`PortQueue::next_arrival`].
+    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
+        let room = (pool.chunk_size() - pool.headroom()) as usize;
+        let (port, mut invalid, mut bytes_received) = (self.port, 0, 0);
+        let count = self.with(|queue, spare, taken_to| {
+            let mut count = 0;
+            while count < frames.len() && !queue.is_empty() {
+                // Without a chunk the frame stays where it is; it is not lost.
+                let Some(chunk) = pool.take_chunk() else { break };
+                let Some(frame) = queue.pop_front() else { break };
+                *taken_to = frame.at.max(*taken_to);
+                let length = frame.bytes.len();
+                if length == 0 || length > room.min(usize::from(u16::MAX)) {
+                    invalid += 1;
+                    pool.free(chunk);
+                } else {
+                    let offset = chunk + pool.headroom();
+                    pool.bytes()[offset as usize..][..length].copy_from_slice(&frame.bytes);
+                    frames[count] = Frame { offset, length: length as u16, port_in: port };
+                    bytes_received += length as u64;
+                    count += 1;
+                }
+                spare.push(frame.bytes);
+            }
+            count
+        });
+        let count = count.unwrap_or(0);
+        self.counters.receive_invalid += invalid;
+        self.counters.received_bytes += bytes_received;
+        self.counters.received_packets += count as u64;
+        count
+    }
+
+    fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+        let mut far_end = self.card.far_end.lock().unwrap_or_else(PoisonError::into_inner);
+        for frame in frames {
+            far_end.receive(self.port, pool.frame_bytes(frame));
+            pool.free(frame.offset);
+            self.counters.transmitted_bytes += u64::from(frame.length);
+        }
+        self.counters.transmitted_packets += frames.len() as u64;
+        frames.len()
+    }
+
+    fn flush(&mut self, _pool: &mut FramePool) {}
+
+    fn recycle(&mut self, _pool: &mut FramePool) {}
+
+    fn pending(&mut self) -> usize {
+        self.with(|queue, _, _| queue.len()).unwrap_or(0)
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        self.with(|queue, _, _| queue.front().map(|frame| frame.at)).flatten()
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_server::ServerFile;
+
+    type Sent = Arc<Mutex<Vec<(PortId, Vec<u8>)>>>;
+
+    struct Kept(Sent);
+    impl FarEnd for Kept {
+        fn receive(&mut self, port: PortId, frame: &[u8]) {
+            self.0.lock().unwrap().push((port, frame.to_vec()));
+        }
+    }
+
+    fn card() -> (Arc<Card>, Sent) {
+        let kept = Sent::default();
+        let server = ServerFile::load("westmere-2010").unwrap();
+        let nic = &server.model().unwrap().nic;
+        let far_end = Box::new(Kept(Arc::clone(&kept)));
+        (Card::new(nic, 2, 3, CoreSet::only(0), far_end), kept)
+    }
+
+    /// A frame of its own flow: the hash of what is no IP is zero, so the bytes are IPv6.
+    fn frame(flow: u8) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        frame[14] = 0x60;
+        frame[19] = 6;
+        frame[20] = 59;
+        frame[14 + 8 + 15] = flow;
+        frame
+    }
+
+    fn micros(at: u64) -> Time {
+        Time::from_picos(at * 1_000_000)
+    }
+
+    #[test]
+    fn a_rewritten_table_counts_from_its_moment_on() {
+        let (card, _) = card();
+        for at in 1..=100u8 {
+            assert!(card.send(PortId(0), micros(at.into()), &frame(at)));
+        }
+        let mut queues: Vec<CardQueue> = (0..3).map(|core| card.queue(PortId(0), core)).collect();
+        assert_eq!(queues[0].pending(), 100);
+        let moved = card.redirect(micros(40), CoreSet::first(2));
+        assert_eq!(moved, 128, "half of the table of each of two ports");
+        assert_eq!(queues[0].pending() + queues[1].pending(), 100);
+        assert!(queues[0].pending() > 40 && queues[1].next_arrival() > Some(micros(40)));
+        card.redirect(micros(50), CoreSet::only(2));
+        assert!(queues[2].next_arrival() > Some(micros(50)));
+        assert_eq!(card.waiting(), 100);
+        assert!((0..128).all(|hash| card.moved_at(PortId(0), hash) == Some(micros(50))));
+        assert!(card.tables().iter().all(|table| table.entries().iter().all(|core| *core == 2)));
+    }
+
+    #[test]
+    fn frames_come_in_order_and_go_out() {
+        let (card, kept) = card();
+        let mut pool = FramePool::new(Box::new(vec![0; 4 * 512]), 512, 64);
+        assert!(card.send(PortId(1), micros(1), &frame(1)));
+        // Sent at the same time: the link carries one after the other.
+        assert!(card.send(PortId(1), micros(1), &frame(2)));
+        assert!(!card.send(PortId(7), micros(1), &frame(2)), "no such port");
+        assert!(card.send(PortId(1), micros(2), &[0; 600]), "longer than a chunk");
+        let mut queue = card.queue(PortId(1), 0);
+        assert_eq!(queue.next_arrival(), Some(micros(1)));
+        let mut frames = [Frame::default(); 4];
+        assert_eq!(queue.receive(&mut pool, &mut frames[..1]), 1);
+        assert!(queue.next_arrival() > Some(micros(1)));
+        assert_eq!(queue.receive(&mut pool, &mut frames[1..]), 1);
+        assert_eq!(queue.counters().receive_invalid, 1);
+        assert_eq!(queue.transmit(&mut pool, &frames[..2]), 2);
+        assert_eq!(pool.free_chunks(), 4);
+        assert_eq!(*kept.lock().unwrap(), [(PortId(1), frame(1)), (PortId(1), frame(2))]);
+    }
+}

@@ -1,0 +1,353 @@
+//! A worker that behaves like one core of a server model.
+//!
+//! The core itself is the simulator's ([`wattline_sim::parts::Core`]): the very same rules say
+//! when it sleeps, wakes, takes a batch and how long that lasts. Here a clock brings it
+//! through time instead of a list of packets, and the packets are real: what the core has
+//! served goes through the worker's graph and out, at the end of its batch. Times of the model
+//! follow from the model alone, so that a thread that wakes late is late once, and does not
+//! fall behind.
+
+use super::Shared;
+use super::post::{Accruing, Order, Post, Report, Seen};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
+use wattline_dataplane::port::Waiter;
+use wattline_dataplane::worker::{Command, Worker};
+use wattline_policy::{CoreView, QueueView, Trigger};
+use wattline_sim::parts::{Core, Sink, Stop, Watched};
+use wattline_traffic::Packet;
+use wattline_units::{Span, Time};
+
+/// A thread looks around this often, whatever happens.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// The same while frames wait for which there is no chunk.
+const STARVED_WAIT: Duration = Duration::from_millis(1);
+
+/// Brings one core and its worker through model time.
+pub struct Pacer {
+    shared: Arc<Shared>,
+    core: Core,
+    sink: Sink,
+    /// By port.
+    lanes: Vec<Lane>,
+    /// Orders not yet followed, by time.
+    orders: Vec<(Time, Order)>,
+    /// The frequency asked for, and when it takes effect.
+    frequency: Option<(u64, usize)>,
+    active_cores: usize,
+    /// All before has happened, in picoseconds.
+    position: u64,
+    /// Frames wait for which there is no chunk.
+    starved: bool,
+}
+
+/// The frames of the packets that the core's ring of one port holds.
+#[derive(Default)]
+struct Lane {
+    frames: VecDeque<(u64, Frame)>,
+    /// Number of the last frame, from 1.
+    last: u64,
+    last_at: Time,
+    /// Numbers of frames that found the ring full.
+    dropped: VecDeque<u64>,
+    /// Packets taken from the ring whose frames have been forwarded.
+    forwarded: u64,
+    ready: VecDeque<Frame>,
+}
+
+impl Pacer {
+    pub(super) fn new(shared: Arc<Shared>, mut core: Core, sink: Sink) -> Self {
+        core.rings.iter_mut().for_each(|ring| ring.watch_drops());
+        Self {
+            lanes: core.rings.iter().map(|_| Lane::default()).collect(),
+            active_cores: shared.platform.cores,
+            shared,
+            core,
+            sink,
+            orders: Vec::new(),
+            frequency: None,
+            position: 0,
+            starved: false,
+        }
+    }
+
+    /// Lives until the worker is told to end; then the worker frees what it holds.
+    pub fn run(mut self, worker: &mut Worker, waiter: &mut dyn Waiter) {
+        // Otherwise the kernel may wake it up to 50 us late, to save a wake-up of its own.
+        if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
+            tracing::debug!("timer slack stays as it is: {error}");
+        }
+        let control = worker.control();
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let now = shared.clock.now();
+            self.follow_orders(worker, now);
+            self.run_to(worker, now.as_picos());
+            self.forward(worker);
+            self.show();
+            match control.current_command() {
+                Command::Stop => break,
+                Command::Drain if self.is_empty(worker) => break,
+                _ if worker.is_exhausted() && self.is_empty(worker) => break,
+                _ => {}
+            }
+            let due = self.next_event(worker);
+            let longest = if self.starved { STARVED_WAIT } else { LONGEST_WAIT };
+            let wait = due.map_or(longest, |due| shared.clock.until(due).min(longest));
+            if !wait.is_zero() {
+                worker.sleep(waiter, wait);
+                if let Some(due) = due.filter(|due| shared.clock.now() >= *due) {
+                    self.post().lateness.waited(shared.clock.since(due));
+                }
+            }
+        }
+        self.free(worker);
+        worker.shut_down();
+        // Its figures can still be asked for, as of a core that gets nothing more.
+        self.shared.posts[self.core.number].retire(self.core, self.sink);
+    }
+
+    fn post(&self) -> &Post {
+        &self.shared.posts[self.core.number]
+    }
+
+    /// Leads frames that arrive before `until` to the core's rings. Not more: until the core has
+    /// come to a time, a decision may still lead what arrives then to another.
+    fn take_in(&mut self, worker: &mut Worker, until: u64) {
+        let (ports, pool) = worker.ports();
+        self.starved = false;
+        let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
+        for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
+            ring.compact();
+            let mut frames = [Frame::default(); BATCH_MAX];
+            loop {
+                let stamp = port.next_arrival();
+                if stamp.is_some_and(|stamp| stamp.as_picos() >= until) {
+                    break;
+                }
+                // Each has its own stamp; without stamps they came just now.
+                let room = if stamp.is_some() { 1 } else { BATCH_MAX };
+                let count = port.receive(pool, &mut frames[..room]);
+                for frame in &frames[..count] {
+                    let at = stamp.unwrap_or_else(|| self.shared.clock.now()).max(lane.last_at);
+                    lane.last_at = at;
+                    lane.last += 1;
+                    lane.frames.push_back((lane.last, *frame));
+                    ring.lead(Packet {
+                        time: at,
+                        flow: 0,
+                        length: frame.length.saturating_add(super::FCS_BYTES),
+                        port: number as u8,
+                    });
+                    let post = &self.shared.posts[self.core.number];
+                    post.lateness.frame(at.as_picos() < self.position);
+                }
+                if count < room {
+                    self.starved |= stamp.is_some();
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Follows the orders that are due by `now`, each at its time.
+    fn follow_orders(&mut self, worker: &mut Worker, now: Time) {
+        self.take_orders();
+        while let Some((at, _)) = self.orders.first()
+            && *at <= now
+        {
+            let (at, order) = self.orders.remove(0);
+            self.run_to(worker, at.as_picos());
+            self.follow(at, order);
+        }
+    }
+
+    fn take_orders(&mut self) {
+        let before = self.orders.len();
+        self.shared.posts[self.core.number].take(&mut self.orders);
+        if self.orders.len() > before {
+            // Stable: those of one moment stay in the order in which they were given.
+            self.orders.sort_by_key(|(at, _)| *at);
+        }
+    }
+
+    fn follow(&mut self, at: Time, order: Order) {
+        let picos = at.as_picos().max(self.position);
+        match order {
+            Order::Set { setting, active, batch, moderation, active_cores } => {
+                let lag = Span::from_picos(picos - at.as_picos());
+                self.post().lateness.order(lag);
+                self.active_cores = active_cores;
+                self.take_costs(self.core.costs.frequency);
+                let moderation = moderation.into_iter();
+                self.core.set(picos, setting, active, batch, moderation, &mut self.sink);
+            }
+            Order::Frequency { due, index } => self.frequency = Some((due.max(picos), index)),
+            Order::Report { number } => self.report(picos, number),
+        }
+    }
+
+    fn take_costs(&mut self, frequency: usize) {
+        self.core.set_costs(self.shared.costs(frequency, self.active_cores));
+    }
+
+    /// Brings the core to `until`, from event to event; asks the policy on the way where it
+    /// wants to be asked.
+    fn run_to(&mut self, worker: &mut Worker, until: u64) {
+        loop {
+            let due = self.frequency.filter(|(due, _)| *due <= until);
+            let stage = due.map_or(until, |(due, _)| due);
+            // What begins at a moment is done by whoever goes beyond it.
+            let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
+            self.take_in(worker, step);
+            let watched = self.post().watched();
+            match self.core.advance(step, watched, &mut self.sink) {
+                Some(stop) => self.ask(stop),
+                None => {
+                    self.position = self.position.max(step);
+                    if step < stage {
+                        continue;
+                    }
+                    let Some((due, index)) = due else { return };
+                    self.core.book(due, &mut self.sink);
+                    self.frequency = None;
+                    self.take_costs(index);
+                }
+            }
+        }
+    }
+
+    /// Puts the question to the policy at once: the core goes on only with the answer, as it
+    /// would if the policy ran on it. What is decided counts from this moment of the model.
+    fn ask(&mut self, stop: Stop) {
+        self.position = self.position.max(stop.at());
+        self.core.asked(stop);
+        let core = self.core.number;
+        let trigger = match stop {
+            Stop::Batch { port, taken, .. } => {
+                Trigger::Batch { queue: port * self.shared.platform.cores + core, taken }
+            }
+            Stop::EmptyPolls { .. } => Trigger::EmptyPolls { core },
+        };
+        self.show();
+        let at = Time::from_picos(stop.at());
+        self.shared.trigger(at, trigger, Some(core));
+        self.take_orders();
+        while self.orders.first().is_some_and(|(time, _)| *time <= at) {
+            let (time, order) = self.orders.remove(0);
+            self.follow(time, order);
+        }
+    }
+
+    /// Sends the frames of packets that the core has served through the graph.
+    fn forward(&mut self, worker: &mut Worker) {
+        let mut any = false;
+        for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
+            lane.dropped.extend(ring.take_dropped());
+            let taken = ring.taken();
+            while lane.forwarded < taken {
+                let Some((number, frame)) = lane.frames.pop_front() else { break };
+                if lane.dropped.front() == Some(&number) {
+                    lane.dropped.pop_front();
+                    worker.pool().free(frame.offset);
+                    continue;
+                }
+                lane.forwarded += 1;
+                lane.ready.push_back(frame);
+                any = true;
+            }
+        }
+        let real = Time::ZERO + Span::from(self.shared.clock.real());
+        loop {
+            let lanes = &mut self.lanes;
+            let received = worker.step_with(real, |port, _, _, frames| {
+                let Some(lane) = lanes.get_mut(port) else { return 0 };
+                let count = lane.ready.len().min(frames.len());
+                frames.iter_mut().zip(lane.ready.drain(..count)).for_each(|(to, from)| *to = from);
+                count
+            });
+            if !any || received == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Shows governor and statistics what it does.
+    fn show(&mut self) {
+        let at = self.position;
+        self.core.book(at, &mut self.sink);
+        self.core.admit(at);
+        let spent = self.core.spent.totals;
+        let idle_state = self.core.idle_state(at);
+        let accruing = match (idle_state, self.core.is_spinning()) {
+            (Some(_), _) => Accruing::Asleep,
+            (None, true) => Accruing::Empty,
+            (None, false) => Accruing::Useful,
+        };
+        let mut seen = self.shared.posts[self.core.number].seen();
+        let Seen { at: seen_at, view, accruing: was, queues } = &mut *seen;
+        let booked = spent.useful + spent.empty + spent.idle;
+        (*seen_at, *was) = (Time::from_picos(booked), accruing);
+        *view = CoreView {
+            useful: Span::from_picos(spent.useful),
+            empty: Span::from_picos(spent.empty),
+            asleep: Span::from_picos(spent.idle),
+            sleeps: self.core.counts.sleeps,
+            packets: self.core.counts.packets,
+            idle_state,
+        };
+        for (queue, ring) in queues.iter_mut().zip(&self.core.rings) {
+            *queue = QueueView {
+                fill: u32::try_from(ring.fill()).unwrap_or(u32::MAX),
+                arrivals: ring.arrivals,
+                drops: ring.drops,
+            };
+        }
+    }
+
+    fn report(&mut self, at: u64, number: u64) {
+        self.shared.report(Report::of(&mut self.core, &mut self.sink, at, number));
+    }
+
+    /// When the core next does something, as far as is known.
+    fn core_event(&mut self, worker: &mut Worker) -> Option<u64> {
+        let mut next = self.core.next_event();
+        let mut or = |at: Option<u64>| next = next.into_iter().chain(at).min();
+        if self.core.awaits_packets() && !self.starved {
+            let (ports, _) = worker.ports();
+            or(ports.iter_mut().filter_map(|port| port.next_arrival()).map(Time::as_picos).min());
+        }
+        if let Watched { empty_polls: Some(after), .. } = self.post().watched() {
+            or(self.core.empty_polls_due(after));
+        }
+        next
+    }
+
+    /// When it next has something to do, as far as is known.
+    fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
+        let others = self.frequency.map(|(due, _)| due).into_iter();
+        let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();
+        let next = self.core_event(worker).into_iter().chain(others).min();
+        next.map(|at| Time::from_picos(at.saturating_add(1)))
+    }
+
+    fn is_empty(&self, worker: &mut Worker) -> bool {
+        let (ports, _) = worker.ports();
+        self.lanes.iter().all(|lane| lane.frames.is_empty() && lane.ready.is_empty())
+            && ports.iter_mut().all(|port| port.pending() == 0)
+    }
+
+    /// Frees what was not served: to the worker it is as if it still waited in the ports.
+    fn free(&mut self, worker: &mut Worker) {
+        for lane in &mut self.lanes {
+            free_all(worker.pool(), lane.frames.drain(..).map(|(_, frame)| frame));
+            free_all(worker.pool(), lane.ready.drain(..));
+        }
+    }
+}
+
+fn free_all(pool: &mut FramePool, frames: impl Iterator<Item = Frame>) {
+    frames.for_each(|frame| pool.free(frame.offset));
+}

@@ -1,0 +1,216 @@
+//! The offset between the clock of an external meter and this machine's, found by the load: a
+//! meter sees the load that the machine knows it had, a little later and on a clock of its own.
+
+/// A value at a time, in seconds; times ascend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Seconds of the clock that took it.
+    pub time: f64,
+    /// What was seen.
+    pub value: f64,
+}
+
+/// How a meter's clock lies to ours.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alignment {
+    /// Seconds to add to the meter's times to get ours.
+    pub offset_seconds: f64,
+    /// Half the width of the range of offsets that fit nearly as well.
+    pub uncertainty_seconds: f64,
+    /// Pearson's correlation of load and power at that offset, 0 to 1.
+    pub correlation: f64,
+}
+
+/// Why clocks could not be aligned.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum AlignError {
+    /// Too few samples, or values that are no numbers, or times that do not ascend.
+    #[error("{0}: at least 8 finite samples in ascending order of time are needed")]
+    Samples(&'static str),
+    /// The step or the range makes no sense.
+    #[error(
+        "the range of offsets must be finite, and the step above 0 and at most a 100 000th of it"
+    )]
+    Range,
+    /// Load and power do not go together at any offset.
+    #[error(
+        "power follows the load nowhere (best correlation {best:.2}); vary the load more, or longer"
+    )]
+    Unrelated {
+        /// The best correlation.
+        best: f64,
+    },
+    /// Several offsets fit equally well: the load repeats itself.
+    #[error(
+        "{first:.3} s and {second:.3} s fit equally well; use a load that does not repeat itself"
+    )]
+    Ambiguous {
+        /// One offset.
+        first: f64,
+        /// Another one.
+        second: f64,
+    },
+}
+
+/// Below this, power is not said to follow the load.
+const LEAST_CORRELATION: f64 = 0.5;
+/// Offsets whose correlation is so near to the best fit as well.
+const NEARLY: f64 = 0.02;
+/// As many offsets as are tried.
+const MOST_STEPS: f64 = 100_000.0;
+const LEAST_SAMPLES: usize = 8;
+
+/// Finds the offset between `earliest` and `latest`, in steps of `step`, at which `power`
+/// correlates best with `load`. Only where both are known is compared, and that must be half of
+/// the power's samples at least.
+///
+/// # Errors
+/// [`AlignError`].
+pub fn align(
+    load: &[Sample],
+    power: &[Sample],
+    (earliest, latest): (f64, f64),
+    step: f64,
+) -> Result<Alignment, AlignError> {
+    check("load", load)?;
+    check("power", power)?;
+    let steps = ((latest - earliest) / step).floor();
+    if !(steps >= 0.0 && steps <= MOST_STEPS && step > 0.0) {
+        return Err(AlignError::Range);
+    }
+    let tried: Vec<(f64, f64)> = (0..=steps as usize)
+        .map(|number| earliest + number as f64 * step)
+        .filter_map(|offset| Some((offset, correlation(load, power, offset)?)))
+        .collect();
+    let best = tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (offset, best) = best.ok_or(AlignError::Unrelated { best: 0.0 })?;
+    if best < LEAST_CORRELATION {
+        return Err(AlignError::Unrelated { best });
+    }
+    // The hill around the best: as far as the correlation stays near.
+    let near = |at: &&(f64, f64)| at.1 >= best - NEARLY;
+    let place = tried.iter().position(|at| at.0 == offset).unwrap_or(0);
+    let up = tried[place..].iter().take_while(near).count() - 1;
+    let down = tried[..=place].iter().rev().take_while(near).count() - 1;
+    let (low, high) = (tried[place - down].0, tried[place + up].0);
+    if let Some((other, _)) = tried.iter().find(|at| near(at) && (at.0 < low || at.0 > high)) {
+        return Err(AlignError::Ambiguous { first: offset, second: *other });
+    }
+    Ok(Alignment {
+        offset_seconds: (low + high) / 2.0,
+        uncertainty_seconds: ((high - low) / 2.0).max(step),
+        correlation: best,
+    })
+}
+
+fn check(name: &'static str, samples: &[Sample]) -> Result<(), AlignError> {
+    let finite = samples.iter().all(|sample| sample.time.is_finite() && sample.value.is_finite());
+    let ascend = samples.windows(2).all(|pair| pair[0].time < pair[1].time);
+    let enough = samples.len() >= LEAST_SAMPLES && finite && ascend;
+    if enough { Ok(()) } else { Err(AlignError::Samples(name)) }
+}
+
+/// Pearson's correlation of the power with the load that was on at the same time.
+fn correlation(load: &[Sample], power: &[Sample], offset: f64) -> Option<f64> {
+    let pairs: Vec<(f64, f64)> = power
+        .iter()
+        .filter_map(|sample| Some((at(load, sample.time + offset)?, sample.value)))
+        .collect();
+    if pairs.len() < LEAST_SAMPLES || pairs.len() * 2 < power.len() {
+        return None;
+    }
+    let count = pairs.len() as f64;
+    let mean_x = pairs.iter().map(|pair| pair.0).sum::<f64>() / count;
+    let mean_y = pairs.iter().map(|pair| pair.1).sum::<f64>() / count;
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs {
+        let (x, y) = (x - mean_x, y - mean_y);
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+    }
+    let scale = (xx * yy).sqrt();
+    // Where one of them does not move, nothing can follow.
+    (scale > 0.0 && scale.is_finite()).then(|| xy / scale)
+}
+
+/// The value at a time, between its neighbours; `None` before the first and after the last.
+fn at(samples: &[Sample], time: f64) -> Option<f64> {
+    let after = samples.partition_point(|sample| sample.time < time);
+    let right = samples.get(after)?;
+    if right.time == time {
+        return Some(right.value);
+    }
+    let left = samples.get(after.checked_sub(1)?)?;
+    let share = (time - left.time) / (right.time - left.time);
+    Some(left.value + share * (right.value - left.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Steps of different length, that never repeat: 0 and 1 by the bits of the seed.
+    fn steps(seed: u64, count: usize) -> Vec<Sample> {
+        let bit = |second: usize| (seed ^ seed.rotate_left(17)) >> (second / 3 % 64) & 1;
+        let value = |time: f64| bit(time as usize) as f64;
+        (0..count)
+            .map(|n| n as f64 * 0.25)
+            .map(|time| Sample { time, value: value(time) })
+            .collect()
+    }
+
+    #[test]
+    fn a_load_that_repeats_itself_is_ambiguous_and_a_constant_one_unrelated() {
+        let wave = |shift: f64| -> Vec<Sample> {
+            let value = |time: f64| ((time + shift) * std::f64::consts::TAU / 4.0).sin();
+            (0..400)
+                .map(|n| f64::from(n) * 0.1)
+                .map(|t| Sample { time: t, value: value(t) })
+                .collect()
+        };
+        let error = align(&wave(0.0), &wave(0.0), (-10.0, 10.0), 0.1).unwrap_err();
+        assert!(matches!(error, AlignError::Ambiguous { .. }), "{error}");
+        let flat: Vec<Sample> = wave(0.0).iter().map(|s| Sample { value: 7.0, ..*s }).collect();
+        let error = align(&wave(0.0), &flat, (-1.0, 1.0), 0.1).unwrap_err();
+        assert_eq!(error, AlignError::Unrelated { best: 0.0 });
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let good = steps(0x9e37_79b9_7f4a_7c15, 200);
+        let mut bad = good.clone();
+        bad[5].time = bad[4].time;
+        assert_eq!(align(&bad, &good, (-1.0, 1.0), 0.1), Err(AlignError::Samples("load")));
+        bad[5] = Sample { time: good[5].time, value: f64::NAN };
+        assert_eq!(align(&good, &bad, (-1.0, 1.0), 0.1), Err(AlignError::Samples("power")));
+        for (range, step) in
+            [((1.0, -1.0), 0.1), ((-1.0, 1.0), 0.0), ((f64::NAN, 1.0), 0.1), ((0.0, 1e9), 0.1)]
+        {
+            assert_eq!(align(&good, &good, range, step), Err(AlignError::Range));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+        /// A meter with another clock, another scale and noise: the offset is found again.
+        #[test]
+        fn the_offset_is_found(
+            shift in -8.0f64..8.0,
+            watts in 5.0f64..80.0,
+            noise in prop::collection::vec(-1.0f64..1.0, 180),
+        ) {
+            let load = steps(0x9e37_79b9_7f4a_7c15, 400);
+            let power: Vec<Sample> = noise.iter().enumerate().filter_map(|(n, noise)| {
+                let ours = 20.0 + n as f64 * 0.3;
+                let value = 100.0 + watts * at(&load, ours)? + noise * watts * 0.1;
+                Some(Sample { time: ours - shift, value })
+            }).collect();
+            let found = align(&load, &power, (-10.0, 10.0), 0.05).unwrap();
+            let error = (found.offset_seconds - shift).abs();
+            prop_assert!(error <= found.uncertainty_seconds + 0.1, "{found:?} for {shift}");
+            prop_assert!(found.correlation > 0.9);
+        }
+    }
+}

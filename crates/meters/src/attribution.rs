@@ -1,0 +1,280 @@
+//! Where the watts of a loaded machine go, by subtraction: the same machine is measured in
+//! states that differ in one thing at a time, after the method of Sohan et al. (section 3) and
+//! of Liao and Bhuyan (section 4).
+//!
+//! | state | cores | card | packets |
+//! |---|---|---|---|
+//! | idle | asleep | down | none |
+//! | idle+ | asleep | up, with link | none |
+//! | polling (optional) | polling empty rings | up | none |
+//! | loaded | as governed | up | traffic |
+//!
+//! The parts of the loaded machine add up to what it drew: package and memory are measured,
+//! the card is what the whole drew more than when idle and package and memory did not, and the
+//! rest is what was there when idle. Losses of the supply and faster fans are in the card's
+//! figure; a card that feeds from its own meter needs no subtraction.
+
+use serde::Serialize;
+use wattline_units::Watts;
+
+/// A mean power with its standard uncertainty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Power {
+    /// Mean.
+    #[serde(rename = "power_watts")]
+    pub mean: Watts,
+    /// Standard uncertainty of the mean: of the meter, and of how it varied.
+    #[serde(rename = "uncertainty_watts")]
+    pub uncertainty: Watts,
+}
+
+/// One state, measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct State {
+    /// The whole machine.
+    pub platform: Power,
+    /// All processor packages.
+    pub package: Power,
+    /// All memory; nothing where no meter sees it, then it is in the rest and the card's part.
+    pub memory: Option<Power>,
+}
+
+/// What the cores did while loaded, in shares of all cores' time; the rest they slept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CoreTime {
+    /// Share of their time with work, 0 to 1.
+    pub useful_share: f64,
+    /// Share of their time without work, polling, 0 to 1.
+    pub empty_share: f64,
+}
+
+/// The experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Experiment {
+    /// Cores asleep, card down.
+    pub idle: State,
+    /// Cores asleep, card up.
+    pub idle_plus: State,
+    /// All cores polling empty rings.
+    pub polling: Option<State>,
+    /// Under traffic.
+    pub loaded: State,
+    /// What cores did under traffic.
+    pub cores: CoreTime,
+}
+
+/// The loaded machine's power by component; platform = package + memory + card + rest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Attribution {
+    /// The whole.
+    pub platform: Power,
+    /// Packages.
+    pub package: Power,
+    /// Memory, where it was measured.
+    pub memory: Option<Power>,
+    /// The card, idle and active.
+    pub card: Power,
+    /// Of the card's, what it draws without traffic.
+    pub card_idle: Power,
+    /// What is neither: board, fans, disks, the supply's own loss.
+    pub rest: Power,
+    /// Of the package's, what cores drew for polling in vain; package = idle + empty + useful.
+    /// None without the polling state.
+    pub package_empty: Option<Power>,
+    /// Of the package's, what cores drew for work.
+    pub package_useful: Option<Power>,
+    /// Of the package's, what it draws when all sleep.
+    pub package_idle: Power,
+}
+
+/// An experiment that says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum AttributionError {
+    /// A figure that is not finite, or an uncertainty below zero.
+    #[error("{state}, {what}: {mean} with uncertainty {uncertainty} is no measurement")]
+    Figure {
+        /// The state.
+        state: &'static str,
+        /// What was measured.
+        what: &'static str,
+        /// The mean.
+        mean: Watts,
+        /// Its uncertainty.
+        uncertainty: Watts,
+    },
+    /// Memory measured in one state and not in another.
+    #[error("memory must be measured in every state or in none")]
+    Memory,
+    /// Shares below 0 or together above 1.
+    #[error("shares of the cores' time must be 0 to 1 and at most 1 together, not {0} and {1}")]
+    Shares(f64, f64),
+}
+
+/// Attributes the power of the loaded machine.
+///
+/// # Errors
+/// [`AttributionError`].
+pub fn attribute(experiment: &Experiment) -> Result<Attribution, AttributionError> {
+    let Experiment { idle, idle_plus, polling, loaded, cores } = experiment;
+    let mut states = vec![("idle", idle), ("idle+", idle_plus), ("loaded", loaded)];
+    states.extend(polling.as_ref().map(|state| ("polling", state)));
+    for (name, state) in &states {
+        state.check(name)?;
+    }
+    if states.iter().any(|(_, state)| state.memory.is_some() != idle.memory.is_some()) {
+        return Err(AttributionError::Memory);
+    }
+    let CoreTime { useful_share: useful, empty_share: empty } = *cores;
+    if !(useful >= 0.0 && empty >= 0.0 && useful + empty <= 1.0 + 1e-9) {
+        return Err(AttributionError::Shares(useful, empty));
+    }
+    let [mi, mp, ml] = [idle, idle_plus, loaded].map(State::memory);
+    // Each figure as a sum of measurements, every one of them once: only so are uncertainties
+    // of what is in two terms counted once, with their sign.
+    let card = sum(&[
+        (1.0, loaded.platform),
+        (-1.0, idle.platform),
+        (-1.0, loaded.package),
+        (1.0, idle.package),
+        (-1.0, ml),
+        (1.0, mi),
+    ]);
+    let card_idle = sum(&[
+        (1.0, idle_plus.platform),
+        (-1.0, idle.platform),
+        (-1.0, idle_plus.package),
+        (1.0, idle.package),
+        (-1.0, mp),
+        (1.0, mi),
+    ]);
+    let rest = sum(&[(1.0, idle.platform), (-1.0, idle.package), (-1.0, mi)]);
+    // What a share of polling costs: as large a part of what polling all the time costs.
+    let package_empty = polling.map(|p| sum(&[(empty, p.package), (-empty, idle_plus.package)]));
+    let package_useful = polling.map(|p| {
+        sum(&[(1.0, loaded.package), (empty - 1.0, idle_plus.package), (-empty, p.package)])
+    });
+    Ok(Attribution {
+        platform: loaded.platform,
+        package: loaded.package,
+        memory: loaded.memory,
+        card,
+        card_idle,
+        rest,
+        package_empty,
+        package_useful,
+        package_idle: idle_plus.package,
+    })
+}
+
+impl State {
+    fn check(&self, state: &'static str) -> Result<(), AttributionError> {
+        let figures = [
+            ("platform", Some(self.platform)),
+            ("package", Some(self.package)),
+            ("memory", self.memory),
+        ];
+        for (what, figure) in figures {
+            let Some(Power { mean, uncertainty }) = figure else { continue };
+            let sound = mean.get().is_finite() && uncertainty.get().is_finite();
+            if !sound || uncertainty.get() < 0.0 {
+                return Err(AttributionError::Figure { state, what, mean, uncertainty });
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> Power {
+        self.memory.unwrap_or(Power { mean: Watts(0.0), uncertainty: Watts(0.0) })
+    }
+}
+
+/// A sum of independent measurements (GUM, equation 10).
+fn sum(terms: &[(f64, Power)]) -> Power {
+    let mean = terms.iter().map(|(factor, power)| factor * power.mean.get()).sum();
+    let variance: f64 =
+        terms.iter().map(|(factor, power)| (factor * power.uncertainty.get()).powi(2)).sum();
+    Power { mean: Watts(mean), uncertainty: Watts(variance.sqrt()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn power(mean: f64, uncertainty: f64) -> Power {
+        Power { mean: Watts(mean), uncertainty: Watts(uncertainty) }
+    }
+
+    fn state(platform: f64, package: f64, memory: Option<f64>) -> State {
+        let memory = memory.map(|watts| power(watts, 0.2));
+        State { platform: power(platform, 1.0), package: power(package, 0.5), memory }
+    }
+
+    #[test]
+    fn a_machine_whose_parts_are_known_is_taken_apart_again() {
+        // 60 W of board, a card of 8 W idle and 5 W more under load.
+        let experiment = Experiment {
+            idle: state(60.0 + 20.0 + 4.0, 20.0, Some(4.0)),
+            idle_plus: state(60.0 + 8.0 + 21.0 + 4.0, 21.0, Some(4.0)),
+            polling: Some(state(60.0 + 8.0 + 81.0 + 4.0, 81.0, Some(4.0))),
+            loaded: state(60.0 + 13.0 + 71.0 + 7.0, 71.0, Some(7.0)),
+            cores: CoreTime { useful_share: 0.25, empty_share: 0.5 },
+        };
+        let found = attribute(&experiment).unwrap();
+        let near = |power: Power, watts: f64| (power.mean.get() - watts).abs() < 1e-9;
+        assert!(near(found.rest, 60.0) && near(found.card, 13.0) && near(found.card_idle, 8.0));
+        // Half of the time polling, at 60 W for all of it; the useful rest of 50 W above idle.
+        assert!(near(found.package_empty.unwrap(), 30.0));
+        assert!(near(found.package_useful.unwrap(), 20.0));
+        // Two platforms, two packages, two memories: sqrt(2 (1 + 0.25 + 0.04)).
+        assert!((found.card.uncertainty.get() - 2.58f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_no_measurement_is_named() {
+        let good = state(100.0, 30.0, None);
+        let cores = CoreTime { useful_share: 0.5, empty_share: 0.1 };
+        let all = Experiment { idle: good, idle_plus: good, polling: None, loaded: good, cores };
+        assert!(attribute(&all).is_ok());
+        let bad = Experiment { loaded: state(f64::NAN, 30.0, None), ..all };
+        let error = attribute(&bad).unwrap_err().to_string();
+        assert!(error.starts_with("loaded, platform"), "{error}");
+        let mixed = Experiment { loaded: state(100.0, 30.0, Some(3.0)), ..all };
+        assert_eq!(attribute(&mixed), Err(AttributionError::Memory));
+        let shares = CoreTime { useful_share: 0.9, empty_share: 0.2 };
+        let error = attribute(&Experiment { cores: shares, ..all }).unwrap_err();
+        assert_eq!(error, AttributionError::Shares(0.9, 0.2));
+    }
+
+    fn any_state() -> impl Strategy<Value = State> {
+        ((0.0f64..1000.0, 0.0f64..50.0), (0.0f64..400.0, 0.0f64..20.0), (0.0f64..80.0, 0.0f64..5.0))
+            .prop_map(|(platform, package, memory)| State {
+                platform: power(platform.0, platform.1),
+                package: power(package.0, package.1),
+                memory: Some(power(memory.0, memory.1)),
+            })
+    }
+
+    proptest! {
+        /// Parts add up to the whole, whatever was measured, and no figure is more certain than
+        /// the measurements that it is the difference of.
+        #[test]
+        fn parts_add_up_and_uncertainties_do_not_shrink(
+            idle in any_state(), idle_plus in any_state(), polling in any_state(),
+            loaded in any_state(), useful in 0.0f64..0.5, empty in 0.0f64..0.5,
+        ) {
+            let cores = CoreTime { useful_share: useful, empty_share: empty };
+            let experiment = Experiment { idle, idle_plus, polling: Some(polling), loaded, cores };
+            let found = attribute(&experiment).unwrap();
+            let parts = found.package.mean.get() + found.memory.unwrap().mean.get()
+                + found.card.mean.get() + found.rest.mean.get();
+            prop_assert!((parts - found.platform.mean.get()).abs() < 1e-6);
+            let package = found.package_idle.mean.get()
+                + found.package_empty.unwrap().mean.get() + found.package_useful.unwrap().mean.get();
+            prop_assert!((package - found.package.mean.get()).abs() < 1e-6);
+            let least = loaded.platform.uncertainty.get().max(idle.platform.uncertainty.get());
+            prop_assert!(found.card.uncertainty.get() >= least - 1e-9);
+            prop_assert!(found.rest.uncertainty.get() >= idle.platform.uncertainty.get() - 1e-9);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! RAPL energy counters through perf: the unit `power` of `/sys/bus/event_source/devices`.
+//!
+//! The same registers as powercap's, one event per kind, on one CPU of each package; where
+//! powercap shows a zone, the perf counter is that zone once more and never summed with it.
+
+use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::survey::Missing;
+use std::io;
+use wattline_kernel::perf::Counter;
+use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
+
+const UNIT: &str = "/sys/bus/event_source/devices/power";
+/// Events, the powercap names of what they count, and what that is. Whole packages first.
+const EVENTS: [(&str, &str, Scope); 4] = [
+    ("energy-pkg", "package", Scope::Package),
+    ("energy-ram", "dram", Scope::Memory),
+    ("energy-cores", "core", Scope::Cores),
+    ("energy-psys", "psys", Scope::Platform),
+];
+/// Registers move about every millisecond: what stands still for this long does not measure.
+const STANDSTILL: Span = Span::from_millis(500);
+
+/// Something that counts; a test's, or the kernel's.
+pub trait Count: Send {
+    /// What was counted since it was opened.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    fn count(&mut self) -> io::Result<u64>;
+}
+
+impl Count for Counter {
+    fn count(&mut self) -> io::Result<u64> {
+        self.read()
+    }
+}
+
+/// One event on one package.
+pub struct PerfRapl {
+    counter: Box<dyn Count>,
+    description: Description,
+    /// Joules of one count.
+    scale: f64,
+    plausible: Plausible,
+    /// Count and time of the last reading, and when it last moved.
+    last: Option<(u64, Time, Time)>,
+}
+
+/// All counters of this machine, and why others cannot be used; none of a recording, which
+/// does not count. `others` are the meters found already.
+pub fn find(tree: &Tree, others: &[&Description]) -> (Vec<PerfRapl>, Vec<Missing>) {
+    if !tree.is_live() {
+        return (Vec::new(), Vec::new());
+    }
+    let open = |unit, config, cpu| -> io::Result<Box<dyn Count>> {
+        Ok(Box::new(Counter::open(unit, config, cpu)?))
+    };
+    find_with(tree, others, open)
+}
+
+/// The same with counters that `open` gives for a unit, an event and a CPU.
+pub fn find_with(
+    tree: &Tree,
+    others: &[&Description],
+    open: impl Fn(u32, u64, u32) -> io::Result<Box<dyn Count>>,
+) -> (Vec<PerfRapl>, Vec<Missing>) {
+    let (mut meters, mut missing) = (Vec::new(), Vec::new());
+    let Ok(unit) = tree.number::<u32>(format!("{UNIT}/type")) else { return (meters, missing) };
+    let cpus = match tree.cpus(format!("{UNIT}/cpumask")) {
+        Ok(cpus) => cpus,
+        Err(why) => {
+            missing.push(Missing::new("RAPL by perf", &why));
+            return (meters, missing);
+        }
+    };
+    for (event, name, scope) in EVENTS {
+        let file = format!("{UNIT}/events/{event}");
+        if !tree.exists(&file) {
+            continue;
+        }
+        let found = match event_of(tree, &file) {
+            Ok(found) => found,
+            Err(why) => {
+                missing.push(Missing::new(format!("RAPL by perf: {event}"), &why));
+                continue;
+            }
+        };
+        // The platform is one, whatever CPU it is read on.
+        let places = if scope == Scope::Platform { &cpus[..cpus.len().min(1)] } else { &cpus };
+        for &cpu in places {
+            match open(unit, found.config, cpu) {
+                Ok(counter) => {
+                    let package = package_of(tree, cpu, cpus.len());
+                    let description = describe(&package, name, scope, others);
+                    meters.push(PerfRapl::new(counter, description, found.scale));
+                }
+                Err(error) => {
+                    let remedy = "run as root or with CAP_PERFMON";
+                    let what = format!("RAPL by perf: {event} on CPU {cpu}");
+                    let mut one = Missing::because(&what, &error.to_string(), remedy);
+                    one.permission = error.kind() == io::ErrorKind::PermissionDenied;
+                    missing.push(one);
+                }
+            }
+        }
+    }
+    (meters, missing)
+}
+
+struct Event {
+    config: u64,
+    scale: f64,
+}
+
+/// `events/NAME` holds `event=0x02`, `NAME.scale` the joules of a count, `NAME.unit` "Joules".
+fn event_of(tree: &Tree, file: &str) -> Result<Event, ReadError> {
+    let garbage = |value: String, expected| ReadError::Garbage {
+        path: tree.path(file),
+        value: value.chars().take(40).collect(),
+        expected,
+    };
+    let text = tree.text(file)?;
+    let config = text
+        .strip_prefix("event=0x")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        .ok_or_else(|| garbage(text.clone(), "event=0x and a number"))?;
+    let unit = tree.text(format!("{file}.unit"))?;
+    if unit != "Joules" {
+        return Err(garbage(unit, "the unit Joules"));
+    }
+    let scale: f64 = tree.number(format!("{file}.scale"))?;
+    if !(scale > 0.0 && scale < 1.0) {
+        return Err(garbage(scale.to_string(), "a scale between 0 and 1"));
+    }
+    Ok(Event { config, scale })
+}
+
+/// The name that powercap gives to the package of a CPU: `package-0`, or with dies
+/// `package-0-die-1`, which it does where a package has several.
+fn package_of(tree: &Tree, cpu: u32, counters: usize) -> String {
+    let topology = |name: &str| {
+        tree.number::<u32>(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
+    };
+    let package = topology("physical_package_id").unwrap_or(0);
+    match topology("die_id") {
+        Some(die) if die > 0 && counters > 1 => format!("package-{package}-die-{die}"),
+        _ => format!("package-{package}"),
+    }
+}
+
+fn describe(package: &str, name: &str, scope: Scope, others: &[&Description]) -> Description {
+    let (id, twin) = match scope {
+        Scope::Platform => ("perf:psys".to_owned(), "rapl:psys".to_owned()),
+        Scope::Package => (format!("perf:{package}"), format!("rapl:{package}")),
+        _ => (format!("perf:{package}/{name}"), format!("rapl:{package}/{name}")),
+    };
+    let same = others.iter().find(|other| {
+        // With dies, powercap also counts the first one.
+        other.id == twin || other.id == twin.replacen(package, &format!("{package}-die-0"), 1)
+    });
+    let part_of = match same {
+        Some(other) => Some(other.id.clone()),
+        // Cores are part of their package by whatever way that is read.
+        None if scope == Scope::Cores => Some(format!("perf:{package}")),
+        None => None,
+    };
+    let accuracy = same.map_or(Accuracy::Bronze, |other| other.provenance.accuracy);
+    Description {
+        id,
+        source: "perf",
+        scope,
+        part_of,
+        provenance: Provenance { source: Source::Measured, accuracy },
+        note: "the RAPL register once more, by perf; a check on powercap".to_owned(),
+    }
+}
+
+impl PerfRapl {
+    fn new(counter: Box<dyn Count>, description: Description, scale: f64) -> Self {
+        let highest = match description.scope {
+            Scope::Platform => Watts(10_000.0),
+            Scope::Memory => Watts(500.0),
+            _ => Watts(1000.0),
+        };
+        let plausible = Plausible { lowest: Watts::ZERO, highest };
+        Self { counter, description, scale, plausible, last: None }
+    }
+}
+
+impl Meter for PerfRapl {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
+        let count = self.counter.count().map_err(|error| {
+            Rejection::Unreadable(ReadError::of(self.description.id.as_ref(), &error))
+        })?;
+        let Some((before, read, moved)) = self.last else {
+            self.last = Some((count, now, now));
+            return Err(Rejection::First);
+        };
+        let elapsed = now.since(read);
+        if elapsed == Span::ZERO {
+            return Err(Rejection::NothingNew);
+        }
+        if count == before {
+            let still = now.since(moved);
+            let stuck = still >= STANDSTILL;
+            return Err(if stuck { Rejection::Stuck(still) } else { Rejection::NothingNew });
+        }
+        self.last = Some((count, now, now));
+        // 64 bits never wrap at a plausible power: what goes back was reset.
+        let Some(steps) = count.checked_sub(before) else {
+            return Err(Rejection::Reset { limit: self.plausible.highest });
+        };
+        let energy = Joules(steps as f64 * self.scale);
+        let power = self.plausible.check(energy / elapsed)?;
+        let provenance = self.description.provenance;
+        Ok(Reading { energy: Some(energy), elapsed, power, provenance })
+    }
+}
+
+/// Whether two meters of one thing agree over an interval in which both were read: within
+/// `share` of the larger one, and what `updates` of the register (about a millisecond each) may
+/// add at either end.
+pub fn agree(one: &Reading, other: &Reading, share: f64, updates: u32) -> bool {
+    let larger = one.power.get().max(other.power.get());
+    let shortest = one.elapsed.as_seconds().min(other.elapsed.as_seconds());
+    let ends = if shortest > 0.0 { larger * f64::from(updates) * 1e-3 / shortest } else { larger };
+    (one.power.get() - other.power.get()).abs() <= larger * share + ends
+}

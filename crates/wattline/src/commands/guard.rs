@@ -1,0 +1,31 @@
+//! `wattline guard`: the watchdog of a governor (hidden: `wattline run` starts it).
+
+use super::root::Root;
+use crate::exit::ExitError;
+use wattline_control::governor::host::guard;
+use wattline_knobs::OnExit;
+
+/// What to do when the router dies.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How to leave the machine: restore, keep or performance.
+    #[arg(long, default_value = "restore")]
+    on_exit: OnExit,
+    #[command(flatten)]
+    root: Root,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), ExitError> {
+    // Whoever ends the router ends it, and with it this process. What would end this process
+    // alone (a terminal, a service manager that signals the whole group) must not.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        signal_hook::flag::register(signal, ignored)
+            .map_err(|error| ExitError::new(ExitError::IO, error))?;
+    }
+    let tree = args.root.tree()?;
+    let report = guard(std::io::stdin().lock(), &tree, &args.root.state(), args.on_exit)?;
+    let failed: Vec<String> = report.failures().map(ToString::to_string).collect();
+    if failed.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, failed.join("\n"))) }
+}

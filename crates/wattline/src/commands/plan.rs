@@ -1,0 +1,81 @@
+//! `wattline plan`: what a governor would write on this machine, and why.
+
+use super::root::Root;
+use crate::exit::ExitError;
+use crate::output;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_control::config::Config;
+use wattline_control::governor::host::{PlanError, PowerPlan, plan};
+
+/// Values of a setting that are shown to a person; the JSON has all.
+const VALUES_SHOWN: usize = 6;
+/// Longest value that is shown to a person: a redirect table is as long as it likes.
+const LONGEST_VALUE: usize = 40;
+
+/// Of which configuration, on which machine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, TOML; its `[power]` section counts.
+    config: PathBuf,
+    #[command(flatten)]
+    root: Root,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let config = Config::load(&args.config)?;
+    let tree = args.root.tree()?;
+    let Some(plan) = plan(&config, &tree)? else {
+        let none = json!({ "platform": "none", "at_start": [], "later": [] });
+        return output::print(&none, json, |out, _| {
+            writeln!(out, "[power] platform is not \"host\": nothing would be written")
+        });
+    };
+    output::print(&plan, json, print)
+}
+
+fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
+    writeln!(out, "policy {}; nothing has been written\n", plan.policy)?;
+    writeln!(out, "at the start:")?;
+    for write in &plan.at_start {
+        let (from, to) = (shortened(&write.present), shortened(&write.value));
+        writeln!(out, "  {}: {from} -> {to}\n      {}", write.setting, write.why)?;
+    }
+    writeln!(out, "later, as the policy decides:")?;
+    for write in &plan.later {
+        let shown: Vec<String> =
+            write.values.iter().take(VALUES_SHOWN).map(|value| shortened(value)).collect();
+        let more = write.values.len().saturating_sub(VALUES_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(out, "  {}: {}{more}\n      {}", write.setting, shown.join(" | "), write.why)?;
+    }
+    for (head, lines) in [("cannot be set", &plan.missing), ("would fail", &plan.problems)] {
+        for line in lines {
+            writeln!(out, "{head}: {line}")?;
+        }
+    }
+    for rival in &plan.rivals {
+        writeln!(
+            out,
+            "also sets {}: {} ({}); to end it: {}",
+            rival.sets, rival.name, rival.seen, rival.remedy
+        )?;
+    }
+    Ok(())
+}
+
+fn shortened(value: &str) -> String {
+    if value.len() <= LONGEST_VALUE {
+        return value.to_owned();
+    }
+    let start: String = value.chars().take(LONGEST_VALUE).collect();
+    format!("{start}...")
+}
+
+impl From<PlanError> for ExitError {
+    fn from(error: PlanError) -> Self {
+        Self::new(Self::CONFIG, error)
+    }
+}

@@ -1,0 +1,201 @@
+//! What a governor would write, and what becomes of its writes when it is killed.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use wattline_control::governor::host::Watchdog;
+use wattline_kernel::sysfs::Tree;
+use wattline_knobs::{Machine, OnExit, Session};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
+const ROOT: &str = "WATTLINE_GUARDED_WRITER";
+const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+
+/// A copy of a recorded machine, with a card of four queues.
+fn machine() -> TempDir {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures/acpi-cpufreq");
+    let root = tempfile::tempdir().unwrap();
+    copy(&from, root.path());
+    let write = |path: &str, value: &str| fs::write(root.path().join(path), value).unwrap();
+    write("ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
+    write("ethtool/eth9/combined-channels", "4");
+    root
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// All files but those of Wattline itself; what a plain file's write leaves half done does not
+/// count.
+fn snapshot(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.join("sys"), root.join("ethtool")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                directories.push(path);
+            } else if path.extension().is_none_or(|extension| extension != "new") {
+                let text = fs::read_to_string(&path).unwrap();
+                files.insert(path, text.trim().as_bytes().to_vec());
+            }
+        }
+    }
+    files
+}
+
+fn plan(root: &Path, power: &str, more: &[&str]) -> Output {
+    let config = root.join("router.toml");
+    let text = format!(
+        "[router]\nworkers = 2\ncpus = [0, 1]\n{power}\n[[port]]\nname = \"a\"\ninterface = \"eth9\"\n"
+    );
+    fs::write(&config, text).unwrap();
+    let mut command = Command::new(BINARY);
+    command.arg("plan").arg(&config).arg("--root").arg(root).args(more).output().unwrap()
+}
+
+#[test]
+fn a_plan_names_every_write_with_its_reason_and_makes_none() {
+    let root = machine();
+    let before = snapshot(root.path());
+    let output = plan(root.path(), "[power]\nplatform = \"host\"", &["--json"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(snapshot(root.path()), before);
+    assert!(!root.path().join("var").exists(), "not even a journal");
+    let plan_json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let start = plan_json["at_start"].as_array().unwrap();
+    let at_start = |setting: &str| {
+        start.iter().find(|write| write["setting"].as_str().unwrap().ends_with(setting))
+    };
+    let governor = at_start("policy1/scaling_governor").unwrap();
+    assert_eq!(
+        (&governor["value"], &governor["present"]),
+        (&"userspace".into(), &"schedutil".into())
+    );
+    assert!(start.iter().all(|write| !write["why"].as_str().unwrap().is_empty()));
+    let later = plan_json["later"].as_array().unwrap();
+    let values = |setting: &str| -> Vec<String> {
+        let write =
+            later.iter().find(|write| write["setting"].as_str().unwrap().ends_with(setting));
+        let values = write.map(|write| write["values"].as_array().unwrap().clone());
+        values.unwrap_or_default().iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+    };
+    assert!(values("policy0/scaling_setspeed").contains(&"1600000".to_owned()));
+    assert!(values("eth9/redirect-table").len() >= 2);
+    // All that it may write later is in the range of the machine.
+    assert!(values("eth9/rx-usecs").iter().all(|micros| micros.parse::<u64>().unwrap() <= 1000));
+    assert_eq!(plan_json["problems"], Value::Array(vec![]));
+
+    let text = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("nothing has been written") && text.contains("at the start:"), "{text}");
+}
+
+#[test]
+fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
+    let root = machine();
+    let none = plan(root.path(), "", &[]);
+    assert!(String::from_utf8_lossy(&none.stdout).contains("nothing would be written"));
+    let wrong = plan(root.path(), "[power]\nplatform = \"host\"\npolicy = \"powersafe\"", &[]);
+    assert_eq!(wrong.status.code(), Some(78));
+    fs::remove_dir_all(root.path().join("ethtool")).unwrap();
+    let gone = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
+    assert_eq!(gone.status.code(), Some(78));
+    let told = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(told.contains("eth9\": there is no such interface"), "{told}");
+}
+
+/// The router's stand-in: run as a process of its own by the test below, otherwise nothing.
+#[test]
+fn guarded_writer() {
+    let Ok(root) = std::env::var(ROOT) else { return };
+    let (root, on_exit) = root.split_once('=').unwrap();
+    let on_exit: OnExit = on_exit.parse().unwrap();
+    let tree = Tree::at(root);
+    let state = tree.path("/var/lib/wattline");
+    let (mut session, _) = Session::begin(Machine::new(&tree), &tree, &state).unwrap();
+    session.set_on_exit(on_exit);
+    let _watchdog = Watchdog::start(Path::new(BINARY), Path::new(root), on_exit).unwrap();
+    let tables = ["0,0,0,0", "0,1,0,1", "1,1,1,1"];
+    for turn in 0usize.. {
+        for (setting, value) in [
+            (format!("/{GOVERNOR}"), "userspace"),
+            ("ethtool:eth9/redirect-table".to_owned(), tables[turn % 3]),
+            ("ethtool:eth9/combined-channels".to_owned(), ["2", "3"][turn % 2]),
+            ("ethtool:eth9/rx-usecs".to_owned(), ["10", "20", "30"][turn % 3]),
+        ] {
+            session.set(&setting.parse().unwrap(), value).unwrap();
+        }
+    }
+}
+
+/// Kills the writer with SIGKILL after a while; nobody but its watchdog restores then.
+fn killed(root: &Path, on_exit: OnExit, after: Duration) {
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "guarded_writer", "--nocapture"])
+        .env(ROOT, format!("{}={}", root.display(), on_exit.name()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Not before there is something to restore, and a watchdog.
+    let journal = root.join("var/lib/wattline/knobs.journal");
+    let end = Instant::now() + Duration::from_secs(60);
+    while fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
+        assert!(Instant::now() < end, "the writer does not write");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(after);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+}
+
+fn becomes(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn after_a_sigkill_the_watchdog_restores_everything() {
+    let root = machine();
+    let before = snapshot(root.path());
+    for round in 0..10 {
+        killed(root.path(), OnExit::Restore, Duration::from_micros(round * 7_919 % 40_000));
+        becomes("the watchdog did not restore", || {
+            !root.path().join("var/lib/wattline/knobs.journal").exists()
+        });
+        assert_eq!(snapshot(root.path()), before, "round {round}");
+    }
+}
+
+#[test]
+fn after_a_sigkill_the_watchdog_leaves_the_cpus_fast_if_so_asked() {
+    let root = machine();
+    killed(root.path(), OnExit::Performance, Duration::from_millis(20));
+    let value = |path: &str| fs::read_to_string(root.path().join(path)).unwrap_or_default();
+    becomes("the governor is not performance", || value(GOVERNOR).trim() == "performance");
+    assert_eq!(value("ethtool/eth9/combined-channels").trim(), "4");
+    let restored = || {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", "--root"]).arg(root.path()).output().unwrap()
+    };
+    // The watchdog may hold the lock for another moment.
+    becomes("the lock is held", || restored().status.success());
+    assert_eq!(value(GOVERNOR).trim(), "schedutil");
+}
