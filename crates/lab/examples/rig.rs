@@ -65,7 +65,7 @@ fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error
     if json {
         println!(
             "{}",
-            serde_json::json!({ "emulated": true, "card": card, "checks": checks.checks })
+            serde_json::json!({ "emulated": true, "card": card, "checks": checks.checks, "load": checks.load })
         );
     } else {
         print!("{checks}");

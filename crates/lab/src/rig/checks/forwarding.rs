@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Frames a second: far below what an emulated machine forwards on a busy host.
 const RATE: f64 = 200.0;
 const TIME: Duration = Duration::from_secs(3);
-const SOCKET: &str = "/tmp/router.socket";
+/// The control socket of the router inside.
+pub(super) const SOCKET: &str = "/tmp/router.socket";
 
 /// Forwards from `eth0` to `eth1`.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {

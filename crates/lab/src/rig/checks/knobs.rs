@@ -6,10 +6,10 @@ use crate::Error;
 use crate::rig::{Machine, agent, traffic};
 use std::time::Duration;
 
-/// All that the wishes below may touch, in the guest's own words.
-const SETTINGS: &str = "cd /sys/devices/system/cpu; \
+/// All that the wishes below, or a governor, may touch, in the guest's own words.
+pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     grep . cpufreq/policy*/scaling_governor cpufreq/policy*/scaling_setspeed \
-    cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable; \
+    cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// What is wished; the agent knows the words.
@@ -19,7 +19,7 @@ const WISHES: [&str; 5] =
 /// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the redirect
 /// table, four entries a word, and the throttling of receive queue 1's interrupt, whose
 /// microseconds are in bits 2 to 14.
-const RETA: (u64, usize) = (0x5c00, 32);
+pub(super) const RETA: (u64, usize) = (0x5c00, 32);
 const EITR: u64 = 0x1688;
 
 /// How a session ends.
@@ -178,7 +178,7 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
 }
 
 /// The lines of `after` that `before` has not, at the same place.
-fn differences(before: &str, after: &str) -> String {
+pub(super) fn differences(before: &str, after: &str) -> String {
     let mut different: Vec<&str> = before
         .lines()
         .zip(after.lines())

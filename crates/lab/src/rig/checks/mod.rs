@@ -2,6 +2,7 @@
 //! driver, and compares it with what is seen from outside.
 
 mod forwarding;
+mod governing;
 mod knobs;
 mod power;
 mod sensors;
@@ -10,6 +11,8 @@ use super::Machine;
 use crate::Error;
 use serde::Serialize;
 use std::time::Duration;
+
+pub use governing::Stretch;
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);
@@ -44,6 +47,8 @@ pub enum Witness {
 pub struct Checks {
     /// In their order.
     pub checks: Vec<Check>,
+    /// What the governed router was seen to do under load.
+    pub load: Vec<Stretch>,
 }
 
 impl Checks {
@@ -82,6 +87,9 @@ pub fn all(machine: &mut Machine) -> Result<Checks, Error> {
     knobs::check(machine, &mut checks)?;
     if machine.wires.len() > 1 {
         forwarding::check(machine, &mut checks)?;
+        if machine.card == "igb" {
+            governing::check(machine, &mut checks)?;
+        }
     }
     Ok(checks)
 }
@@ -101,7 +109,14 @@ impl std::fmt::Display for Checks {
             }
             writeln!(f)?;
         }
-        Ok(())
+        if !self.load.is_empty() {
+            writeln!(
+                f,
+                "\nThe router governs its machine (watts are emulated):\n{}",
+                governing::HEAD
+            )?;
+        }
+        self.load.iter().try_for_each(|stretch| writeln!(f, "{stretch}"))
     }
 }
 
