@@ -84,12 +84,10 @@ impl From<wattline_lab::Error> for ExitError {
             Error::Scale(ScaleError::System(_) | ScaleError::Silent) => Self::IO,
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
-            Error::Data { .. } | Error::Traffic(_) => Self::DATA,
-            Error::Scale(ScaleError::Model(_) | ScaleError::Workers { .. }) => Self::USAGE,
+            Error::Data { .. } => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
-            | Error::Scale(ScaleError::System(_) | ScaleError::Silent)
             | Error::Router { .. } => Self::IO,
         };
         Self::new(code, error)
