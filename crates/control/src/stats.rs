@@ -64,8 +64,8 @@ pub struct PowerStats {
     pub source: Source,
     /// How accurate they are.
     pub accuracy: Accuracy,
-    /// Mean power since these figures were asked for last, at first since the second of the
-    /// two first times; absent where unknown.
+    /// Mean power since these figures were asked for last, at first since the start; absent
+    /// where unknown.
     pub power_watts: Option<f64>,
     /// The same by component.
     pub power_by_component_watts: BTreeMap<&'static str, f64>,

@@ -117,8 +117,11 @@ fn agree(policy: &str, traffic: &str, duration: Span) {
         if agrees {
             return;
         }
-        assert!(disturbance.is_disturbed(), "they differ, and nothing disturbed the run");
-        println!("attempt {attempt} was disturbed: {disturbance:?}");
+        assert!(outcome.is_disturbed(), "they differ, and nothing disturbed the run");
+        println!(
+            "attempt {attempt} was disturbed: generator late by {} s; {disturbance:?}",
+            outcome.feed_lateness_max_seconds
+        );
     }
     println!("not decided: this machine has no time for it, in {ATTEMPTS} attempts");
 }

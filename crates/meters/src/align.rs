@@ -75,7 +75,7 @@ pub fn align(
     check("load", load)?;
     check("power", power)?;
     let steps = ((latest - earliest) / step).floor();
-    if !(steps >= 0.0 && steps <= MOST_STEPS && step > 0.0) {
+    if !((0.0..=MOST_STEPS).contains(&steps) && step > 0.0) {
         return Err(AlignError::Range);
     }
     let tried: Vec<(f64, f64)> = (0..=steps as usize)

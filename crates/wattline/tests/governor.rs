@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattline_control::governor::host::Watchdog;
 use wattline_kernel::sysfs::Tree;
-use wattline_knobs::{Machine, OnExit, Session};
+use wattline_knobs::{Machine, OnExit, Session, SessionError};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
 const ROOT: &str = "WATTLINE_GUARDED_WRITER";
@@ -126,7 +126,14 @@ fn guarded_writer() {
     let on_exit: OnExit = on_exit.parse().unwrap();
     let tree = Tree::at(root);
     let state = tree.path("/var/lib/wattline");
-    let (mut session, _) = Session::begin(Machine::new(&tree), &tree, &state).unwrap();
+    // The watchdog of the round before holds the lock for another moment.
+    let begin = || Session::begin(Machine::new(&tree), &tree, &state);
+    let mut begun = begin();
+    while matches!(begun, Err(SessionError::Busy { .. })) {
+        std::thread::sleep(Duration::from_millis(5));
+        begun = begin();
+    }
+    let (mut session, _) = begun.unwrap();
     session.set_on_exit(on_exit);
     let _watchdog = Watchdog::start(Path::new(BINARY), Path::new(root), on_exit).unwrap();
     let tables = ["0,0,0,0", "0,1,0,1", "1,1,1,1"];

@@ -53,7 +53,7 @@ fn a_router_says_that_it_is_ready_and_that_it_stops() {
         .output()
         .unwrap();
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-    let mut next = || {
+    let next = || {
         let mut buffer = [0; 64];
         let length = manager.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()

@@ -291,7 +291,9 @@ impl Machine for Busy {
 fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
     let (sender, asked) = std::sync::mpsc::channel();
     let machine = Busy(Picky::new([]), std::time::Instant::now());
-    let runner = runner::Runner::start(Governor::new(machine, Box::new(Restless(sender)))).unwrap();
+    let governor = Governor::new(machine, Box::new(Restless(sender)));
+    let sample = std::time::Duration::from_millis(1);
+    let runner = runner::Runner::start(governor, sample).unwrap();
     assert_eq!(asked.recv(), Ok(Trigger::Start));
     let more: Vec<Trigger> = (0..20).map(|_| asked.recv().unwrap()).collect();
     assert!(more.contains(&Trigger::Timer));

@@ -19,6 +19,7 @@ use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build}
 use wattline_ports::waiter::Waker;
 use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::SimError;
+use wattline_units::Time;
 
 /// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
 /// router is not known beforehand.
@@ -44,7 +45,7 @@ enum Driver {
 
 /// What statistics are reckoned from.
 struct Last {
-    start: Option<Totals>,
+    /// When they were asked for last, at first when the router was started.
     before: Option<Totals>,
     stats: PowerStats,
     over: bool,
@@ -106,7 +107,7 @@ pub(super) fn open(
         }
     };
     let stats = PowerStats { policy, platform: settings.platform, ..PowerStats::default() };
-    let last = Mutex::new(Last { start: None, before: None, stats, over: false });
+    let last = Mutex::new(Last { before: None, stats, over: false });
     let (settings, server) = (settings.clone(), server.clone());
     Ok((Power { settings, spec: made, server, policy, driver, last }, pacers))
 }
@@ -121,9 +122,13 @@ impl Power {
     ) -> Result<(), RouterError> {
         let driver = match &mut self.driver {
             Driver::Scale(scale) => {
-                return scale.start().map_err(|error| {
+                let failed = |error| {
                     RouterError::system("starting the governor", std::io::Error::other(error))
-                });
+                };
+                scale.start().map_err(failed)?;
+                let start = scale.totals_at(Time::ZERO).map_err(failed)?.0;
+                self.last.lock().unwrap_or_else(PoisonError::into_inner).before = Some(start);
+                return Ok(());
             }
             Driver::Host(driver) => driver,
         };
@@ -138,6 +143,8 @@ impl Power {
         let policy = build(&self.spec, &context).map_err(|error| wrong("policy", &error))?;
         let runner = Runner::start(Governor::new(machine, policy), self.settings.sample)
             .map_err(|source| RouterError::system("starting the governor", source))?;
+        let start = runner.totals();
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).before = Some(start);
         *driver = Some((runner, beside));
         Ok(())
     }
@@ -172,10 +179,8 @@ impl Power {
             Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.totals()),
         };
         let Some(totals) = totals else { return last.stats.clone() };
-        let start = last.start.get_or_insert_with(|| totals.clone()).clone();
-        // Over too short a time a mean power says nothing.
-        let before = last.before.take().filter(|before| before.at < totals.at);
-        let recent = Interval::between(before.as_ref().unwrap_or(&start), &totals);
+        let before = last.before.take();
+        let recent = Interval::between(before.as_ref().unwrap_or(&totals), &totals);
         let seen = match &self.driver {
             Driver::Scale(scale) => Some(scale.look(see)),
             Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.look(see)),

@@ -114,14 +114,15 @@ impl Emulation {
         }
     }
 
-    fn will_run_at(&self, due: u64, point: &OperatingPoint, frequencies: &[usize]) {
-        debug_assert_eq!(point.cores.len(), frequencies.len());
+    /// Notes the frequency of each core, as an index, from a time on.
+    fn will_run_at(&self, due: u64, frequencies: &[usize]) {
         let now = self.clock.now().as_picos().min(due);
         self.books().change(due, now, Change::Frequencies(frequencies.to_vec()));
     }
 
-    fn is_active_at(&self, at: u64, point: &OperatingPoint) {
-        self.books().change(at, at, Change::Active(point.active));
+    /// Notes the active cores from a time on.
+    fn is_active_at(&self, at: u64, active: CoreSet) {
+        self.books().change(at, at, Change::Active(active));
     }
 
     /// The energy when a run begins.

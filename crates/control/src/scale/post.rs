@@ -124,17 +124,20 @@ impl Post {
 
     /// Gives an order, without waking the core for it.
     pub fn give(&self, at: Time, order: Order) {
-        self.orders().push((at, order));
+        // Nobody would ever take it.
+        if self.retired().is_none() {
+            self.orders().push((at, order));
+        }
     }
 
     /// Keeps the core of a worker that ends.
     pub fn retire(&self, core: Core, sink: Sink) {
-        *self.retired.lock().unwrap_or_else(PoisonError::into_inner) = Some((core, sink));
+        *self.retired() = Some((core, sink));
     }
 
     /// The report of a core whose worker has ended.
     pub fn report_retired(&self, at: Time, number: u64) -> Option<Report> {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut retired = self.retired();
         let (core, sink) = retired.as_mut()?;
         core.advance(at.as_picos(), Watched::NOT, sink);
         Some(Report::of(core, sink, at.as_picos(), number))
@@ -152,6 +155,10 @@ impl Post {
 
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Option<(Core, Sink)>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn orders(&self) -> MutexGuard<'_, Vec<(Time, Order)>> {

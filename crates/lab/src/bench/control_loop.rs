@@ -26,8 +26,10 @@ use wattline_units::{Span, Time};
 
 /// Decisions per second for which the share of a core is told.
 pub const RATE: f64 = 1_000.0;
-/// Batches after which fill levels turn from high to low and back.
-const SWING: u64 = 600;
+/// Batches in which fill levels go up once and down again, and how many of them find a high
+/// one: enough for PowerSave to climb its ladder, and in the rest to come down.
+const PERIOD: u64 = 3_000;
+const HIGH: u64 = 100;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -162,7 +164,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     // There is at least one repeat.
     let (Some(decision_seconds), Some(observe_seconds)) = (Sample::of(whole), Sample::of(looks))
     else {
-        unreachable!("at least one repeat was measured")
+        unreachable!("there is at least one repeat")
     };
     Ok(Report {
         policy: governor.policy_name(),
@@ -185,7 +187,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
 fn decide(governor: &mut Governor<Numbers>, decisions: u64) -> u64 {
     let mut asked = 0;
     for number in 0..decisions {
-        governor.machine().fill = if (number / SWING).is_multiple_of(2) { 40 } else { 0 };
+        governor.machine().fill = if number % PERIOD < HIGH { 40 } else { 0 };
         let now = governor.machine().now() + Span::from_millis(1);
         let ask = *governor.ask();
         let trigger = match ask.on_batch.lowest() {

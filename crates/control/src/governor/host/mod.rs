@@ -46,6 +46,9 @@ use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError
 use wattline_units::{Span, Time};
 use writes::Writes;
 
+/// As many troubles are kept for statistics; all are logged.
+const MOST_TROUBLES: usize = 100;
+
 /// What the platform is made from, beside knobs and workers.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
@@ -208,6 +211,9 @@ impl<K: Knobs> Host<K> {
             tracing::warn!("governor: {trouble}");
             status.troubles.push(trouble);
         }
+        // What comes and goes all day long must not fill the memory: the latest count.
+        let surplus = status.troubles.len().saturating_sub(MOST_TROUBLES);
+        status.troubles.drain(..surplus);
         for ((knob, outcome), count) in &self.writes.counts {
             status.writes.entry(knob).or_default().insert(outcome, *count);
         }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 pub struct Status {
     /// Knobs that a policy does not have here, and why.
     pub missing: Vec<String>,
-    /// What went wrong since the start, each once: foreign changes, CPUs and queues that went.
+    /// What went wrong, each once while it lasts: foreign changes, CPUs and queues that went;
+    /// the latest hundred.
     pub troubles: Vec<String>,
     /// Writes by knob, and there by outcome: `done`, `altered`, `foreign`, `failed`.
     pub writes: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
