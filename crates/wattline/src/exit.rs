@@ -86,7 +86,7 @@ impl From<wattline_lab::Error> for ExitError {
             Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
                 Self::UNAVAILABLE
             }
-            Error::Data { .. } | Error::Scale(_) | Error::Traffic(_) => Self::DATA,
+            Error::Data { .. } => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
