@@ -24,6 +24,11 @@ pub fn missing() -> Vec<&'static str> {
     NEEDED.iter().filter(|(needed, _)| !has(*needed)).map(|(_, name)| *name).collect()
 }
 
+/// Whether this thread has CAP_SYS_ADMIN, which a few files of sysfs want besides their mode.
+pub fn may_administer() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
 /// Gives up every capability of this thread, and of those that it will start, that a running
 /// router does not need.
 ///

@@ -56,6 +56,14 @@ pub enum Error {
         /// What is wrong, and what is expected.
         reason: String,
     },
+    /// The virtual hardware lab could not be had, or its guest failed.
+    #[error("{what}{}{console}", if console.is_empty() { "" } else { "\nlast lines of its console:\n" })]
+    Rig {
+        /// What happened.
+        what: String,
+        /// Tail of the guest's console, where it had one.
+        console: String,
+    },
     /// A server could not be emulated.
     #[error(transparent)]
     Scale(#[from] wattline_control::scale::ScaleError),

@@ -5,7 +5,7 @@
 //! Wattline to work in the middle; [`probe`] and [`raw`] send traffic through it and
 //! account for every packet; [`cpu`] says what that cost. [`demo`] joins these into the
 //! demonstration. [`bench`](mod@bench) measures and compares with the peers;
-//! [`reproduce`] and [`plot`] make the papers' figures again.
+//! [`reproduce`] and [`plot`] make the papers' figures again; [`rig`] emulates hardware.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -22,6 +22,7 @@ pub mod probe;
 pub mod raw;
 pub mod replay;
 pub mod reproduce;
+pub mod rig;
 pub mod scale;
 pub mod topology;
 

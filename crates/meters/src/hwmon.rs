@@ -40,11 +40,20 @@ pub fn find(tree: &Tree) -> (Vec<Hwmon>, Vec<Missing>) {
     (meters, missing)
 }
 
+/// Where the attributes of a chip are: with it, or, as libsensors looks too, with the device
+/// that it belongs to. The ACPI power meter's driver leaves them there (seen on kernel 6.12).
+fn attributes(tree: &Tree, chip: &str) -> PathBuf {
+    let directory = PathBuf::from(HWMON).join(chip);
+    let device = directory.join("device");
+    let with_device = !tree.exists(directory.join("name")) && tree.exists(device.join("name"));
+    if with_device { device } else { directory }
+}
+
 /// Channels of a chip, each with the file that shows its value: the average where there is
 /// one, because it covers the time between two readings.
 fn channels(tree: &Tree, chip: &str) -> Vec<(u32, String)> {
     let mut found = std::collections::BTreeMap::new();
-    for name in tree.entries(PathBuf::from(HWMON).join(chip)) {
+    for name in tree.entries(attributes(tree, chip)) {
         let Some((number, kind)) = name.strip_prefix("power").and_then(|n| n.split_once('_'))
         else {
             continue;
@@ -61,7 +70,7 @@ fn channels(tree: &Tree, chip: &str) -> Vec<(u32, String)> {
 
 impl Hwmon {
     fn open(tree: &Tree, chip: &str, channel: u32) -> Result<Self, ReadError> {
-        let directory = PathBuf::from(HWMON).join(chip);
+        let directory = attributes(tree, chip);
         let name = tree.text(directory.join("name"))?;
         let label = tree.text(directory.join(format!("power{channel}_label"))).ok();
         let file = channels(tree, chip)

@@ -83,7 +83,9 @@ impl From<wattline_lab::Error> for ExitError {
             Error::Scale(ScaleError::Workers { .. }) => Self::CONFIG,
             Error::Scale(ScaleError::System(_) | ScaleError::Silent) => Self::IO,
             Error::Privilege { .. } => Self::NO_PERMISSION,
-            Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
+            Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
+                Self::UNAVAILABLE
+            }
             Error::Data { .. } => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }

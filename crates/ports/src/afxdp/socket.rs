@@ -13,7 +13,7 @@ use rustix::net::xdp::{
     XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc,
     XdpOptionsFlags, XdpStatistics, XdpUmemReg, XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,8 @@ impl Socket {
             }
         };
         let descriptor =
-            rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).map_err(|errno| {
+            // Not for programs that this one starts: they would hold on to the queue.
+            rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(|errno| {
                 match errno {
                     Errno::PERM => OpenError::MissingCapability { capability: "CAP_NET_RAW" },
                     Errno::AFNOSUPPORT => OpenError::MissingFeature {

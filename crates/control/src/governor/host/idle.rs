@@ -47,8 +47,10 @@ impl IdleStates {
             let states: Vec<_> = states.into_iter().filter(|state| !state.disabled).collect();
             let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
             let may = |file: &str| super::survey::may_write(tree, &format!("{directory}/{file}"));
+            let may_forbid = super::survey::may_forbid_states(tree);
+            let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
             let how = match states.last() {
-                Some(last) if may(&format!("cpuidle/state{}/disable", last.number)) => How::Disable,
+                Some(last) if may_forbid && may(&file(last)) => How::Disable,
                 Some(_) if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
                 _ => {
                     notes.push(format!("idle states: CPU {cpu} has none that can be limited"));

@@ -61,3 +61,9 @@ pub(super) fn may_write(tree: &Tree, path: &str) -> bool {
 pub(super) fn may_set_cards(tree: &Tree) -> bool {
     !tree.is_live() || !privileges::missing().contains(&"CAP_NET_ADMIN")
 }
+
+/// Whether this thread may forbid idle states: their files want CAP_SYS_ADMIN besides
+/// (drivers/cpuidle/sysfs.c), which a running router has given up.
+pub(super) fn may_forbid_states(tree: &Tree) -> bool {
+    !tree.is_live() || privileges::may_administer()
+}

@@ -103,14 +103,18 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Power and energy channels and the name of each chip; other channels can hold serial
-    /// numbers of batteries.
+    /// Power channels and the name of each chip, without serial numbers of meters; other
+    /// channels can hold those of batteries. Some drivers leave them with the chip's device.
     fn sensors(&mut self) -> Result<(), ExitError> {
         for (_, chip) in self.tree.numbered("/sys/class/hwmon", "hwmon") {
             let chip = Path::new("/sys/class/hwmon").join(chip);
-            for name in self.tree.entries(&chip) {
-                if name == "name" || name.starts_with("power") && name.contains('_') {
-                    self.file(&chip.join(name))?;
+            for chip in [chip.clone(), chip.join("device")] {
+                for name in self.tree.entries(&chip) {
+                    let channel = name.starts_with("power") && name.contains('_');
+                    let identifies = name.ends_with("_number") || name.ends_with("_info");
+                    if name == "name" || channel && !identifies {
+                        self.file(&chip.join(name))?;
+                    }
                 }
             }
         }

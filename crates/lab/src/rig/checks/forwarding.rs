@@ -1,0 +1,92 @@
+//! The router on the emulated cards: AF_XDP on a real driver, and a redirect table that steers
+//! its workers.
+
+use super::{Checks, INSIDE, Witness, knobs, sensors};
+use crate::Error;
+use crate::rig::{Machine, traffic};
+use std::time::Duration;
+
+/// Frames a second: far below what an emulated machine forwards on a busy host.
+const RATE: f64 = 200.0;
+const TIME: Duration = Duration::from_secs(3);
+/// The control socket of the router inside.
+pub(super) const SOCKET: &str = "/tmp/router.socket";
+
+/// Forwards from `eth0` to `eth1`.
+pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    start(machine, "")?;
+    let stats = format!("wattline stats --json --socket {SOCKET}");
+    let first = pass(machine)?;
+    checks.equal("frames forwarded by the router", Witness::Outside, &first.sent, &first.forwarded);
+    checks.equal("frames forwarded wrongly", Witness::Outside, &0, &first.odd);
+    checks.equal("frames were sent at all", Witness::Outside, &true, &(first.sent > 0));
+    let before = sensors::json(machine, &stats)?;
+    let mode = before["ports"][0]["mode"].as_str().unwrap_or_default().to_owned();
+    checks.equal("how eth0 is read", Witness::Inside, &"af_xdp, copy, native xdp", &mode.as_str());
+    let had: Vec<bool> = received(&before).iter().map(|frames| *frames > 0).collect();
+    if machine.card == "igb" {
+        checks.equal("workers that got frames", Witness::Inside, &vec![true, true], &had);
+        knobs::start(machine, &["redirect eth0 1"])?;
+        let second = pass(machine)?;
+        let after = sensors::json(machine, &stats)?;
+        let gained: Vec<bool> = received(&before)
+            .iter()
+            .zip(received(&after))
+            .map(|(before, after)| after - before == second.sent)
+            .collect();
+        let what = "worker 1 gets all that is steered to it";
+        checks.equal(what, Witness::Inside, &vec![false, true], &gained);
+        checks.equal("and forwards it", Witness::Outside, &second.sent, &second.forwarded);
+        knobs::end(machine, "TERM")?;
+    }
+    let status = stop(machine)?;
+    checks.equal("exit code of the router", Witness::Inside, &0, &status);
+    Ok(())
+}
+
+fn pass(machine: &Machine) -> Result<traffic::Passage, Error> {
+    let [into, out, ..] = &machine.wires[..] else { return Ok(traffic::Passage::default()) };
+    traffic::pass(into, out, RATE, TIME)
+}
+
+/// Frames that each worker has taken.
+fn received(stats: &serde_json::Value) -> Vec<u64> {
+    let workers = stats["workers"].as_array().into_iter().flatten();
+    workers.map(|worker| worker["received"].as_u64().unwrap_or(0)).collect()
+}
+
+/// Starts the router in the guest, a worker per CPU, with `more` in its configuration.
+pub(super) fn start(machine: &mut Machine, more: &str) -> Result<(), Error> {
+    let [a, b, c, d, e, f] = traffic::SINK;
+    let config = format!(
+        "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n\
+         [[port]]\nname = \"a\"\ninterface = \"eth0\"\n\
+         [[port]]\nname = \"b\"\ninterface = \"eth1\"\n\
+         [[neighbour]]\naddress = \"10.2.0.2\"\nport = \"b\"\n\
+         mac = \"{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\"\n{more}"
+    );
+    machine.run("rm -f /tmp/router.*; echo 1 > /proc/sys/net/ipv4/ip_forward", INSIDE)?;
+    for (interface, address) in [("eth0", "10.1.0.1/16"), ("eth1", "10.2.0.1/24")] {
+        let line = format!("ip addr replace {address} dev {interface}; ip link set {interface} up");
+        machine.run(&line, INSIDE)?;
+    }
+    for line in config.lines() {
+        machine.run(&format!("echo '{line}' >> /tmp/router.toml"), INSIDE)?;
+    }
+    let line = "(sh -c 'echo $$ > /tmp/router.pid; exec wattline run /tmp/router.toml --json' \
+                > /tmp/router.out 2> /tmp/router.log; echo $? > /tmp/router.status) & true";
+    machine.run(line, INSIDE)?;
+    let wait = format!(
+        "until wattline stats --socket {SOCKET} > /tmp/router.stats 2>&1 && \
+         cat /sys/class/net/eth?/carrier | tr -d '\\n' | grep -q 11; do \
+         [ -e /tmp/router.status ] && {{ cat /tmp/router.log >&2; exit 1; }}; sleep 0.2; done"
+    );
+    machine.run(&wait, INSIDE).map(drop)
+}
+
+/// Stops the router and returns its exit code.
+pub(super) fn stop(machine: &mut Machine) -> Result<i32, Error> {
+    let line = "kill -TERM $(cat /tmp/router.pid); until [ -s /tmp/router.status ]; \
+                do sleep 0.1; done; cat /tmp/router.status";
+    Ok(machine.run(line, INSIDE)?.trim().parse().unwrap_or(-1))
+}

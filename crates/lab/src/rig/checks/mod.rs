@@ -1,0 +1,137 @@
+//! What the lab finds out: each check sets or reads something inside the guest through a real
+//! driver, and compares it with what is seen from outside.
+
+mod forwarding;
+mod governing;
+mod knobs;
+mod power;
+mod sensors;
+
+use super::Machine;
+use crate::Error;
+use serde::Serialize;
+use std::time::Duration;
+
+pub use governing::Stretch;
+
+/// Time for a command inside, on a busy machine.
+pub(super) const INSIDE: Duration = Duration::from_secs(120);
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub what: String,
+    /// What should be seen.
+    pub expected: String,
+    /// What was seen.
+    pub found: String,
+    /// Who saw it: `inside` the guest, or the emulator `outside`.
+    pub witness: Witness,
+    /// Whether it is what should be seen.
+    pub holds: bool,
+}
+
+/// Where something was seen from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Witness {
+    /// Through the guest's own files and programs.
+    Inside,
+    /// Through the emulator's monitor, which does not ask the guest.
+    Outside,
+}
+
+/// All checks, as they were made.
+#[derive(Debug, Default, Serialize)]
+pub struct Checks {
+    /// In their order.
+    pub checks: Vec<Check>,
+    /// What the governed router was seen to do under load.
+    pub load: Vec<Stretch>,
+}
+
+impl Checks {
+    /// Notes whether `found` is `expected`.
+    fn equal<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        what: impl Into<String>,
+        witness: Witness,
+        expected: &T,
+        found: &T,
+    ) {
+        let holds = expected == found;
+        let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+        self.checks.push(Check { what: what.into(), expected, found, witness, holds });
+    }
+
+    /// Those that do not hold.
+    pub fn failed(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.holds)
+    }
+}
+
+/// Makes all checks on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+///
+/// # Errors
+/// When the machine fails; a check that does not hold is no error.
+pub fn all(machine: &mut Machine) -> Result<Checks, Error> {
+    let mut checks = Checks::default();
+    // Governors that follow the load would move the registers while they are looked at.
+    let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
+                 do echo performance > $p/scaling_governor; done";
+    machine.run(fixed, INSIDE)?;
+    machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE)?;
+    sensors::check(machine, &mut checks)?;
+    power::check(machine, &mut checks)?;
+    knobs::check(machine, &mut checks)?;
+    if machine.wires.len() > 1 {
+        forwarding::check(machine, &mut checks)?;
+        if machine.card == "igb" {
+            governing::check(machine, &mut checks)?;
+        }
+    }
+    Ok(checks)
+}
+
+impl std::fmt::Display for Checks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let width = self.checks.iter().map(|check| check.what.chars().count()).max().unwrap_or(0);
+        for check in &self.checks {
+            let verdict = if check.holds { "ok  " } else { "FAIL" };
+            let witness = match check.witness {
+                Witness::Inside => "inside ",
+                Witness::Outside => "outside",
+            };
+            write!(f, "{verdict}  {:<width$}  {witness}  {}", check.what, check.found)?;
+            if !check.holds {
+                write!(f, " instead of {}", check.expected)?;
+            }
+            writeln!(f)?;
+        }
+        if !self.load.is_empty() {
+            writeln!(
+                f,
+                "\nThe router governs its machine (watts are emulated):\n{}",
+                governing::HEAD
+            )?;
+        }
+        self.load.iter().try_for_each(|stretch| writeln!(f, "{stretch}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_a_failure_and_is_shown() {
+        let mut checks = Checks::default();
+        checks.equal("registers", Witness::Outside, &[16, 24], &[16, 24]);
+        assert_eq!(checks.failed().count(), 0);
+        checks.equal("watts", Witness::Inside, &1, &2);
+        assert_eq!(checks.failed().count(), 1);
+        let text = checks.to_string();
+        assert!(text.contains("FAIL  watts      inside   2 instead of 1"), "{text}");
+    }
+}

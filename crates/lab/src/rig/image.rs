@@ -1,0 +1,170 @@
+//! The guest's file system: one archive that its kernel unpacks into memory.
+
+use super::{Rig, source};
+use crate::{Error, command};
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Time for any single step on a busy machine.
+const STEP: Duration = Duration::from_secs(120);
+
+/// The drivers that the lab is about, the device through which the router hands packets to
+/// its kernel, and the port that commands come through; what they need
+/// besides is loaded before them.
+const MODULES: [&str; 13] = [
+    "tun",
+    "virtio_console",
+    "igb",
+    "e1000e",
+    "cpufreq_userspace",
+    "cpufreq_ondemand",
+    "cpufreq_conservative",
+    "cpufreq_powersave",
+    "acpi-cpufreq",
+    "acpi_power_meter",
+    "ipmi_si",
+    "ipmi_devintf",
+    "acpi_ipmi",
+];
+
+/// Packs the guest: busybox, ethtool, modules, and `programs` under their names in `/bin`.
+///
+/// # Errors
+/// When a part is missing or cannot be packed.
+pub fn pack(rig: &Rig, programs: &[(&str, &Path)], to: &Path) -> Result<(), Error> {
+    let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
+    let root = staging.path();
+    for folder in ["bin", "lib", "lib64", "modules", "proc", "sys", "dev", "tmp", "run", "var/lib"]
+    {
+        fs::create_dir_all(root.join(folder)).map_err(|e| Error::io("making a folder", e))?;
+    }
+    copy(&source().join("rig/init"), &root.join("init"))?;
+    let busybox = rig.program("busybox");
+    copy(&busybox, &root.join("bin/busybox"))?;
+    let ethtool = rig.program("ethtool");
+    for (name, program) in [("ethtool", ethtool.as_path())].iter().chain(programs) {
+        let inside = root.join("bin").join(name);
+        copy(program, &inside)?;
+        // Symbols double what the guest has to unpack; nothing depends on the success.
+        let _ = command::run_to_end(Command::new("strip").arg(&inside), STEP, "");
+        for library in libraries(rig, program)? {
+            let folder = if library.starts_with("/lib64") { "lib64" } else { "lib" };
+            let name = library.file_name().unwrap_or_default();
+            let inside = root.join(folder).join(name);
+            if !inside.exists() {
+                copy(&library, &inside)?;
+            }
+        }
+    }
+    modules(rig, &busybox, &root.join("modules"))?;
+    let mut cpio = Command::new(&busybox);
+    cpio.args(["cpio", "-o", "-H", "newc", "-F"]).arg(to).current_dir(root);
+    let packed = command::run_to_end(&mut cpio, STEP, &list(root)?)?;
+    if packed.status.success() {
+        return Ok(());
+    }
+    Err(Error::ProgramFailed {
+        command: "busybox cpio".to_owned(),
+        status: packed.status.to_string(),
+        output: String::from_utf8_lossy(&packed.stderr).trim().to_owned(),
+    })
+}
+
+/// Unpacks the modules into `to`, and writes the order in which they are loaded.
+fn modules(rig: &Rig, busybox: &Path, to: &Path) -> Result<(), Error> {
+    let folder = rig.root.join("lib/modules").join(&rig.release);
+    let path = folder.join("modules.dep");
+    let text = fs::read_to_string(&path)
+        .map_err(|e| Error::io(format!("reading {}", path.display()), e))?;
+    let order = load_order(&text, &MODULES);
+    let mut names = String::new();
+    for path in order {
+        let from = folder.join(path);
+        let name = module_name(path);
+        let inside = to.join(name);
+        if path.ends_with(".xz") {
+            let mut unpack = Command::new(busybox);
+            unpack.args(["unxz", "-c"]).arg(&from);
+            let output = command::run_to_end(&mut unpack, STEP, "")?;
+            fs::write(&inside, output.stdout)
+                .map_err(|e| Error::io(format!("writing {}", inside.display()), e))?;
+        } else {
+            copy(&from, &inside)?;
+        }
+        names.push_str(name);
+        names.push('\n');
+    }
+    fs::write(to.join("order"), names).map_err(|e| Error::io("writing the order of modules", e))
+}
+
+/// The paths of `wanted` and of all that they need, each after what it needs, from the text of
+/// a `modules.dep`: `PATH: NEEDED...`, where what is needed last is named first. A module that
+/// is part of the kernel itself is not listed there, and left out here.
+fn load_order<'a>(dependencies: &'a str, wanted: &[&str]) -> Vec<&'a str> {
+    let lines: HashMap<&str, (&str, &str)> = dependencies
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(path, needs)| {
+            (module_name(path).split('.').next().unwrap_or_default(), (path, needs))
+        })
+        .collect();
+    let mut order: Vec<&str> = Vec::new();
+    for (path, needs) in wanted.iter().filter_map(|name| lines.get(name)) {
+        for one in needs.split_whitespace().rev().chain([*path]) {
+            if !order.contains(&one) {
+                order.push(one);
+            }
+        }
+    }
+    order
+}
+
+/// The file's name, without what says that it is compressed.
+fn module_name(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".xz").unwrap_or(name)
+}
+
+/// The shared libraries of a program, its loader among them.
+fn libraries(rig: &Rig, program: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut ldd = Command::new("ldd");
+    ldd.arg(program).env("LD_LIBRARY_PATH", rig.libraries());
+    // A static program makes it fail, and needs none.
+    let output = command::run_to_end(&mut ldd, STEP, "")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths = text.lines().filter_map(|line| {
+        let path = line.split("=>").last()?.split_whitespace().next()?;
+        path.starts_with('/').then(|| PathBuf::from(path))
+    });
+    Ok(paths.collect())
+}
+
+/// All names below a folder, folders before what is in them, as cpio wants them.
+fn list(root: &Path) -> Result<String, Error> {
+    command::run(Command::new("find").arg(".").current_dir(root), STEP)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::copy(from, to)
+        .and_then(|_| fs::set_permissions(to, fs::Permissions::from_mode(0o755)))
+        .map_err(|e| Error::io(format!("copying {} to {}", from.display(), to.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_loaded_after_what_they_need() {
+        let text = "kernel/a/igb.ko.xz: kernel/b/bit.ko.xz kernel/c/core.ko.xz\n\
+                    kernel/b/bit.ko.xz: kernel/c/core.ko.xz\n\
+                    kernel/c/core.ko.xz:\nkernel/d/meter.ko: kernel/c/core.ko.xz\n";
+        let order = load_order(text, &["igb", "built-in", "meter"]);
+        let names: Vec<&str> = order.iter().map(|path| module_name(path)).collect();
+        assert_eq!(names, ["core.ko", "bit.ko", "igb.ko", "meter.ko"]);
+    }
+}

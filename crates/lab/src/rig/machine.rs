@@ -1,0 +1,325 @@
+//! One emulated machine: started, watched, and gone when it is dropped.
+
+use super::guest::{Ended, Guest};
+use super::monitor::Monitor;
+use super::{Rig, image, source};
+use crate::{Error, command};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Time for a boot where others work too; twelve seconds on a quiet machine.
+const BOOT: Duration = Duration::from_secs(240);
+/// Time for the emulator to open its sockets, and to end.
+const START: Duration = Duration::from_secs(60);
+/// Lines of the guest's console that an error shows.
+const LAST_WORDS: usize = 20;
+/// The I/O ports that the P-state control registers of CPU 0 and 1 are at (rig/machine.asl).
+pub const CONTROL_REGISTERS: [u16; 2] = [0x2ff, 0x2ef];
+
+/// What a machine is made with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Programs of this machine that the guest has in `/bin`, with their names there.
+    pub programs: Vec<(&'static str, PathBuf)>,
+    /// Network cards, `eth0` upwards, two at most.
+    pub cards: usize,
+}
+
+/// A running machine.
+#[derive(Debug)]
+pub struct Machine {
+    emulator: Child,
+    monitor: Monitor,
+    guest: Guest,
+    /// The far end of each card's cable: a datagram is a frame.
+    pub wires: Vec<UnixDatagram>,
+    /// The card's model, as the emulator names it.
+    pub card: &'static str,
+    /// From the start until the guest took commands.
+    pub boot: Duration,
+    /// Where the registers of each card begin, once they were looked at.
+    bases: BTreeMap<String, u64>,
+    folder: TempDir,
+}
+
+impl Machine {
+    /// Boots one and waits until it takes commands.
+    ///
+    /// # Errors
+    /// When a part is missing, or it does not come up; with the last lines of its console.
+    pub fn boot(rig: &Rig, options: &Options) -> Result<Self, Error> {
+        let folder = scratch()?;
+        let at = |name: &str| folder.path().join(name);
+        let card = card(rig)?;
+        let mut qemu = emulator(rig, options, folder.path())?;
+        qemu.args(["-append", "console=ttyS0 quiet panic=-1"]);
+        qemu.arg("-serial").arg(format!("file:{}", at("console").display()));
+        for _ in 1..4 {
+            qemu.args(["-serial", "null"]);
+        }
+        qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", at("monitor").display()));
+        qemu.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=commands"]);
+        let commands = at("commands");
+        // It waits with the boot until we are there: a port without a far end reads as closed.
+        qemu.arg("-chardev")
+            .arg(format!("socket,id=commands,path={},server=on", commands.display()));
+        let mut wires = Vec::new();
+        for number in 0..options.cards {
+            let (near, far) = (at(&format!("card{number}")), at(&format!("wire{number}")));
+            let wire = UnixDatagram::bind(&far).map_err(|e| Error::io("opening a socket", e))?;
+            wires.push(wire);
+            qemu.arg("-netdev").arg(format!(
+                "dgram,id=wire{number},local.type=unix,local.path={},remote.type=unix,remote.path={}",
+                near.display(),
+                far.display()
+            ));
+            // The virtual functions of an igb take slots of their own, 16 above its own.
+            let slot = 4 + 4 * number;
+            qemu.arg("-device").arg(format!(
+                "{card},netdev=wire{number},romfile=,addr={slot:#x},mac=02:00:00:00:00:{:02x}",
+                number + 1
+            ));
+        }
+        let log = |name: &str| {
+            fs::File::create(at(name)).map_err(|e| Error::io(format!("making {name}"), e))
+        };
+        qemu.stdin(Stdio::null()).stdout(log("output")?).stderr(log("errors")?);
+        let started = Instant::now();
+        let mut emulator = Emulator(Some(command::spawn(&mut qemu)?));
+        let told = |error: Error| {
+            let words = fs::read_to_string(folder.path().join("errors")).unwrap_or_default();
+            let console = last_lines(&folder.path().join("console"));
+            Error::Rig { what: format!("{error}\n{words}").trim().to_owned(), console }
+        };
+        let guest = connect(&commands, &mut emulator).map_err(told)?;
+        let monitor = connect(&at("monitor"), &mut emulator).map_err(told)?;
+        let monitor = Monitor::open(monitor).map_err(told)?;
+        let mut guest = Guest::new(guest);
+        guest.run("true", BOOT).map_err(told)?;
+        for (number, wire) in wires.iter().enumerate() {
+            wire.connect(at(&format!("card{number}")))
+                .and_then(|()| wire.set_nonblocking(true))
+                .map_err(|e| Error::io("connecting a wire", e))?;
+        }
+        let Some(emulator) = emulator.0.take() else { unreachable!("taken here only") };
+        let (boot, bases) = (started.elapsed(), BTreeMap::new());
+        Ok(Self { emulator, monitor, guest, wires, card, boot, bases, folder })
+    }
+
+    /// Runs a line of shell in the guest and returns its output.
+    ///
+    /// # Errors
+    /// As [`Guest::run`], with the last lines of the console where the guest is silent.
+    pub fn run(&mut self, line: &str, limit: Duration) -> Result<String, Error> {
+        let result = self.guest.run(line, limit);
+        result.map_err(|error| self.with_console(error))
+    }
+
+    /// Runs a line of shell in the guest whose failure is an answer too.
+    ///
+    /// # Errors
+    /// As [`Guest::attempt`], with the last lines of the console.
+    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<Ended, Error> {
+        let result = self.guest.attempt(line, limit);
+        result.map_err(|error| self.with_console(error))
+    }
+
+    /// What the P-state control registers hold, seen from outside: ten times each CPU's
+    /// frequency in GHz.
+    ///
+    /// # Errors
+    /// When the emulator does not answer.
+    pub fn registers(&mut self) -> Result<[u8; 2], Error> {
+        let [first, second] = CONTROL_REGISTERS;
+        Ok([self.monitor.port(first)?, self.monitor.port(second)?])
+    }
+
+    /// Lets the guest switch itself off.
+    ///
+    /// # Errors
+    /// When the emulator does not end, or not well; it is gone all the same.
+    pub fn power_off(mut self) -> Result<(), Error> {
+        // The answer may not make it out any more.
+        let _ = self.guest.attempt("sync; poweroff -f", Duration::from_secs(5));
+        let status = command::wait(&mut self.emulator, START)
+            .map_err(|e| Error::io("waiting for the emulator", e))?;
+        match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(self.with_console(Error::ProgramFailed {
+                command: "the emulator".to_owned(),
+                status: status.to_string(),
+                output: String::new(),
+            })),
+            None => Err(self.with_console(Error::ProgramHangs {
+                command: "the emulator".to_owned(),
+                seconds: START.as_secs(),
+            })),
+        }
+    }
+
+    /// Registers of a network card, seen from outside: `count` words from `offset` on.
+    ///
+    /// # Errors
+    /// When the guest has no such card, or the emulator does not answer.
+    pub fn card_registers(
+        &mut self,
+        interface: &str,
+        offset: u64,
+        count: usize,
+    ) -> Result<Vec<u32>, Error> {
+        if let Some(base) = self.bases.get(interface) {
+            return self.monitor.words(base + offset, count);
+        }
+        let line = format!("head -n 1 /sys/class/net/{interface}/device/resource");
+        let resource = self.run(&line, START)?;
+        let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
+        let base = base.and_then(|word| u64::from_str_radix(word, 16).ok()).ok_or_else(|| {
+            let what = format!("{interface} has no registers: {resource:?}");
+            Error::Rig { what, console: String::new() }
+        })?;
+        self.bases.insert(interface.to_owned(), base);
+        self.monitor.words(base + offset, count)
+    }
+
+    fn with_console(&self, error: Error) -> Error {
+        // A command that said why it failed needs no console.
+        if matches!(error, Error::ProgramFailed { ref output, .. } if !output.is_empty()) {
+            return error;
+        }
+        let console = last_lines(&self.folder.path().join("console"));
+        Error::Rig { what: error.to_string(), console }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.emulator.kill();
+        let _ = self.emulator.wait();
+    }
+}
+
+/// An emulator that does not outlive a failed start.
+struct Emulator(Option<Child>);
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Boots a machine whose console is this terminal, until its shell ends.
+///
+/// # Errors
+/// When a part is missing, or the emulator fails.
+pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
+    let folder = scratch()?;
+    let mut qemu = emulator(rig, options, folder.path())?;
+    qemu.args(["-append", "console=ttyS0 quiet panic=-1 rig.shell", "-serial", "mon:stdio"]);
+    for _ in 1..4 {
+        qemu.args(["-serial", "null"]);
+    }
+    qemu.arg("-netdev")
+        .arg("user,id=wire0")
+        .arg("-device")
+        .arg(format!("{},netdev=wire0,romfile=,addr=0x4", card(rig)?));
+    let status = command::spawn(&mut qemu)?.wait();
+    let status = status.map_err(|e| Error::io("waiting for the emulator", e))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::ProgramFailed {
+        command: "the emulator".to_owned(),
+        status: status.to_string(),
+        output: String::new(),
+    })
+}
+
+/// A folder for a machine, removed with it; those of killed processes are removed here.
+fn scratch() -> Result<TempDir, Error> {
+    const PREFIX: &str = "wattline-rig-";
+    let failed = |e| Error::io("making a folder", e);
+    let folder = std::env::temp_dir();
+    for entry in fs::read_dir(&folder).map_err(failed)?.filter_map(Result::ok) {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if owner
+            .and_then(|pid| pid.parse::<u32>().ok())
+            .is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+        {
+            // Another one may be removing it at this moment.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)
+}
+
+/// The emulator with the guest, but without serial ports and cards.
+fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Error> {
+    let programs: Vec<(&str, &Path)> =
+        options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    let image = folder.join("initramfs");
+    image::pack(rig, &programs, &image)?;
+    let table = folder.join("machine");
+    let mut iasl = rig.command("iasl");
+    iasl.arg("-p").arg(&table).arg(source().join("rig/machine.asl"));
+    command::run(&mut iasl, START)?;
+    // Ends with this process, however that ends.
+    let mut qemu = Command::new("setpriv");
+    qemu.args(["--pdeathsig", "KILL"]).arg(rig.program("qemu-system-x86_64"));
+    qemu.env("LD_LIBRARY_PATH", rig.libraries());
+    qemu.env("QEMU_MODULE_DIR", rig.root.join("usr/lib/x86_64-linux-gnu/qemu"));
+    for firmware in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
+        qemu.arg("-L").arg(rig.root.join(firmware));
+    }
+    // As old as the P-states of its table; on the emulator's own default acpi-cpufreq refuses.
+    qemu.args(["-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", "2", "-m", "1024"]);
+    qemu.args(["-display", "none", "-no-reboot", "-nodefaults", "-no-user-config"]);
+    qemu.arg("-acpitable").arg(format!("file={}", table.with_extension("aml").display()));
+    qemu.args(["-device", "ipmi-bmc-sim,id=bmc", "-device", "isa-ipmi-kcs,bmc=bmc"]);
+    qemu.arg("-kernel").arg(rig.kernel()).arg("-initrd").arg(image);
+    Ok(qemu)
+}
+
+/// The best card that the emulator has: `igb`, with queues and a redirect table, since QEMU 8.
+fn card(rig: &Rig) -> Result<&'static str, Error> {
+    let devices = command::run(rig.command("qemu-system-x86_64").args(["-device", "help"]), START)?;
+    Ok(if devices.contains("\"igb\"") { "igb" } else { "e1000e" })
+}
+
+/// Connects to a socket that the emulator opens.
+fn connect(path: &Path, emulator: &mut Emulator) -> Result<UnixStream, Error> {
+    let deadline = Instant::now() + START;
+    loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let kind = error.kind();
+                let early = matches!(kind, ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+                let gone =
+                    emulator.0.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)));
+                if !early || gone || Instant::now() >= deadline {
+                    return Err(Error::io("connecting to the emulator", error));
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn last_lines(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LAST_WORDS);
+    lines[from..].join("\n")
+}

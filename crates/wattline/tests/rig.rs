@@ -1,0 +1,34 @@
+//! Wattline inside an emulated machine, on the real drivers of frequency, idle states, network
+//! card and power meter. Skipped where `rig/fetch` (part of `make tools`) has fetched nothing.
+
+use std::path::PathBuf;
+use wattline_lab::rig::{Machine, Options, Rig, agent, checks};
+
+/// What turns the knobs inside: this very program, started there with a list of wishes.
+#[test]
+fn agent() {
+    assert!(agent::serve().is_ok());
+}
+
+fn boot(test: &str) -> Option<Machine> {
+    let Some(rig) = Rig::find() else {
+        eprintln!("SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/");
+        return None;
+    };
+    let wattline = PathBuf::from(env!("CARGO_BIN_EXE_wattline"));
+    let programs = vec![("wattline", wattline), ("agent", std::env::current_exe().unwrap())];
+    Some(Machine::boot(&rig, &Options { programs, cards: 2 }).unwrap_or_else(|e| panic!("{e}")))
+}
+
+#[test]
+fn knobs_and_meters_work_on_real_drivers_and_leave_no_trace() {
+    let Some(mut machine) = boot("knobs_and_meters_work_on_real_drivers_and_leave_no_trace") else {
+        return;
+    };
+    let checks = checks::all(&mut machine).unwrap_or_else(|error| panic!("{error}"));
+    println!("{checks}");
+    machine.power_off().unwrap_or_else(|error| panic!("{error}"));
+    assert!(!checks.checks.is_empty());
+    let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
