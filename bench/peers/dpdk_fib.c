@@ -76,8 +76,10 @@ static void start_eal(char *program)
 		}
 	strcat(cores, ")");
 
+	/* DPDK leaves AVX-512 alone unless it is told, also where the processor has it. */
 	char *arguments[] = { program, "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf",
-			      "--log-level=error", "-m", "2048", prefix, cores };
+			      "--force-max-simd-bitwidth=512", "--log-level=error", "-m", "2048",
+			      prefix, cores };
 	int count = sizeof(arguments) / sizeof(*arguments);
 
 	if (rte_eal_init(count, arguments) < 0)

@@ -5,6 +5,7 @@
 pub mod application;
 pub mod config;
 pub mod governor;
+pub mod metrics;
 pub mod privileges;
 pub mod rib;
 pub mod router;

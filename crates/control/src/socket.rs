@@ -24,6 +24,8 @@ pub enum Request {
     Stats,
     /// Its nodes with their counters, and the edges between them.
     Graph,
+    /// Its counters as a text in the format of Prometheus.
+    Metrics,
     /// Serve traffic with the first so many workers; park the others.
     Active {
         /// How many, from 1.

@@ -108,7 +108,7 @@ pub struct NodeStats {
     pub packets: u64,
     /// Batches in which they came.
     pub batches: u64,
-    /// Time-stamp counter cycles per packet.
+    /// Time-stamp counter cycles per packet, of the runs in which it was timed.
     pub cycles_per_packet: f64,
 }
 
@@ -127,7 +127,7 @@ pub struct KernelStats {
 
 impl From<&NodeSnapshot> for NodeStats {
     fn from(node: &NodeSnapshot) -> Self {
-        let per_packet = node.cycles as f64 / node.frames.max(1) as f64;
+        let per_packet = node.cycles as f64 / node.timed_frames.max(1) as f64;
         Self {
             name: node.name.to_owned(),
             packets: node.frames,

@@ -40,7 +40,9 @@ pub struct NodeCounters {
     pub frames: Counter,
     /// Batches in which they came.
     pub batches: Counter,
-    /// Time-stamp counter cycles that it took.
+    /// Frames of the runs in which it was timed.
+    pub timed_frames: Counter,
+    /// Time-stamp counter cycles that it took for those.
     pub cycles: Counter,
 }
 
@@ -177,6 +179,7 @@ impl WorkerCounters {
                     name,
                     frames: node.frames.get(),
                     batches: node.batches.get(),
+                    timed_frames: node.timed_frames.get(),
                     cycles: node.cycles.get(),
                 })
                 .collect(),
@@ -218,6 +221,7 @@ pub struct NodeSnapshot {
     pub name: &'static str,
     pub frames: u64,
     pub batches: u64,
+    pub timed_frames: u64,
     pub cycles: u64,
 }
 
@@ -285,6 +289,7 @@ impl Snapshot {
             node.name = more.name;
             node.frames += more.frames;
             node.batches += more.batches;
+            node.timed_frames += more.timed_frames;
             node.cycles += more.cycles;
         }
         self.ports.resize(self.ports.len().max(other.ports.len()), PortSnapshot::default());

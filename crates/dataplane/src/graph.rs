@@ -129,7 +129,13 @@ pub struct Graph {
     ready: u64,
     batch: Vec<Packet>,
     clock: Clock,
+    /// Runs until nodes are timed again.
+    untimed: u32,
 }
+
+/// Nodes are timed in one run of so many: reading the clock after each would take a tenth of
+/// the time that forwarding takes. A prime, so as to keep step with no rhythm of the traffic.
+const TIMED_EVERY: u32 = 17;
 
 impl Graph {
     /// Joins nodes by the names of their edges, for a pool of so many chunks.
@@ -177,6 +183,7 @@ impl Graph {
             ready: 0,
             batch: Vec::with_capacity(chunks as usize),
             clock: Clock::new(),
+            untimed: 0,
         })
     }
 
@@ -204,18 +211,39 @@ impl Graph {
 
     /// Runs until no node has packets waiting.
     pub fn run(&mut self, context: &mut Context) {
+        if self.ready == 0 {
+            return;
+        }
+        if self.untimed > 0 {
+            self.untimed -= 1;
+            while self.ready != 0 {
+                self.run_next(context);
+            }
+            return;
+        }
+        self.untimed = TIMED_EVERY - 1;
         let mut before = self.clock.raw();
         while self.ready != 0 {
-            let number = self.ready.trailing_zeros() as usize;
-            self.ready &= !(1 << number);
-            let counters = context.counters.node(number);
-            counters.frames.add(self.slots[number].waiting.len() as u64);
-            counters.batches.add(1);
-            self.run_node(number, context);
+            let (number, frames) = self.run_next(context);
             let after = self.clock.raw();
-            context.counters.node(number).cycles.add(after.wrapping_sub(before));
+            let counters = context.counters.node(number);
+            counters.timed_frames.add(frames);
+            counters.cycles.add(after.wrapping_sub(before));
             before = after;
         }
+    }
+
+    /// Runs the first node that has packets waiting; says which, and how many it had.
+    #[inline]
+    fn run_next(&mut self, context: &mut Context) -> (usize, u64) {
+        let number = self.ready.trailing_zeros() as usize;
+        self.ready &= !(1 << number);
+        let frames = self.slots[number].waiting.len() as u64;
+        let counters = context.counters.node(number);
+        counters.frames.add(frames);
+        counters.batches.add(1);
+        self.run_node(number, context);
+        (number, frames)
     }
 
     fn run_node(&mut self, number: usize, context: &mut Context) {

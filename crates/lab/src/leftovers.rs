@@ -1,5 +1,6 @@
 //! Leaving nothing behind: the removal of namespaces, also of runs that were killed.
 
+use crate::command::LIMIT;
 use crate::namespace::{FOLDER, PREFIX};
 use crate::{Error, command};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,9 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(30);
 /// How often namespaces are looked for after a signal.
 const ROUNDS: u32 = 3;
 

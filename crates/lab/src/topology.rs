@@ -12,9 +12,9 @@
 //! route to the router; the router has one to the sink, so that packets to anywhere end there.
 
 use crate::Error;
+use crate::command::LIMIT;
 use crate::namespace::Namespace;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
 /// An interface with its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Topology {
             for station in [LEFT, RIGHT] {
                 let file = format!("/sys/class/net/{}/threaded", station.interface);
                 let set = ["-c", &format!("echo 1 > {file}")];
-                topology.router.run("sh", &set, Duration::from_secs(10))?;
+                topology.router.run("sh", &set, LIMIT)?;
             }
         }
         Ok(topology)
@@ -173,7 +173,7 @@ fn connect(
         // that goes through XDP would arrive with its checksum unfinished. GRO would merge
         // packets before they are forwarded, so that no two ways of forwarding compare.
         let off = ["-K", end.interface, "tx", "off", "rx", "off", "sg", "off", "gro", "off"];
-        namespace.run("ethtool", &off, Duration::from_secs(10))?;
+        namespace.run("ethtool", &off, LIMIT)?;
         namespace.ip(&format!(
             "address add {}/24 dev {device}\naddress add {}/64 dev {device} nodad\n\
              link set {device} up",
@@ -223,10 +223,7 @@ mod tests {
             Topology::build(Options { queues: 2, static_neighbours: true, ..Options::default() })
                 .unwrap();
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-            topology
-                .source
-                .run("ping", &["-n", "-c", "2", "-W", "5", &address], Duration::from_secs(30))
-                .unwrap();
+            topology.source.run("ping", &["-n", "-c", "2", "-W", "5", &address], LIMIT).unwrap();
         }
     }
 

@@ -11,6 +11,8 @@ pub enum Section {
     Router,
     /// `[log]`.
     Log,
+    /// `[metrics]`.
+    Metrics,
     /// `[[port]]`, once per port.
     Port,
     /// The value of `capture` in a `[[port]]`.
@@ -28,6 +30,7 @@ impl Section {
             Self::Top => "top level",
             Self::Router => "[router]",
             Self::Log => "[log]",
+            Self::Metrics => "[metrics]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
@@ -91,6 +94,8 @@ pub const KEYS: &[Key] = &[
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
     key(Section::Log, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
         "How much is logged to standard error."),
+    key(Section::Metrics, "listen", None, "\"127.0.0.1:9417\"", "an address and TCP port such as \"127.0.0.1:9417\" or \"[::1]:9417\"",
+        "Where GET /metrics is answered over HTTP, in the text format of Prometheus; nowhere by default.\nAnyone who reaches it may read it."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",

@@ -99,7 +99,11 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         .iter()
         .filter_map(|table| read_neighbour(reader, table, &ports))
         .collect();
-    Config { router, ports, routes, neighbours, routes_file, log_level }
+    let metrics = single(reader, root, Section::Metrics, "metrics").and_then(|metrics| {
+        reader.refuse_unknown(&metrics);
+        Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
+    });
+    Config { router, ports, routes, neighbours, routes_file, log_level, metrics }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file

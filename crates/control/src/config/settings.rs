@@ -1,7 +1,7 @@
 //! What a configuration says, checked.
 
 use ipnet::IpNet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// Where metrics are served; nowhere without.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// The `[router]` section.

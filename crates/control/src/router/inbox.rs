@@ -58,6 +58,13 @@ impl Bell {
         });
     }
 
+    /// Asks the control thread and waits for its answer; nothing once it has ended.
+    pub fn ask(&self, request: Request) -> Option<Answer> {
+        let (sender, receiver) = channel();
+        self.ring(Message::Request(request, sender));
+        receiver.recv_timeout(PATIENCE).ok()
+    }
+
     /// Answers the control socket, in threads that end with the process.
     pub fn answer(&self, listener: UnixListener) {
         let bell = self.clone();
@@ -66,11 +73,7 @@ impl Bell {
                 let bell = bell.clone();
                 // One thread per connection, so that a silent one does not keep others out.
                 std::thread::spawn(move || {
-                    let outcome = serve(&stream, |request| {
-                        let (sender, receiver) = channel();
-                        bell.ring(Message::Request(request, sender));
-                        receiver.recv_timeout(PATIENCE).ok()
-                    });
+                    let outcome = serve(&stream, |request| bell.ask(request));
                     if let Err(error) = outcome {
                         tracing::debug!("control socket: {error}");
                     }

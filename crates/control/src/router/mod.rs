@@ -182,6 +182,10 @@ impl Router {
     fn answer(&mut self, request: Request) -> Answer {
         match request {
             Request::Stats => to_answer(&self.stats()),
+            Request::Metrics => {
+                let text = crate::metrics::of_router(&self.stats(), &self.workers.snapshots());
+                Answer::Ok(text.into())
+            }
             Request::Graph => to_answer(&self.graph()),
             Request::Active { workers } => {
                 let count = self.workers.count();

@@ -99,6 +99,7 @@ fn compare(old: &Config, new: &Config) -> Report {
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
     restart("[router] socket", before.socket != after.socket);
+    restart("[metrics] listen", old.metrics != new.metrics);
     report
 }
 

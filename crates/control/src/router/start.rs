@@ -9,9 +9,11 @@ use super::workers::{Equipment, Workers};
 use super::{Router, statics};
 use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::privileges;
 use crate::rib::{Rib, Source};
-use crate::{privileges, socket};
+use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
@@ -115,6 +117,9 @@ impl Router {
             .listener()
             .map_err(|source| RouterError::system("serving the control socket", source))?;
         bell.answer(listener);
+        if let Some(address) = config.metrics {
+            serve_metrics(address, &bell)?;
+        }
         for (port, mode) in config.ports.iter().zip(&modes) {
             tracing::info!("port {}: {mode}", port.name);
         }
@@ -187,6 +192,20 @@ fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError>
 fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {
     let lines: Vec<String> = errors.iter().take(20).map(ToString::to_string).collect();
     RouterError::Unfit(lines.join("\n"))
+}
+
+/// Serves the metrics endpoint.
+fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
+    let bell = bell.clone();
+    let metrics = move || match bell.ask(Request::Metrics)? {
+        Answer::Ok(serde_json::Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let failed = format!("[metrics] listen = \"{address}\": listening there");
+    let bound = crate::metrics::http::serve(address, metrics)
+        .map_err(|source| RouterError::system(failed, source))?;
+    tracing::info!("metrics at http://{bound}/metrics");
+    Ok(())
 }
 
 fn watch_signals(bell: &Bell) -> Result<signal_hook::iterator::Handle, RouterError> {

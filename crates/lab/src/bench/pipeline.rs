@@ -331,11 +331,11 @@ impl Bench {
         }
         let packets = (ROUNDS * WINDOW) as f64;
         let after = self.worker.counters().snapshot();
-        let nodes = before.nodes.iter().zip(&after.nodes);
-        Ok(Repeat {
-            total: cycles as f64 / packets,
-            nodes: nodes.map(|(a, b)| (b.cycles - a.cycles) as f64 / packets).collect(),
-        })
+        let nodes = before.nodes.iter().zip(&after.nodes).map(|(a, b)| {
+            // Nodes that nothing came to were not timed.
+            (b.cycles - a.cycles) as f64 / (b.timed_frames - a.timed_frames).max(1) as f64
+        });
+        Ok(Repeat { total: cycles as f64 / packets, nodes: nodes.collect() })
     }
 
     /// Writes new packets into the window and gives it to the way in.

@@ -27,7 +27,7 @@ const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budg
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Who forwards.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Contestant {
     /// The kernel, in the context of its receiving thread.
     Kernel,

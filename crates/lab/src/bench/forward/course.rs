@@ -2,10 +2,10 @@
 
 use super::threads::Thread;
 use crate::Error;
+use crate::command::LIMIT;
 use crate::namespace::Namespace;
 use crate::topology::mac_text;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{CountingSink, LiveGenerator};
 
@@ -25,6 +25,27 @@ pub const NICE: i32 = -15;
 const OBSERVER_NICE: i32 = -20;
 /// Frames that are asked for at a time: about a tenth of a second's worth.
 const HELPING: u32 = 1 << 18;
+
+/// Which processor receives for a contestant that has threads of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The contestant's: all that works for it shares one processor.
+    Shared,
+    /// The generator's: the contestant's threads have a processor to themselves, as where the
+    /// interrupts of a card go elsewhere.
+    Split,
+}
+
+impl Placement {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Split => "split",
+        }
+    }
+}
 
 /// Frames so far.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +69,7 @@ pub struct Course {
 }
 
 impl Course {
-    pub fn build() -> Result<Self, Error> {
+    pub fn build(placement: Placement) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
         let name = |end: char| format!("{end}{serial}p{}", std::process::id());
@@ -61,11 +82,11 @@ impl Course {
             uplink: name('u'),
             terminal: name('t'),
         };
-        course.wire()?;
+        course.wire(placement)?;
         Ok(course)
     }
 
-    fn wire(&self) -> Result<(), Error> {
+    fn wire(&self, placement: Placement) -> Result<(), Error> {
         for (near, near_mac, far, far_mac, namespace) in [
             (&self.left, LEFT_MAC, &self.uplink, SOURCE_MAC, &self.source),
             (&self.right, RIGHT_MAC, &self.terminal, SINK_MAC, &self.sink),
@@ -80,11 +101,10 @@ impl Course {
                 let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
                 namespace.sysctl(&[(&ipv6, "1")])?;
                 // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
-                let limit = Duration::from_secs(10);
-                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], limit)?;
+                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
                 namespace.ip(&format!("link set {interface} up"))?;
                 let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
-                namespace.run("sh", &["-c", &thread], limit)?;
+                namespace.run("sh", &["-c", &thread], LIMIT)?;
             }
         }
         self.router.ip(&format!(
@@ -96,17 +116,21 @@ impl Course {
             mac = mac_text(SINK_MAC)
         ))?;
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
+        let receiver = match placement {
+            Placement::Shared => INSIDE,
+            Placement::Split => OUTSIDE,
+        };
         for (interface, processor) in [
-            (&self.left, INSIDE),
-            (&self.right, INSIDE),
+            (&self.left, receiver),
+            (&self.right, receiver),
             (&self.uplink, OUTSIDE),
             (&self.terminal, OUTSIDE),
         ] {
             let receiving = Thread::napi(interface)?;
             receiving.pin(processor)?;
-            // The sink goes before the generator, which otherwise would take turns with it: frames
-            // would be lost at the sink in one turn, and none be offered in the other.
-            if *interface == self.terminal {
+            // Whoever receives on the generator's processor goes before it, and would otherwise take
+            // turns with it: frames would be lost in one turn, and none be offered in the other.
+            if *interface == self.terminal || receiver == OUTSIDE {
                 receiving.run_before_all()?;
             } else {
                 receiving.set_nice(NICE)?;

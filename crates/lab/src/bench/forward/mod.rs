@@ -5,8 +5,10 @@
 //!   processor 0           processor 1                 processor 0
 //! ```
 //!
-//! All that works for the contestant shares one processor: the kernel thread that receives
-//! for it (threaded NAPI) and its own threads. Generator and sink have the other. Frames are
+//! Generator and sink have one processor, the contestant's own threads the other. The kernel
+//! thread that receives for it (threaded NAPI) is on the contestant's processor in one placement
+//! and on the generator's in the other ([`Placement`]); where the kernel forwards, that thread is
+//! all there is, and has the contestant's processor. Its time counts in both. Frames are
 //! counted at the sink. Processor time is what the scheduler charged those threads
 //! (`/proc/…/schedstat`), and all of them run before other programs (nice -15), so that a
 //! neighbour on the machine disturbs them little.
@@ -26,6 +28,7 @@ mod threads;
 use crate::Error;
 use contestant::Contestant;
 use course::Course;
+pub use course::Placement;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,12 +60,12 @@ pub struct Round {
     pub offered_rate_pps: f64,
     /// Frames at the sink per second of time.
     pub rate_pps: f64,
-    /// Processor time of the contestant's processor per frame at the sink.
+    /// Processor time of all that works for the contestant per frame at the sink.
     pub cpu_seconds_per_packet: f64,
     /// Of that, in the kernel thread that receives for it.
     pub receive_thread_seconds_per_packet: f64,
-    /// Share of the processor that its threads had; what is missing to 1 was idle or taken by
-    /// other programs.
+    /// Processors that this took, on average; what is missing to 1 where all shared one was idle
+    /// or taken by other programs.
     pub cpu_share: f64,
 }
 
@@ -78,6 +81,8 @@ impl Round {
 pub struct Standing {
     /// Who.
     pub name: &'static str,
+    /// Where its receiving thread ran.
+    pub placement: Placement,
     /// Median of the rounds.
     pub offered_rate_pps: f64,
     /// Median of the rounds.
@@ -104,9 +109,10 @@ pub struct Report {
     pub note: &'static str,
 }
 
-const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other; \
-                    the contestant's threads and its receiving kernel thread share processor 1, \
-                    generator and sink have processor 0";
+const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other. \
+                    Generator and sink have processor 0, the contestant's threads processor 1; the \
+                    kernel thread that receives for it runs on processor 1 (shared) or 0 (split), \
+                    and its time is counted in both";
 
 /// Runs the benchmark.
 ///
@@ -120,26 +126,30 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         });
     }
     let mut contestants = vec![
-        Contestant::Kernel,
         Contestant::Wattline(Mode::Adaptive),
         Contestant::Wattline(Mode::Poll),
         Contestant::WattlineBusyPoll,
     ];
     contestants.extend(options.l3fwd.clone().map(Contestant::L3fwd));
-    let mut rounds = vec![Vec::new(); contestants.len()];
+    let split = contestants.clone().into_iter().map(|it| (it, Placement::Split));
+    let mut entries = vec![(Contestant::Kernel, Placement::Shared)];
+    entries.extend(contestants.into_iter().map(|it| (it, Placement::Shared)));
+    entries.extend(split);
+    let mut rounds = vec![Vec::new(); entries.len()];
     let _foremost = ForemostSession::begin();
     for _ in 0..options.rounds {
-        for (contestant, rounds) in contestants.iter().zip(&mut rounds) {
+        for ((contestant, placement), rounds) in entries.iter().zip(&mut rounds) {
             // A course of its own: nothing of the one before is left over.
-            let course = Course::build()?;
+            let course = Course::build(*placement)?;
             rounds.push(contestant.measure(&course, options.duration)?);
         }
     }
-    let results = contestants.iter().zip(rounds).map(|(contestant, rounds)| {
+    let results = entries.iter().zip(rounds).map(|((contestant, placement), rounds)| {
         let cpu_seconds_per_packet = median(rounds.iter().map(|r| r.cpu_seconds_per_packet));
         let own = median(rounds.iter().map(Round::own_seconds_per_packet));
         Standing {
             name: contestant.name(),
+            placement: *placement,
             offered_rate_pps: median(rounds.iter().map(|round| round.offered_rate_pps)),
             rate_pps: median(rounds.iter().map(|round| round.rate_pps)),
             cpu_seconds_per_packet,
@@ -184,7 +194,7 @@ mod tests {
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(report.results.len(), 4);
+        assert_eq!(report.results.len(), 7);
         for standing in &report.results {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");

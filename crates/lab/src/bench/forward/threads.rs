@@ -1,13 +1,11 @@
 //! Threads of this machine: whose they are, where they run, what they used.
 
+use crate::command::LIMIT;
 use crate::{Error, command};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::process::Command;
 use std::time::Duration;
-
-/// How long setting a priority may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// A thread by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,13 +38,20 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:20}{:>9}{:>11}{:>15}{:>10}{:>11}{:>11}",
-        "", "offered", "forwarded", "CPU ns/packet", "CPU share", "Mpps per", "CPU second"
+        "{:20}{:9}{:>9}{:>11}{:>15}{:>11}{:>11}{:>12}",
+        "",
+        "receiver",
+        "offered",
+        "forwarded",
+        "CPU ns/packet",
+        "processors",
+        "Mpps per",
+        "CPU second"
     )?;
     writeln!(
         out,
-        "{:20}{:>9}{:>11}{:>15}{:>10}{:>11}{:>11}",
-        "", "Mpps", "Mpps", "", "", "all", "own threads"
+        "{:20}{:9}{:>9}{:>11}{:>15}{:>11}{:>11}{:>12}",
+        "", "", "Mpps", "Mpps", "", "", "all", "own threads"
     )?;
     for standing in &report.results {
         let share = standing.rounds.iter().map(|round| round.cpu_share).sum::<f64>()
@@ -54,8 +61,9 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             .map_or_else(|| "-".to_owned(), |rate| format!("{:.3}", rate / 1e6));
         writeln!(
             out,
-            "{:20}{:9.3}{:11.3}{:15.0}{:10.2}{:11.3}{:>11}",
+            "{:20}{:9}{:9.3}{:11.3}{:15.0}{:11.2}{:11.3}{:>12}",
             standing.name,
+            standing.placement.name(),
             standing.offered_rate_pps / 1e6,
             standing.rate_pps / 1e6,
             standing.cpu_seconds_per_packet * 1e9,

@@ -1,0 +1,107 @@
+//! What a router counts, for Prometheus.
+
+mod exposition;
+pub(crate) mod http;
+
+pub use exposition::{Exposition, Kind};
+
+use crate::stats::Stats;
+use wattline_dataplane::counters::{PortSnapshot, Snapshot};
+
+/// What of a port counts packets, and under which labels.
+type Column = (&'static str, fn(&PortSnapshot) -> u64);
+
+const PACKETS: &[Column] =
+    &[("receive", |port| port.received_packets), ("transmit", |port| port.transmitted_packets)];
+const BYTES: &[Column] =
+    &[("receive", |port| port.received_bytes), ("transmit", |port| port.transmitted_bytes)];
+const LOSSES: &[Column] = &[
+    ("receive-ring-full", |port| port.receive_ring_full),
+    ("fill-ring-empty", |port| port.fill_ring_empty),
+    ("invalid", |port| port.receive_invalid),
+];
+
+/// All metrics of a router; `workers` are its workers' counters, one queue of each port each.
+pub(crate) fn of_router(stats: &Stats, workers: &[(Snapshot, bool)]) -> String {
+    let mut text = Exposition::default();
+    let to = &mut text;
+    to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
+    to.sample(&[], stats.uptime_seconds);
+    packets(to, stats, workers);
+    work(to, stats, workers);
+    to.family("wattline_routes", Kind::Gauge, "Prefixes in the forwarding tables.");
+    to.sample(&[("family", "ipv4")], stats.routes.ipv4 as f64);
+    to.sample(&[("family", "ipv6")], stats.routes.ipv6 as f64);
+    text.into_text()
+}
+
+fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
+    to.family("wattline_packets_total", Kind::Counter, "Frames by port, queue and direction.");
+    by_queue(to, stats, workers, "direction", PACKETS);
+    to.family("wattline_bytes_total", Kind::Counter, "Bytes by port, queue and direction.");
+    by_queue(to, stats, workers, "direction", BYTES);
+    let help = "Frames that a port lost before a worker saw them.";
+    to.family("wattline_port_losses_total", Kind::Counter, help);
+    by_queue(to, stats, workers, "reason", LOSSES);
+    to.family("wattline_drops_total", Kind::Counter, "Frames that workers dropped, by reason.");
+    for (reason, count) in &stats.dropped {
+        to.sample(&[("reason", reason)], *count as f64);
+    }
+    for (name, help, count) in [
+        ("wattline_received_packets_total", "Frames that workers took.", stats.received),
+        ("wattline_forwarded_packets_total", "Frames that ports took.", stats.forwarded),
+        ("wattline_punted_packets_total", "Frames that were left to the kernel.", stats.punted),
+        ("wattline_generated_packets_total", "Frames that the router made.", stats.generated),
+    ] {
+        to.family(name, Kind::Counter, help);
+        to.sample(&[], count as f64);
+    }
+    to.family("wattline_held_packets", Kind::Gauge, "Frames that wait for a neighbour.");
+    to.sample(&[], stats.held as f64);
+}
+
+fn by_queue(
+    to: &mut Exposition,
+    stats: &Stats,
+    workers: &[(Snapshot, bool)],
+    label: &str,
+    columns: &[Column],
+) {
+    for (queue, (snapshot, _)) in workers.iter().enumerate() {
+        let queue = queue.to_string();
+        for (port, counts) in stats.ports.iter().zip(&snapshot.ports) {
+            for (what, count) in columns {
+                let labels = [("port", port.name.as_str()), ("queue", &queue), (label, what)];
+                to.sample(&labels, count(counts) as f64);
+            }
+        }
+    }
+}
+
+fn work(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
+    let by_worker = |to: &mut Exposition, value: &dyn Fn(&Snapshot, bool) -> f64| {
+        for (number, (snapshot, active)) in workers.iter().enumerate() {
+            to.sample(&[("core", &number.to_string())], value(snapshot, *active));
+        }
+    };
+    to.family("wattline_core_active", Kind::Gauge, "1 while traffic is sent to the core's worker.");
+    by_worker(to, &|_, active| f64::from(u8::from(active)));
+    to.family("wattline_core_sleeps_total", Kind::Counter, "Times that the core's worker blocked.");
+    by_worker(to, &|snapshot, _| snapshot.sleeps as f64);
+    let help =
+        "Time-stamp counter cycles of rounds that found frames, and of those that found none.";
+    to.family("wattline_core_cycles_total", Kind::Counter, help);
+    for (number, (snapshot, _)) in workers.iter().enumerate() {
+        let core = number.to_string();
+        let sample = |(kind, cycles): (&str, u64)| (kind.to_owned(), cycles as f64);
+        for (kind, cycles) in
+            [("useful", snapshot.useful_cycles), ("empty", snapshot.empty_cycles)].map(sample)
+        {
+            to.sample(&[("core", &core), ("rounds", &kind)], cycles);
+        }
+    }
+    to.family("wattline_node_packets_total", Kind::Counter, "Frames by node of the graph.");
+    for node in &stats.nodes {
+        to.sample(&[("node", &node.name)], node.packets as f64);
+    }
+}
