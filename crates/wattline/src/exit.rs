@@ -77,12 +77,14 @@ impl From<wattline_lab::Error> for ExitError {
     fn from(error: wattline_lab::Error) -> Self {
         use wattline_lab::Error;
         let code = match error {
+            Error::Simulation(error) => return error.into(),
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
-            Error::Data { .. } => Self::DATA,
+            Error::Data { .. } | Error::Traffic(_) => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
+            | Error::Scale(_)
             | Error::Router { .. } => Self::IO,
         };
         Self::new(code, error)

@@ -21,7 +21,9 @@ impl Scale {
     ) -> Self {
         let usable = |v: &f64| v.is_finite() && (!axis.logarithmic || *v > 0.0);
         let (low, high) = axis.range.unwrap_or_else(|| {
-            values.filter(usable).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
+            let zero = (axis.with_zero && !axis.logarithmic).then_some(0.0);
+            let values = values.filter(usable).chain(zero);
+            values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
         });
         // No data, or all alike: any range that holds it will do.
         let (low, high) = match (low < high, low.is_finite() && low <= high) {

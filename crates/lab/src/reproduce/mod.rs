@@ -13,6 +13,7 @@ mod report;
 mod table;
 
 pub use claims::{Claim, ClaimReport};
+pub(crate) use page::{STYLE, checks};
 pub use report::{Check, Figure, Grounds, Verdict};
 pub use table::Table;
 
