@@ -24,12 +24,14 @@ pub struct Axis {
     pub logarithmic: bool,
     /// Whether an axis by the data begins at zero.
     pub with_zero: bool,
+    /// Distance between ticks; a round one where not given.
+    pub step: Option<f64>,
 }
 
 impl Axis {
     /// A linear axis that fits the data.
     pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), range: None, logarithmic: false, with_zero: false }
+        Self { label: label.into(), range: None, logarithmic: false, with_zero: false, step: None }
     }
     /// From and to given.
     #[must_use]
@@ -41,6 +43,12 @@ impl Axis {
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.with_zero = true;
+        self
+    }
+    /// Ticks every so much, such as every six hours.
+    #[must_use]
+    pub fn ticks_every(mut self, step: f64) -> Self {
+        self.step = Some(step);
         self
     }
     /// Logarithmic.

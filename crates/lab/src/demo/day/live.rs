@@ -69,7 +69,7 @@ impl Live {
         if let Some(panel) = &self.panel {
             panel.set_message(self.panel_text(interval));
             panel.inc(1);
-        } else if self.seen.offered.len() % LINE_EVERY == 0 {
+        } else if self.seen.offered.len().is_multiple_of(LINE_EVERY) {
             eprintln!("{}", self.line(interval));
         }
     }

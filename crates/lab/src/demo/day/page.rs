@@ -71,15 +71,17 @@ fn table<const N: usize>(
     page.push_str("</tr>\n");
     for row in rows {
         page.push_str("<tr>");
-        row.iter()
-            .for_each(|cell| put(page, format_args!("<td class=\"n\">{}</td>", escape(cell))));
+        for (column, cell) in row.iter().enumerate() {
+            let class = if column == 0 { "" } else { " class=\"n\"" };
+            put(page, format_args!("<td{class}>{}</td>", escape(cell)));
+        }
         page.push_str("</tr>\n");
     }
     page.push_str("</table>\n");
 }
 
 fn hours() -> Axis {
-    Axis::new("hour of the day, compressed").range(0.0, 24.0)
+    Axis::new("hour of the day, compressed").range(0.0, 24.0).ticks_every(6.0)
 }
 
 /// (hour, value) of every interval, in order of the hour.
@@ -176,7 +178,7 @@ fn step_charts(report: &Report) -> Vec<Chart> {
             points.iter().map(point).collect::<Vec<_>>()
         };
         let cores =
-            Axis::new("active cores, mean").range(0.0, report.conditions.cores as f64 + 0.5);
+            Axis::new("active cores, mean").from_zero();
         charts.push(
             Chart::new(title, Axis::new("time since the step (ms, model time)"), cores)
                 .series("scale", Mark::Line, points(&step.points))

@@ -13,8 +13,8 @@ const LOW: u32 = 5;
 const HIGH: u32 = 60;
 /// Model time before that is not looked at, before the step and after it; intervals.
 const SETTLING: Span = Span::from_micros(500);
-const BEFORE: Span = Span::from_micros(1_500);
-const AFTER: Span = Span::from_micros(6_000);
+const BEFORE: Span = Span::from_micros(1_000);
+const AFTER: Span = Span::from_micros(4_000);
 const INTERVAL: Span = Span::from_micros(100);
 /// Capacity counts as reached at this part of the final one.
 const REACHED: f64 = 0.9;
@@ -194,7 +194,7 @@ impl Source for Step {
             self.next += 1;
             let mut packet = packet;
             if self.stage == 1 {
-                packet.time = packet.time + self.at.since(Time::ZERO);
+                packet.time += self.at.since(Time::ZERO);
             } else if packet.time >= self.at {
                 self.stage = 1;
                 self.block.clear();
