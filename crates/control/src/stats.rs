@@ -1,8 +1,12 @@
 //! What a router says about itself, as it goes over the control socket.
 
+use crate::config::PowerPlatform;
+use crate::governor::ledger::Entry;
+use crate::scale::Disturbance;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+use wattline_units::{Accuracy, Provenance, Source};
 
 /// A router's counters, all since it was started.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -34,9 +38,114 @@ pub struct Stats {
     /// What applications counted, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub applications: BTreeMap<String, serde_json::Value>,
+    /// What the governor did, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerStats>,
     /// What the kernel's state was followed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,
+}
+
+/// What the governor did, and what power came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct PowerStats {
+    /// What is governed.
+    pub platform: PowerPlatform,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Name or file of the server model.
+    pub server: String,
+    /// What the model is said to do with each packet.
+    pub application: &'static str,
+    /// How many times as long everything lasts, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<u32>,
+    /// How power and energy were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// Mean power since these figures were asked for last, at first since the start; absent
+    /// where unknown.
+    pub power_watts: Option<f64>,
+    /// The same by component.
+    pub power_by_component_watts: BTreeMap<&'static str, f64>,
+    /// What no component accounts for.
+    pub power_rest_watts: Option<f64>,
+    /// Energy since the start; absent where unknown.
+    pub energy_joules: Option<f64>,
+    /// Model time since the start, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_seconds: Option<f64>,
+    /// Packets that arrived, dropped ones included.
+    pub offered_packets: u64,
+    /// Packets that were served.
+    pub forwarded_packets: u64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Cores that can forward.
+    pub cores: usize,
+    /// Cores that packets are sent to.
+    pub cores_active: usize,
+    /// By core.
+    pub frequency_hertz: Vec<f64>,
+    /// Changes of the operating point: `core_changes` and `frequency_changes`.
+    pub transitions: u64,
+    /// Changes of the set of active cores.
+    pub core_changes: u64,
+    /// Changes of frequencies.
+    pub frequency_changes: u64,
+    /// How often the policy was asked.
+    pub decisions: u64,
+    /// Entries of redirect tables that were moved.
+    pub entries_moved: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps of which the machine made something else.
+    pub steps_altered: u64,
+    /// Steps that failed, or were left because somebody else holds the knob.
+    pub steps_failed: u64,
+    /// What became of the steps, by knob.
+    pub knobs: Vec<Entry>,
+    /// How far threads lagged behind the model, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+}
+
+impl Default for PowerStats {
+    /// Nothing known yet.
+    fn default() -> Self {
+        let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
+        Self {
+            platform: PowerPlatform::None,
+            policy: "",
+            server: String::new(),
+            application: "",
+            scale: None,
+            source,
+            accuracy,
+            power_watts: None,
+            power_by_component_watts: BTreeMap::new(),
+            power_rest_watts: None,
+            energy_joules: None,
+            model_seconds: None,
+            offered_packets: 0,
+            forwarded_packets: 0,
+            dropped_packets: 0,
+            cores: 0,
+            cores_active: 0,
+            frequency_hertz: Vec::new(),
+            transitions: 0,
+            core_changes: 0,
+            frequency_changes: 0,
+            decisions: 0,
+            entries_moved: 0,
+            steps: 0,
+            steps_altered: 0,
+            steps_failed: 0,
+            knobs: Vec::new(),
+            disturbance: None,
+        }
+    }
 }
 
 /// Numbers of prefixes.

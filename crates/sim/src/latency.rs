@@ -51,8 +51,15 @@ impl Latency {
         Ok(())
     }
 
+    /// Gives all packets away and forgets them.
+    pub fn take(&mut self) -> Self {
+        let taken = self.clone();
+        self.reset();
+        taken
+    }
+
     /// Forgets all packets.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.histogram.reset();
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
     }

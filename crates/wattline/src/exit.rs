@@ -75,12 +75,17 @@ impl From<io::Error> for ExitError {
 
 impl From<wattline_lab::Error> for ExitError {
     fn from(error: wattline_lab::Error) -> Self {
+        use wattline_control::scale::ScaleError;
         use wattline_lab::Error;
         let code = match error {
             Error::Simulation(error) => return error.into(),
+            Error::Scale(ScaleError::Model(error)) => return error.into(),
+            Error::Traffic(error) => return wattline_sim::SimError::Traffic(error).into(),
+            Error::Scale(ScaleError::Workers { .. }) => Self::CONFIG,
+            Error::Scale(ScaleError::System(_) | ScaleError::Silent) => Self::IO,
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) => Self::UNAVAILABLE,
-            Error::Data { .. } | Error::Traffic(_) => Self::DATA,
+            Error::Data { .. } => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }

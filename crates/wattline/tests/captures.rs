@@ -184,3 +184,41 @@ fn the_file_of_routes_is_used() {
     std::fs::write(folder.path("routes.txt"), "nonsense\n").unwrap();
     assert_eq!(folder.run().status.code(), Some(78));
 }
+
+/// The whole loop on the emulated server: what was forwarded, and what it drew for it.
+#[test]
+fn a_governor_drives_an_emulated_server_between_captures() {
+    let power = "[power]\nplatform = \"scale\"\nscale = 100\npolicy = \"napi\"\n[[port]]\n";
+    let config = CONFIG.replacen("[[port]]\n", power, 1);
+    let folder = Folder::new(&config.replace("[router]\n", "[router]\nworkers = 3\n"));
+    let frames: Vec<_> = (0..300_u16).map(|n| frame([203, 0, 113, n as u8], 64)).collect();
+    write_capture(&folder.path("in.pcap"), &frames);
+    let output = folder.run();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let account = account(&output);
+    assert_eq!(account["forwarded"], 300, "{account}");
+    assert_eq!(read_capture(&folder.path("out.pcap")).len(), 300);
+    let power = &account["power"];
+    assert_eq!((&power["platform"], &power["policy"]), (&"scale".into(), &"napi".into()));
+    assert_eq!((&power["source"], &power["accuracy"]), (&"emulated".into(), &"static".into()));
+    assert_eq!((&power["forwarded_packets"], &power["dropped_packets"]), (&300.into(), &0.into()));
+    assert_eq!((&power["cores"], &power["cores_active"]), (&3.into(), &3.into()));
+    let watts = power["power_watts"].as_f64().unwrap();
+    let parts = power["power_by_component_watts"].as_object().unwrap().values();
+    let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
+    let rest = power["power_rest_watts"].as_f64().unwrap();
+    assert!(watts > 100.0 && (sum + rest - watts).abs() < 1e-6, "{power}");
+    assert!(power["model_seconds"].as_f64().unwrap() > 0.0, "{power}");
+    assert_eq!(power["frequency_hertz"].as_array().map(Vec::len), Some(3), "{power}");
+
+    let no_model = config.replace("scale = 100", "scale = 100\nserver = \"nowhere.toml\"");
+    let output = Folder::new(&no_model).run();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(66) && text.contains("nowhere.toml"), "{text}");
+    let host = config.replace("\"scale\"", "\"host\"");
+    let folder = Folder::new(&host);
+    write_capture(&folder.path("in.pcap"), &frames);
+    let output = folder.run();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(78) && text.contains("[power] platform"), "{text}");
+}

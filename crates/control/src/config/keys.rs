@@ -13,6 +13,8 @@ pub enum Section {
     Log,
     /// `[metrics]`.
     Metrics,
+    /// `[power]`.
+    Power,
     /// `[[port]]`, once per port.
     Port,
     /// The value of `capture` in a `[[port]]`.
@@ -31,6 +33,7 @@ impl Section {
             Self::Router => "[router]",
             Self::Log => "[log]",
             Self::Metrics => "[metrics]",
+            Self::Power => "[power]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
@@ -96,6 +99,18 @@ pub const KEYS: &[Key] = &[
         "How much is logged to standard error."),
     key(Section::Metrics, "listen", None, "\"127.0.0.1:9417\"", "an address and TCP port such as \"127.0.0.1:9417\" or \"[::1]:9417\"",
         "Where GET /metrics is answered over HTTP, in the text format of Prometheus; nowhere by default.\nAnyone who reaches it may read it."),
+    key(Section::Power, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
+        "What a governor drives. scale: workers behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: nothing is governed."),
+    key(Section::Power, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+        "The governor."),
+    key(Section::Power, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
+        "The server model: of the emulated server, or of this machine for policies that reckon with one."),
+    key(Section::Power, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
+        "What the model is said to do with each packet."),
+    key(Section::Power, "scale", Some("500"), "100", "a whole number from 1 to 1000000",
+        "How many times as long everything lasts on platform scale."),
+    key(Section::Power, "seed", Some("1"), "2", "a whole number from 0 to 4294967295",
+        "Seed of policies and service times that draw random numbers."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",

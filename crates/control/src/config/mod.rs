@@ -8,6 +8,7 @@ mod duration;
 pub mod keys;
 mod mac;
 mod parse;
+mod power;
 mod problem;
 mod reader;
 pub mod routes_file;
@@ -16,6 +17,7 @@ mod words;
 
 pub use duration::parse_duration;
 pub use mac::{format_mac, parse_mac};
+pub use power::{PowerPlatform, PowerSettings};
 pub use problem::{ConfigError, Problem, Problems};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,

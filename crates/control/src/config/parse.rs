@@ -2,6 +2,7 @@
 
 use super::keys::Section;
 use super::mac::is_unicast;
+use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
@@ -103,7 +104,10 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         reader.refuse_unknown(&metrics);
         Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
     });
-    Config { router, ports, routes, neighbours, routes_file, log_level, metrics }
+    let power = single(reader, root, Section::Power, "power")
+        .map(|table| read_power(reader, &table))
+        .unwrap_or_default();
+    Config { router, ports, routes, neighbours, routes_file, log_level, metrics, power }
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file

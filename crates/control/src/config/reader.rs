@@ -203,7 +203,8 @@ impl<'t> Reader<'t> {
 }
 
 /// The sections that may stand in the file.
-pub(super) const SECTIONS: [&str; 6] = ["router", "log", "metrics", "port", "route", "neighbour"];
+pub(super) const SECTIONS: [&str; 7] =
+    ["router", "log", "metrics", "power", "port", "route", "neighbour"];
 
 /// A whole number that is not negative.
 pub(super) fn whole(value: &DeValue) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! What a configuration says, checked.
 
+use super::power::PowerSettings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Where metrics are served; nowhere without.
     pub metrics: Option<SocketAddr>,
+    /// The `[power]` section.
+    pub power: PowerSettings,
 }
 
 /// The `[router]` section.

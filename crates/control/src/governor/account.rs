@@ -173,7 +173,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What happened between two points of time of one run.
+    /// What happened between two points of time of one run. A counter that went back, of which
+    /// there should be none, counts nothing.
     pub fn between(start: &Totals, end: &Totals) -> Self {
         let seconds = end.at.since(start.at).as_seconds();
         // Over no time at all there is no rate and no power.
@@ -182,12 +183,12 @@ impl Interval {
         let (own, before) = (&end.own, &start.own);
         let (machine, earlier) = (&end.machine, &start.machine);
         let energy = machine.energy.since(&earlier.energy);
-        let offered = machine.offered - earlier.offered;
-        let forwarded = machine.forwarded - earlier.forwarded;
+        let offered = machine.offered.saturating_sub(earlier.offered);
+        let forwarded = machine.forwarded.saturating_sub(earlier.forwarded);
         let active = own.active_core_seconds - before.active_core_seconds;
         let cycles = own.active_core_cycles - before.active_core_cycles;
-        let core_changes = own.core_changes - before.core_changes;
-        let frequency_changes = own.frequency_changes - before.frequency_changes;
+        let core_changes = own.core_changes.saturating_sub(before.core_changes);
+        let frequency_changes = own.frequency_changes.saturating_sub(before.frequency_changes);
         let core_seconds =
             |of: fn(&MachineTotals) -> Span| (of(machine) - of(earlier)).as_seconds();
         let parts = energy.parts.iter();
@@ -196,7 +197,7 @@ impl Interval {
             duration_seconds: seconds,
             offered_packets: offered,
             forwarded_packets: forwarded,
-            dropped_packets: machine.dropped - earlier.dropped,
+            dropped_packets: machine.dropped.saturating_sub(earlier.dropped),
             offered_rate_pps: per_second(offered as f64),
             forwarded_rate_pps: per_second(forwarded as f64),
             power_watts: energy.whole.and_then(|whole| mean_power(whole.0)),
@@ -216,15 +217,56 @@ impl Interval {
             useful_core_seconds: core_seconds(|totals| totals.useful),
             empty_core_seconds: core_seconds(|totals| totals.empty),
             asleep_core_seconds: core_seconds(|totals| totals.asleep),
-            sleeps: machine.sleeps - earlier.sleeps,
+            sleeps: machine.sleeps.saturating_sub(earlier.sleeps),
             transitions: core_changes + frequency_changes,
             core_changes,
             frequency_changes,
-            entries_moved: machine.entries_moved - earlier.entries_moved,
-            decisions: own.decisions - before.decisions,
-            steps_altered: own.altered - before.altered,
-            steps_failed: own.failed - before.failed,
+            entries_moved: machine.entries_moved.saturating_sub(earlier.entries_moved),
+            decisions: own.decisions.saturating_sub(before.decisions),
+            steps_altered: own.altered.saturating_sub(before.altered),
+            steps_failed: own.failed.saturating_sub(before.failed),
             latency: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_units::{Joules, Provenance};
+
+    fn totals(at_seconds: u64, joules: f64, packets: u64) -> Totals {
+        let parts = [("cpu-cores", Joules(joules * 0.5)), ("nic", Joules(joules * 0.25))];
+        let energy = Energy::new(Joules(joules), parts, Provenance::EMULATED);
+        let (offered, forwarded) = (packets + 1, packets);
+        let machine = MachineTotals { offered, forwarded, energy, ..MachineTotals::default() };
+        let active_core_seconds = 3.0 * at_seconds as f64;
+        let own = LoopTotals {
+            decisions: packets,
+            active_core_seconds,
+            active_core_cycles: active_core_seconds * 2e9,
+            ..LoopTotals::default()
+        };
+        Totals { at: Time::ZERO + Span::from_millis(at_seconds * 1_000), own, machine }
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_totals() {
+        let interval = Interval::between(&totals(1, 100.0, 10), &totals(3, 300.0, 50));
+        assert_eq!((interval.from_seconds, interval.duration_seconds), (1.0, 2.0));
+        assert_eq!((interval.forwarded_packets, interval.forwarded_rate_pps), (40, 20.0));
+        assert_eq!((interval.power_watts, interval.power_rest_watts), (Some(100.0), Some(25.0)));
+        assert_eq!(interval.energy_per_packet_joules, Some(5.0));
+        assert_eq!((interval.cores_active_mean, interval.frequency_mean_hertz), (3.0, 2e9));
+        let parts: f64 = interval.power_by_component_watts.values().sum();
+        assert_eq!(parts + interval.power_rest_watts.unwrap(), interval.power_watts.unwrap());
+    }
+
+    #[test]
+    fn no_time_and_counters_that_go_back_do_no_harm() {
+        let interval = Interval::between(&totals(3, 300.0, 50), &totals(3, 300.0, 50));
+        assert_eq!((interval.power_watts, interval.offered_rate_pps), (None, 0.0));
+        let back = Interval::between(&totals(3, 300.0, 50), &totals(4, 300.0, 10));
+        assert_eq!((back.offered_packets, back.decisions), (0, 0));
     }
 }

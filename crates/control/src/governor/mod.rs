@@ -11,6 +11,7 @@ pub mod account;
 pub mod energy;
 pub mod ledger;
 pub mod machine;
+pub mod runner;
 pub mod step;
 
 #[cfg(test)]
@@ -186,6 +187,12 @@ impl<M: Machine> Governor<M> {
         let span = now.since(self.now);
         self.now = self.now.max(now);
         self.totals.book(span, self.machine.platform(), &self.point);
+    }
+
+    /// Looks at the machine.
+    pub fn look(&mut self, now: Time) -> &View {
+        self.machine.observe(now.max(self.now), &mut self.view);
+        &self.view
     }
 
     /// When the policy wants to be asked next.

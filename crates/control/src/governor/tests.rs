@@ -256,6 +256,54 @@ fn time_that_jumps_does_no_harm() {
     assert!(governor.ask().at > at(86_400_000_000));
 }
 
+/// Counts how often it is asked, and asks for the earliest moment again.
+struct Restless(std::sync::mpsc::Sender<Trigger>);
+
+impl Policy for Restless {
+    fn name(&self) -> &'static str {
+        "restless"
+    }
+    fn decide(&mut self, now: Time, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
+        let _ = self.0.send(seen.trigger);
+        AskAgain { at: now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }
+    }
+}
+
+/// A machine on which time passes and packets wait at every core.
+struct Busy(Picky, std::time::Instant);
+
+impl Machine for Busy {
+    fn platform(&self) -> &Platform {
+        self.0.platform()
+    }
+    fn now(&self) -> Time {
+        Time::ZERO + Span::from(self.1.elapsed())
+    }
+    fn observe(&mut self, _: Time, view: &mut View) {
+        view.queues.iter_mut().for_each(|queue| queue.fill = 9);
+    }
+    fn take(&mut self, step: &Step) -> Taken {
+        self.0.take(step)
+    }
+}
+
+#[test]
+fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
+    let (sender, asked) = std::sync::mpsc::channel();
+    let machine = Busy(Picky::new([]), std::time::Instant::now());
+    let runner = runner::Runner::start(Governor::new(machine, Box::new(Restless(sender)))).unwrap();
+    assert_eq!(asked.recv(), Ok(Trigger::Start));
+    let more: Vec<Trigger> = (0..20).map(|_| asked.recv().unwrap()).collect();
+    assert!(more.contains(&Trigger::Timer));
+    let batches = more.iter().filter(|trigger| **trigger != Trigger::Timer);
+    assert!(batches.clone().count() > 0, "{more:?}");
+    let expected = Trigger::Batch { queue: 1, taken: 9 };
+    assert!(batches.clone().all(|trigger| *trigger == expected), "{more:?}");
+    assert!(runner.totals().own.decisions > 20);
+    drop(runner);
+    assert!(asked.iter().count() < 1_000_000, "its thread has ended");
+}
+
 #[test]
 fn stale_triggers_are_not_put_to_the_policy() {
     let mut governor = Governor::new(Picky::new([]), Box::new(Scripted(VecDeque::new())));

@@ -5,6 +5,7 @@ use std::io;
 use wattline_kernel::bpf::BpfError;
 use wattline_kernel::xdp::XdpError;
 use wattline_ports::afxdp::OpenError;
+use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
 
 /// What kind of remedy a failure calls for; exit codes follow it.
@@ -58,6 +59,9 @@ pub enum RouterError {
     /// A capture file is not as it should be.
     #[error("{0}")]
     Capture(#[from] CaptureError),
+    /// The server model of the governor cannot be had.
+    #[error("[power] server: {0}")]
+    Server(#[from] LoadError),
     /// The system failed.
     #[error("{action}: {source}")]
     System {
@@ -79,6 +83,8 @@ impl RouterError {
         match self {
             Self::Config(ConfigError::Unreadable { .. }) => Remedy::Input,
             Self::Config(ConfigError::Invalid(_)) | Self::Unfit(_) => Remedy::Config,
+            Self::Server(LoadError::Unreadable { .. }) => Remedy::Input,
+            Self::Server(_) => Remedy::Config,
             Self::Capabilities(_) => Remedy::Permission,
             Self::Socket(error) => match error {
                 OpenError::MissingCapability { .. } => Remedy::Permission,

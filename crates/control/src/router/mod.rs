@@ -13,6 +13,7 @@ mod bundle;
 mod error;
 mod inbox;
 mod kernel;
+mod power;
 mod queues;
 mod reload;
 mod start;
@@ -58,6 +59,7 @@ pub struct Router {
     workers: Workers,
     applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
+    power: Option<power::Power>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     states: Vec<(PortId, QueueStatus)>,
@@ -101,6 +103,9 @@ impl Router {
             .collect();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
+        }
+        if let Some(power) = &self.power {
+            power.finish();
         }
         self.workers.drain(self.config.router.drain);
         self.applications.iter_mut().for_each(|application| application.finish());
@@ -189,6 +194,11 @@ impl Router {
             Request::Graph => to_answer(&self.graph()),
             Request::Active { workers } => {
                 let count = self.workers.count();
+                if self.power.is_some() {
+                    return Answer::Error(
+                        "a governor decides which workers are active: [power] platform".to_owned(),
+                    );
+                }
                 if workers == 0 || workers > count {
                     return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
                 }
@@ -233,6 +243,7 @@ impl Router {
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
+        stats.power = self.power.as_ref().map(|power| power.stats());
         stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
             refused_updates: self.refused,
             ..kernel.stats()

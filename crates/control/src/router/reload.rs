@@ -93,6 +93,7 @@ fn compare(old: &Config, new: &Config) -> Report {
         }
     };
     restart("[[port]]", !same_ports);
+    restart("[power]", old.power != new.power);
     restart("[router] workers", before.workers != after.workers);
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(changed("192.0.2.2", "192.0.2.3").applied, ["[[route]]"]);
         assert_eq!(changed("192.0.2.1", "192.0.2.9").applied, ["[[port]] addresses"]);
         assert_eq!(changed("workers = 1", "workers = 2").needs_restart, ["[router] workers"]);
+        assert_eq!(changed("[router]", "[power]\nseed = 2\n[router]").needs_restart, ["[power]"]);
         let port = changed("name = \"a\"", "name = \"b\"");
         assert_eq!((port.needs_restart, port.applied), (vec!["[[port]]"], vec![]));
     }

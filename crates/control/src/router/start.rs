@@ -5,8 +5,8 @@ use super::inbox::{Bell, Message};
 use super::kernel::KernelSide;
 use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
-use super::workers::{Equipment, Workers};
-use super::{Router, statics};
+use super::workers::{Equipment, Workers, waiter_of};
+use super::{Router, power, statics};
 use crate::application::Application;
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::privileges;
@@ -21,7 +21,7 @@ use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink};
 use wattline_dataplane::routes::Routes;
 use wattline_kernel::netlink::Link;
-use wattline_ports::waiter::PollWaiter;
+use wattline_ports::waiter::{PollWaiter, Waker};
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 256;
@@ -41,6 +41,7 @@ impl Router {
             Some(path) => routes_file::load(path, &config)?,
             None => Vec::new(),
         };
+        let plan = power::Plan::read(&config.power)?;
         set_log_level(config.log_level);
         let has_interfaces = config.ports.iter().any(|port| interface_of(port).is_some());
         if has_interfaces {
@@ -98,17 +99,31 @@ impl Router {
         bell.pass_on(requests);
         let mut workers = Workers::new();
         let mut applications = applications(&config)?;
-        for (worker, queues) in (0..).zip(queues) {
+        let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
+        let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+        let (mut power, pacers) = match plan {
+            Some(plan) => {
+                let (power, pacers) = power::open(plan, config.ports.len(), &bells)?;
+                (Some(power), pacers)
+            }
+            None => (None, Vec::new()),
+        };
+        let mut pacers = pacers.into_iter();
+        for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
             let punt: Box<dyn PuntSink> = match &tunnel {
                 Some(tunnel) => Box::new(tunnel.sink()),
                 None => Box::new(Discard),
             };
             let features = applications.iter_mut().flat_map(|it| it.features(worker)).collect();
             let neighbours = neighbours.clone();
-            let equipment = Equipment { routes: routes.reader(), punt, neighbours, features };
+            let (routes, pacer) = (routes.reader(), pacers.next());
+            let equipment = Equipment { routes, punt, neighbours, features, waiter, pacer };
             workers.start(queues, equipment, &config.router, bell.clone())?;
         }
         workers.configure(&config.router);
+        if let Some(power) = &mut power {
+            power.start()?;
+        }
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
             kernel.hand_over(sockets)?;
@@ -135,6 +150,7 @@ impl Router {
             workers,
             applications,
             kernel,
+            power,
             captures,
             modes,
             states,

@@ -5,6 +5,7 @@ use super::inbox::{Bell, Message};
 use super::queues::WorkerQueues;
 use crate::config::{Mode, RouterSettings};
 use crate::privileges;
+use crate::scale::pacer::Pacer;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -47,6 +48,16 @@ pub(super) struct Equipment {
     pub neighbours: SyncSender<NeighbourRequest>,
     /// Applications on the packets' way.
     pub features: Vec<Feature>,
+    /// What it blocks on ([`waiter_of`]).
+    pub waiter: PollWaiter,
+    /// What makes it behave like a core of a server model.
+    pub pacer: Option<Pacer>,
+}
+
+/// What the worker of these queues blocks on.
+pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
+    PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
+        .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
 }
 
 impl Workers {
@@ -64,10 +75,8 @@ impl Workers {
     ) -> Result<(), RouterError> {
         let number = self.threads.len();
         let failed = |what: &str| format!("{what} worker {number}");
-        let mut waiter = PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
-            .map_err(|errno| RouterError::system(failed("making the wake-up of"), errno))?;
+        let Equipment { routes, punt, neighbours, features, mut waiter, pacer } = equipment;
         let waker = waiter.waker();
-        let Equipment { routes, punt, neighbours, features } = equipment;
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
         let mut worker = Worker::with_features(parts, features).map_err(|errors| {
@@ -87,7 +96,10 @@ impl Workers {
                 if let Err(error) = privileges::drop_all() {
                     tracing::debug!("worker {number} keeps its capabilities: {error}");
                 }
-                worker.run(&mut waiter);
+                match pacer {
+                    Some(pacer) => pacer.run(&mut worker, &mut waiter),
+                    None => worker.run(&mut waiter),
+                }
                 // Its ports are closed before it is said to have ended.
                 drop(worker);
                 bell.ring(Message::WorkerEnded);

@@ -72,6 +72,11 @@ impl Books {
         self.reports.iter().all(|report| report.as_ref().is_some_and(|r| r.number == number))
     }
 
+    /// Whether a core has sent the report of this number.
+    pub fn has(&self, core: usize, number: u64) -> bool {
+        self.reports.get(core).and_then(Option::as_ref).is_some_and(|r| r.number == number)
+    }
+
     /// The energy up to the last close.
     pub fn energy(&self) -> &Energy {
         &self.energy

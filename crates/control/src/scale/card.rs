@@ -41,8 +41,12 @@ struct Wires {
     tables: Vec<RedirectTable>,
     /// By port, then by core.
     queues: Vec<Vec<VecDeque<Arriving>>>,
-    /// When each entry of each port's table moved last.
+    /// When each entry of each port's table moved last; no frame that arrived later went the
+    /// old way.
     moved_at: Vec<Vec<Option<Time>>>,
+    /// By port: the arrival of the latest frame that was taken from any of its queues. A core
+    /// whose thread is ahead of the one that decides has its frames already.
+    taken_to: Vec<Time>,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
     beyond_link: u64,
@@ -71,6 +75,7 @@ impl Card {
                 links: vec![Link::new(model); ports],
                 tables: vec![RedirectTable::new(model.redirect_table_entries, active); ports],
                 queues: (0..ports).map(|_| queues()).collect(),
+                taken_to: vec![Time::ZERO; ports],
                 moved_at: vec![vec![None; model.redirect_table_entries]; ports],
                 spare: Vec::new(),
                 beyond_link: 0,
@@ -126,14 +131,16 @@ impl Card {
     /// many entries moved.
     pub fn redirect(&self, now: Time, active: CoreSet) -> u64 {
         let mut wires = self.wires();
-        let Wires { tables, queues, moved_at, .. } = &mut *wires;
+        let Wires { tables, queues, moved_at, taken_to, .. } = &mut *wires;
         let mut held = [0; MAX_CORES];
         let mut moved = 0;
-        for ((table, queues), moved_at) in tables.iter_mut().zip(queues).zip(moved_at) {
+        let ports = tables.iter_mut().zip(queues).zip(moved_at).zip(taken_to);
+        for (((table, queues), moved_at), taken_to) in ports {
+            let moved_by = now.max(*taken_to);
             let before = table.entries().to_vec();
             let changed = table.spread_beside(active, &mut held);
             let entries = before.iter().zip(table.entries()).zip(moved_at);
-            entries.filter(|((a, b), _)| a != b).for_each(|(_, at)| *at = Some(now));
+            entries.filter(|((a, b), _)| a != b).for_each(|(_, at)| *at = Some(moved_by));
             moved += changed as u64;
             if changed == 0 {
                 continue;
@@ -159,7 +166,8 @@ impl Card {
         self.wires().tables.clone()
     }
 
-    /// When the entry of a hash moved last in the table of a port, if it ever did.
+    /// When the entry of a hash moved last in the table of a port, if it ever did: what arrived
+    /// later went the new way.
     pub fn moved_at(&self, port: PortId, hash: u32) -> Option<Time> {
         let wires = self.wires();
         let entries = wires.moved_at.get(usize::from(port.0))?;
@@ -193,12 +201,13 @@ pub struct CardQueue {
 impl CardQueue {
     fn with<R>(
         &self,
-        look: impl FnOnce(&mut VecDeque<Arriving>, &mut Vec<Vec<u8>>) -> R,
+        look: impl FnOnce(&mut VecDeque<Arriving>, &mut Vec<Vec<u8>>, &mut Time) -> R,
     ) -> Option<R> {
         let mut wires = self.card.wires();
-        let Wires { queues, spare, .. } = &mut *wires;
-        let queue = queues.get_mut(usize::from(self.port.0))?.get_mut(self.core)?;
-        Some(look(queue, spare))
+        let Wires { queues, spare, taken_to, .. } = &mut *wires;
+        let port = usize::from(self.port.0);
+        let queue = queues.get_mut(port)?.get_mut(self.core)?;
+        Some(look(queue, spare, taken_to.get_mut(port)?))
     }
 }
 
@@ -207,12 +216,13 @@ impl PortQueue for CardQueue {
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let room = (pool.chunk_size() - pool.headroom()) as usize;
         let (port, mut invalid, mut bytes_received) = (self.port, 0, 0);
-        let count = self.with(|queue, spare| {
+        let count = self.with(|queue, spare, taken_to| {
             let mut count = 0;
             while count < frames.len() && !queue.is_empty() {
                 // Without a chunk the frame stays where it is; it is not lost.
                 let Some(chunk) = pool.take_chunk() else { break };
                 let Some(frame) = queue.pop_front() else { break };
+                *taken_to = frame.at.max(*taken_to);
                 let length = frame.bytes.len();
                 if length == 0 || length > room.min(usize::from(u16::MAX)) {
                     invalid += 1;
@@ -251,11 +261,11 @@ impl PortQueue for CardQueue {
     fn recycle(&mut self, _pool: &mut FramePool) {}
 
     fn pending(&mut self) -> usize {
-        self.with(|queue, _| queue.len()).unwrap_or(0)
+        self.with(|queue, _, _| queue.len()).unwrap_or(0)
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
-        self.with(|queue, _| queue.front().map(|frame| frame.at)).flatten()
+        self.with(|queue, _, _| queue.front().map(|frame| frame.at)).flatten()
     }
 
     fn counters(&self) -> PortCounters {
@@ -268,15 +278,17 @@ mod tests {
     use super::*;
     use wattline_server::ServerFile;
 
-    struct Kept(Arc<Mutex<Vec<(PortId, Vec<u8>)>>>);
+    type Sent = Arc<Mutex<Vec<(PortId, Vec<u8>)>>>;
+
+    struct Kept(Sent);
     impl FarEnd for Kept {
         fn receive(&mut self, port: PortId, frame: &[u8]) {
             self.0.lock().unwrap().push((port, frame.to_vec()));
         }
     }
 
-    fn card() -> (Arc<Card>, Arc<Mutex<Vec<(PortId, Vec<u8>)>>>) {
-        let kept = Arc::default();
+    fn card() -> (Arc<Card>, Sent) {
+        let kept = Sent::default();
         let server = ServerFile::load("westmere-2010").unwrap();
         let nic = &server.model().unwrap().nic;
         let far_end = Box::new(Kept(Arc::clone(&kept)));

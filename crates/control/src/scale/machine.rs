@@ -132,10 +132,10 @@ impl Machine for ScaleMachine {
             for (post, index) in self.emulation.posts.iter().zip(&after) {
                 post.give(self.now, Order::Frequency { due, index: *index });
             }
-            self.emulation.will_run_at(due, &self.point, &after);
+            self.emulation.will_run_at(due, &after);
         }
         if active_changed {
-            self.emulation.is_active_at(self.now.as_picos(), &self.point);
+            self.emulation.is_active_at(self.now.as_picos(), self.point.active);
         }
         self.give_settings(active_cores_changed);
         if before != after {

@@ -31,7 +31,7 @@ pub use post::Disturbance;
 pub use record::Record;
 
 use crate::governor::Governor;
-use crate::governor::account::{LoopTotals, Totals};
+use crate::governor::account::{LoopTotals, MachineTotals, Totals};
 use crate::governor::energy::Energy;
 use books::{Books, Change};
 use clock::ModelClock;
@@ -41,7 +41,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_dataplane::port::Waiter;
 use wattline_policy::{
     BuildContext, CoreSet, OperatingPoint, Platform, PolicySpec, Trigger, build,
@@ -50,7 +50,7 @@ use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::parts::{CoreMake, Costs, Latency, Sink};
 use wattline_sim::platform_part;
-use wattline_units::{Span, Time};
+use wattline_units::{Joules, Provenance, Span, Time};
 
 /// The thread of timers looks around this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
@@ -114,14 +114,22 @@ impl Emulation {
         }
     }
 
-    fn will_run_at(&self, due: u64, point: &OperatingPoint, frequencies: &[usize]) {
-        debug_assert_eq!(point.cores.len(), frequencies.len());
+    /// Notes the frequency of each core, as an index, from a time on.
+    fn will_run_at(&self, due: u64, frequencies: &[usize]) {
         let now = self.clock.now().as_picos().min(due);
         self.books().change(due, now, Change::Frequencies(frequencies.to_vec()));
     }
 
-    fn is_active_at(&self, at: u64, point: &OperatingPoint) {
-        self.books().change(at, at, Change::Active(point.active));
+    /// Notes the active cores from a time on.
+    fn is_active_at(&self, at: u64, active: CoreSet) {
+        self.books().change(at, at, Change::Active(active));
+    }
+
+    /// The energy when a run begins.
+    fn nothing_yet(&self) -> Energy {
+        let parts = self.server.power.base.parts();
+        let parts = parts.map(|(component, _)| (component.name(), Joules::ZERO));
+        Energy::new(Joules::ZERO, parts, Provenance::EMULATED)
     }
 
     fn last_energy(&self) -> Energy {
@@ -308,9 +316,27 @@ impl Scale {
     /// # Errors
     /// When a worker does not answer: it has ended, or the machine is hopelessly busy.
     pub fn totals_at(&self, at: Time) -> Result<(Totals, Option<Latency>), ScaleError> {
+        self.close(at, PATIENCE)
+    }
+
+    /// Everything counted up to now. Whoever records ([`Self::record`]) at the same time misses
+    /// the latencies that this takes along.
+    ///
+    /// # Errors
+    /// When a worker does not answer within so long.
+    pub fn totals_now(&self, patience: Duration) -> Result<Totals, ScaleError> {
+        Ok(self.close(self.shared.clock.now(), patience)?.0)
+    }
+
+    fn close(&self, at: Time, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
+        let shared = &self.shared;
+        if at == Time::ZERO {
+            let energy = shared.nothing_yet();
+            let machine = MachineTotals { energy, ..MachineTotals::default() };
+            return Ok((Totals { at, own: LoopTotals::default(), machine }, None));
+        }
         let mut number = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
-        let shared = &self.shared;
         let at = at.max(shared.clock.now());
         for post in &shared.posts {
             post.give(at, Order::Report { number: *number });
@@ -324,12 +350,24 @@ impl Scale {
             let moved = crate::governor::machine::Machine::entries_moved(governor.machine());
             (governor.loop_totals(at), moved)
         };
-        let wait = shared
-            .reported
-            .wait_timeout_while(shared.books(), PATIENCE, |books| !books.complete(*number));
-        let (mut books, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() {
-            return Err(ScaleError::Silent);
+        let began = Instant::now();
+        let mut books = shared.books();
+        while !books.complete(*number) {
+            if began.elapsed() > patience {
+                return Err(ScaleError::Silent);
+            }
+            // Workers that have ended are asked here; one may end at any time.
+            for (core, post) in shared.posts.iter().enumerate() {
+                if !books.has(core, *number)
+                    && let Some(report) = post.report_retired(at, *number)
+                {
+                    books.take(report);
+                }
+            }
+            let wait = LONGEST_WAIT.min(patience);
+            let woken =
+                shared.reported.wait_timeout_while(books, wait, |books| !books.complete(*number));
+            books = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         let (mut machine, latency) = books.close(at.as_picos(), &shared.server);
         machine.entries_moved = entries_moved;
@@ -349,9 +387,7 @@ impl Scale {
 
     /// How far threads lagged behind the model so far.
     pub fn disturbance(&self) -> Disturbance {
-        let mut sum = Disturbance::default();
-        self.shared.posts.iter().for_each(|post| post.lateness.add_to(&mut sum));
-        sum
+        Disturbance::of(self.shared.posts.iter().map(|post| &post.lateness))
     }
 }
 

@@ -16,7 +16,7 @@ use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
 use wattline_policy::{CoreView, QueueView, Trigger};
-use wattline_sim::parts::{AwakeLog, Core, Latency, Sink, Stop, Watched};
+use wattline_sim::parts::{Core, Sink, Stop, Watched};
 use wattline_traffic::Packet;
 use wattline_units::{Span, Time};
 
@@ -83,9 +83,8 @@ impl Pacer {
         let shared = Arc::clone(&self.shared);
         loop {
             let now = shared.clock.now();
-            self.take_in(worker, now);
-            self.follow_orders(now);
-            self.run_to(now.as_picos());
+            self.follow_orders(worker, now);
+            self.run_to(worker, now.as_picos());
             self.forward(worker);
             self.show();
             match control.current_command() {
@@ -106,14 +105,17 @@ impl Pacer {
         }
         self.free(worker);
         worker.shut_down();
+        // Its figures can still be asked for, as of a core that gets nothing more.
+        self.shared.posts[self.core.number].retire(self.core, self.sink);
     }
 
     fn post(&self) -> &Post {
         &self.shared.posts[self.core.number]
     }
 
-    /// Leads frames that have arrived to the core's rings.
-    fn take_in(&mut self, worker: &mut Worker, now: Time) {
+    /// Leads frames that arrive before `until` to the core's rings. Not more: until the core has
+    /// come to a time, a decision may still lead what arrives then to another.
+    fn take_in(&mut self, worker: &mut Worker, until: u64) {
         let (ports, pool) = worker.ports();
         self.starved = false;
         let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
@@ -122,14 +124,14 @@ impl Pacer {
             let mut frames = [Frame::default(); BATCH_MAX];
             loop {
                 let stamp = port.next_arrival();
-                if stamp.is_some_and(|stamp| stamp > now) {
+                if stamp.is_some_and(|stamp| stamp.as_picos() >= until) {
                     break;
                 }
                 // Each has its own stamp; without stamps they came just now.
                 let room = if stamp.is_some() { 1 } else { BATCH_MAX };
                 let count = port.receive(pool, &mut frames[..room]);
                 for frame in &frames[..count] {
-                    let at = stamp.unwrap_or(now).max(lane.last_at);
+                    let at = stamp.unwrap_or_else(|| self.shared.clock.now()).max(lane.last_at);
                     lane.last_at = at;
                     lane.last += 1;
                     lane.frames.push_back((lane.last, *frame));
@@ -151,13 +153,13 @@ impl Pacer {
     }
 
     /// Follows the orders that are due by `now`, each at its time.
-    fn follow_orders(&mut self, now: Time) {
+    fn follow_orders(&mut self, worker: &mut Worker, now: Time) {
         self.take_orders();
         while let Some((at, _)) = self.orders.first()
             && *at <= now
         {
             let (at, order) = self.orders.remove(0);
-            self.run_to(at.as_picos());
+            self.run_to(worker, at.as_picos());
             self.follow(at, order);
         }
     }
@@ -191,16 +193,23 @@ impl Pacer {
         self.core.set_costs(self.shared.costs(frequency, self.active_cores));
     }
 
-    /// Brings the core to `until`; asks the policy on the way where it wants to be asked.
-    fn run_to(&mut self, until: u64) {
+    /// Brings the core to `until`, from event to event; asks the policy on the way where it
+    /// wants to be asked.
+    fn run_to(&mut self, worker: &mut Worker, until: u64) {
         loop {
             let due = self.frequency.filter(|(due, _)| *due <= until);
             let stage = due.map_or(until, |(due, _)| due);
+            // What begins at a moment is done by whoever goes beyond it.
+            let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
+            self.take_in(worker, step);
             let watched = self.post().watched();
-            match self.core.advance(stage, watched, &mut self.sink) {
+            match self.core.advance(step, watched, &mut self.sink) {
                 Some(stop) => self.ask(stop),
                 None => {
-                    self.position = self.position.max(stage);
+                    self.position = self.position.max(step);
+                    if step < stage {
+                        continue;
+                    }
                     let Some((due, index)) = due else { return };
                     self.core.book(due, &mut self.sink);
                     self.frequency = None;
@@ -299,45 +308,29 @@ impl Pacer {
     }
 
     fn report(&mut self, at: u64, number: u64) {
-        self.core.book(at, &mut self.sink);
-        self.core.admit(at);
-        let fresh = Latency::new();
-        let latency = match fresh {
-            Ok(fresh) => std::mem::replace(&mut self.sink.latency, fresh),
-            // Without memory for another it goes on with this one, and is counted twice.
-            Err(_) => self.sink.latency.clone(),
-        };
-        let mut awake = AwakeLog::new(self.shared.platform.cores);
-        awake.take_from(self.core.number, &mut self.sink.awake);
-        self.shared.report(Report {
-            core: self.core.number,
-            number,
-            spent: self.core.spent.clone(),
-            counts: self.core.counts,
-            arrivals: self.core.rings.iter().map(|ring| ring.arrivals).sum(),
-            drops: self.core.rings.iter().map(|ring| ring.drops).sum(),
-            latency,
-            awake,
-        });
+        self.shared.report(Report::of(&mut self.core, &mut self.sink, at, number));
     }
 
-    /// When it next has something to do, as far as is known.
-    fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
+    /// When the core next does something, as far as is known.
+    fn core_event(&mut self, worker: &mut Worker) -> Option<u64> {
         let mut next = self.core.next_event();
-        let mut or = |at: Option<u64>| {
-            next = next.into_iter().chain(at).min();
-        };
+        let mut or = |at: Option<u64>| next = next.into_iter().chain(at).min();
         if self.core.awaits_packets() && !self.starved {
             let (ports, _) = worker.ports();
             or(ports.iter_mut().filter_map(|port| port.next_arrival()).map(Time::as_picos).min());
         }
         if let Watched { empty_polls: Some(after), .. } = self.post().watched() {
-            or(self.core.empty_polls_due(after).map(|at| at + 1));
+            or(self.core.empty_polls_due(after));
         }
-        or(self.frequency.map(|(due, _)| due));
-        or(self.orders.first().map(|(at, _)| at.as_picos()));
-        // What begins at a moment is done by whoever has gone beyond it.
-        next.map(|at| Time::from_picos(at + 1))
+        next
+    }
+
+    /// When it next has something to do, as far as is known.
+    fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
+        let others = self.frequency.map(|(due, _)| due).into_iter();
+        let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();
+        let next = self.core_event(worker).into_iter().chain(others).min();
+        next.map(|at| Time::from_picos(at.saturating_add(1)))
     }
 
     fn is_empty(&self, worker: &mut Worker) -> bool {

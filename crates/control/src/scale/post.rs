@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wattline_policy::{AskAgain, CoreSetting, CoreView, QueueView};
 use wattline_ports::waiter::Waker;
-use wattline_sim::parts::{AwakeLog, Counts, Latency, Spent, Watched};
+use wattline_sim::parts::{AwakeLog, Core, Counts, Latency, Sink, Spent, Watched};
 use wattline_units::{Span, Time};
 
 /// Something for a core to do at a model time.
@@ -39,6 +39,26 @@ pub(super) struct Report {
     /// Since the last report.
     pub latency: Latency,
     pub awake: AwakeLog,
+}
+
+impl Report {
+    /// Of a core up to a time, in picoseconds, that it has come to.
+    pub fn of(core: &mut Core, sink: &mut Sink, at: u64, number: u64) -> Self {
+        core.book(at, sink);
+        core.admit(at);
+        let mut awake = AwakeLog::new(core.number + 1);
+        awake.take_from(core.number, &mut sink.awake);
+        Self {
+            core: core.number,
+            number,
+            spent: core.spent.clone(),
+            counts: core.counts,
+            arrivals: core.rings.iter().map(|ring| ring.arrivals).sum(),
+            drops: core.rings.iter().map(|ring| ring.drops).sum(),
+            latency: sink.latency.take(),
+            awake,
+        }
+    }
 }
 
 /// How a core was seen last.
@@ -83,6 +103,8 @@ pub(super) struct Post {
     /// Whether the policy wants to be asked at its batches, and after how many empty polls.
     watched: AtomicU64,
     pub lateness: Lateness,
+    /// The core of a worker that has ended.
+    retired: Mutex<Option<(Core, Sink)>>,
 }
 
 const WATCHED: u64 = 1 << 63;
@@ -96,12 +118,29 @@ impl Post {
             seen: Mutex::new(Seen { queues, ..Seen::default() }),
             watched: AtomicU64::new(0),
             lateness: Lateness::default(),
+            retired: Mutex::default(),
         }
     }
 
     /// Gives an order, without waking the core for it.
     pub fn give(&self, at: Time, order: Order) {
-        self.orders().push((at, order));
+        // Nobody would ever take it.
+        if self.retired().is_none() {
+            self.orders().push((at, order));
+        }
+    }
+
+    /// Keeps the core of a worker that ends.
+    pub fn retire(&self, core: Core, sink: Sink) {
+        *self.retired() = Some((core, sink));
+    }
+
+    /// The report of a core whose worker has ended.
+    pub fn report_retired(&self, at: Time, number: u64) -> Option<Report> {
+        let mut retired = self.retired();
+        let (core, sink) = retired.as_mut()?;
+        core.advance(at.as_picos(), Watched::NOT, sink);
+        Some(Report::of(core, sink, at.as_picos(), number))
     }
 
     /// Wakes the core's thread.
@@ -116,6 +155,10 @@ impl Post {
 
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Option<(Core, Sink)>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn orders(&self) -> MutexGuard<'_, Vec<(Time, Order)>> {
@@ -177,18 +220,18 @@ impl Lateness {
         }
     }
 
-    /// Adds what was counted to a summary.
-    pub fn add_to(&self, sum: &mut Disturbance) {
+    /// Adds what was counted to a summary; its means are sums meanwhile.
+    fn add_to(&self, sum: &mut Disturbance) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         sum.waits += get(&self.waits);
-        sum.late_sum_seconds += get(&self.late_nanos) as f64 * 1e-9;
+        sum.lateness_mean_seconds += get(&self.late_nanos) as f64 * 1e-9;
         sum.lateness_max_seconds =
             sum.lateness_max_seconds.max(get(&self.latest_nanos) as f64 * 1e-9);
         sum.frames += get(&self.frames);
         sum.late_frames += get(&self.late_frames);
         sum.orders += get(&self.orders);
         sum.late_orders += get(&self.late_orders);
-        sum.order_lag_sum_seconds += get(&self.order_lag_picos) as f64 * 1e-12;
+        sum.order_lag_mean_seconds += get(&self.order_lag_picos) as f64 * 1e-12;
         let longest = get(&self.longest_order_lag_picos) as f64 * 1e-12;
         sum.order_lag_max_seconds = sum.order_lag_max_seconds.max(longest);
     }
@@ -200,8 +243,8 @@ impl Lateness {
 pub struct Disturbance {
     /// Waits of all threads for a point of time.
     pub waits: u64,
-    #[serde(skip)]
-    late_sum_seconds: f64,
+    /// Mean time by which a thread woke too late.
+    pub lateness_mean_seconds: f64,
     /// Longest time by which a thread woke too late.
     pub lateness_max_seconds: f64,
     /// Frames received.
@@ -212,20 +255,26 @@ pub struct Disturbance {
     pub orders: u64,
     /// Orders that a core got after it had gone on beyond the time for which they were meant.
     pub late_orders: u64,
-    #[serde(skip)]
-    order_lag_sum_seconds: f64,
+    /// Mean time, over all orders, by which it had gone on.
+    pub order_lag_mean_seconds: f64,
     /// Longest time by which it had gone on.
     pub order_lag_max_seconds: f64,
 }
 
 impl Disturbance {
-    /// Mean time by which threads woke too late.
-    pub fn lateness_mean_seconds(&self) -> f64 {
-        self.late_sum_seconds / self.waits.max(1) as f64
+    /// The sum over all threads.
+    pub(super) fn of<'a>(threads: impl Iterator<Item = &'a Lateness>) -> Self {
+        let mut sum = Self::default();
+        threads.for_each(|lateness| lateness.add_to(&mut sum));
+        sum.lateness_mean_seconds /= sum.waits.max(1) as f64;
+        sum.order_lag_mean_seconds /= sum.orders.max(1) as f64;
+        sum
     }
 
-    /// Mean time by which cores had gone on beyond an order.
-    pub fn order_lag_mean_seconds(&self) -> f64 {
-        self.order_lag_sum_seconds / self.orders.max(1) as f64
+    /// Whether the threads lagged so far behind the model that figures may show it: more than
+    /// one frame in a hundred was there too late, or some core had gone on for more than 10 us
+    /// of the model, about two batches, before an order reached it.
+    pub fn is_disturbed(&self) -> bool {
+        self.late_frames * 100 > self.frames || self.order_lag_max_seconds > 10e-6
     }
 }

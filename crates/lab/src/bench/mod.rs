@@ -2,6 +2,7 @@
 //! one run count, absolute figures do not.
 
 pub mod calibration;
+pub mod control_loop;
 pub mod cpu_time;
 pub mod fib;
 pub mod forward;

@@ -33,7 +33,8 @@ impl Scale {
             (false, true) => (low - 0.5, low + 0.5),
             (false, false) => (if axis.logarithmic { 0.1 } else { 0.0 }, 1.0),
         };
-        let mut scale = Self { low, high, logarithmic: axis.logarithmic, step: axis.step, from, to };
+        let mut scale =
+            Self { low, high, logarithmic: axis.logarithmic, step: axis.step, from, to };
         if axis.range.is_none() && !axis.logarithmic {
             let step = scale.step();
             scale.low = (low / step).floor() * step;

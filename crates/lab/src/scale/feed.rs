@@ -13,7 +13,7 @@ use wattline_units::Time;
 
 /// Real time by which frames are on the wire before they arrive: longer than a generator on a
 /// busy machine is late.
-const LEAD: Duration = Duration::from_millis(30);
+const LEAD: Duration = Duration::from_millis(60);
 /// It puts frames on the wire as often as this.
 const PACE: Duration = Duration::from_millis(10);
 
@@ -26,7 +26,16 @@ pub(super) struct Feed {
     next: usize,
     frames: Frames,
     end: Time,
-    sent: u64,
+    fed: Fed,
+}
+
+/// What was sent, and how well.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fed {
+    /// Frames that the links took.
+    pub packets: u64,
+    /// Longest real time by which a frame was on the wire too late.
+    pub latest: Duration,
 }
 
 impl Feed {
@@ -35,7 +44,7 @@ impl Feed {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());
         let frames = Frames::new(tables.len().max(1), entries);
-        Self { card, source, block: Block::new(), next: 0, frames, end, sent: 0 }
+        Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
     }
 
     /// Sends what comes first, before time runs.
@@ -44,12 +53,12 @@ impl Feed {
         self.send_due(&standing).map(drop)
     }
 
-    /// Sends until the end, or until told to stop; says how many frames the links took.
-    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<u64, Error> {
+    /// Sends until the end, or until told to stop; says what became of it.
+    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<Fed, Error> {
         while !stop.load(Ordering::Acquire) && self.send_due(clock)? {
             std::thread::sleep(PACE);
         }
-        Ok(self.sent)
+        Ok(self.fed)
     }
 
     /// Sends what is due; false when there is no more.
@@ -69,12 +78,13 @@ impl Feed {
             if clock.until(packet.time) > LEAD {
                 return Ok(true);
             }
+            self.fed.latest = self.fed.latest.max(clock.since(packet.time));
             self.next += 1;
             let (port, frame) = self.frames.next(packet).ok_or_else(|| Error::Data {
                 path: "traffic".into(),
                 reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
             })?;
-            self.sent += u64::from(self.card.send(PortId(port as u16), packet.time, frame));
+            self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time, frame));
         }
     }
 }

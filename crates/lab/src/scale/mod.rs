@@ -47,11 +47,20 @@ pub struct Outcome {
     pub record: Record,
     /// What became of every frame, by sequence numbers, from the start to the last one.
     pub delivery: Delivery,
+    /// Longest real time by which the generator put a frame on the wire too late.
+    pub feed_lateness_max_seconds: f64,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
     /// What the workers counted.
     #[serde(skip)]
     pub workers: Snapshot,
+}
+
+impl Outcome {
+    /// Whether this machine was so busy that figures may show it.
+    pub fn is_disturbed(&self) -> bool {
+        self.feed_lateness_max_seconds > 0.0 || self.record.disturbance.is_disturbed()
+    }
 }
 
 /// What became of the frames that were sent.
@@ -93,7 +102,7 @@ pub fn run(
     feed.send_ahead()?;
     router.start()?;
     let stop = AtomicBool::new(false);
-    let (record, sent) = std::thread::scope(|scope| {
+    let (record, fed) = std::thread::scope(|scope| {
         let router = &router;
         let sender = std::thread::Builder::new()
             .name("feed".to_owned())
@@ -104,8 +113,8 @@ pub fn run(
             each(interval, router.scale());
         });
         stop.store(true, Ordering::Release);
-        let sent = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok::<_, Error>((record?, sent?))
+        let fed = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, Error>((record?, fed?))
     })?;
-    router.finish(record, sent)
+    router.finish(record, fed)
 }

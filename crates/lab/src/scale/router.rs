@@ -1,5 +1,6 @@
 //! The router under test: cards in memory, workers, routes, the emulated server.
 
+use super::feed::Fed;
 use super::frames::{behind, port_mac, station_mac};
 use super::listener::Listener;
 use super::{Delivery, Outcome};
@@ -122,7 +123,7 @@ impl Router {
     }
 
     /// Lets workers forward what is left, and adds everything up.
-    pub fn finish(mut self, record: Record, sent: u64) -> Result<Outcome, Error> {
+    pub fn finish(mut self, record: Record, fed: Fed) -> Result<Outcome, Error> {
         let now = self.scale.clock().now();
         self.command(Command::Drain);
         let deadline = Instant::now() + DRAIN;
@@ -140,13 +141,15 @@ impl Router {
         self.workers.iter().for_each(|thread| workers.merge(&thread.counters.snapshot()));
         let knobs = self.scale.look(|governor| governor.ledger().entries().cloned().collect());
         let delivery = Delivery {
-            sent_packets: sent,
+            sent_packets: fed.packets,
             beyond_link_packets: self.card.beyond_link(),
             dropped_packets,
             heard: self.listener.heard(),
         };
         let scale = self.scale.clock().dilation();
-        Ok(Outcome { policy: self.policy, scale, record, delivery, knobs, workers })
+        let feed_lateness_max_seconds = fed.latest.as_secs_f64();
+        let policy = self.policy;
+        Ok(Outcome { policy, scale, record, delivery, feed_lateness_max_seconds, knobs, workers })
     }
 
     fn command(&self, command: Command) {

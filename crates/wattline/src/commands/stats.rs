@@ -25,6 +25,29 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
+/// What the governor does, where there is one.
+fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
+    let word = |key: &str| power[key].as_str().unwrap_or_default();
+    let watts = power["power_watts"].as_f64().map(|watts| format!("{watts:.2} W"));
+    writeln!(
+        out,
+        "\n{} on platform {}: {} ({}, {}), {} of {} cores, {} transitions in {} decisions, {} \
+         table entries moved, {} steps altered and {} failed",
+        word("policy"),
+        word("platform"),
+        watts.as_deref().unwrap_or("power unknown"),
+        word("source"),
+        word("accuracy"),
+        power["cores_active"],
+        power["cores"],
+        power["transitions"],
+        power["decisions"],
+        power["entries_moved"],
+        power["steps_altered"],
+        power["steps_failed"],
+    )
+}
+
 /// The counters as tables.
 pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{:<24} {:>16}", "frames", "packets")?;
@@ -76,6 +99,9 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             number(&worker["forwarded"]),
             number(&worker["sleeps"]),
         )?;
+    }
+    if !stats["power"].is_null() {
+        print_power(&stats["power"], out)?;
     }
     let routes = &stats["routes"];
     writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))

@@ -177,8 +177,7 @@ fn step_charts(report: &Report) -> Vec<Chart> {
             let point = |p: &super::step::Point| (p.after_step_seconds * 1e3, p.cores_active_mean);
             points.iter().map(point).collect::<Vec<_>>()
         };
-        let cores =
-            Axis::new("active cores, mean").from_zero();
+        let cores = Axis::new("active cores, mean").from_zero();
         charts.push(
             Chart::new(title, Axis::new("time since the step (ms, model time)"), cores)
                 .series("scale", Mark::Line, points(&step.points))

@@ -13,10 +13,6 @@ use wattline_units::{Accuracy, Source};
 pub(super) const POWER_TOLERANCE: f64 = 0.03;
 /// and mean active cores within this number.
 pub(super) const CORES_TOLERANCE: f64 = 0.3;
-/// Orders that reached a core late by more than this share mark a run as disturbed: then this
-/// machine was too busy to play the cores in step.
-const LATE_SHARE: f64 = 0.05;
-
 /// Under which conditions the days were run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conditions {
@@ -195,16 +191,13 @@ impl Day {
         let whole = &outcome.record.whole;
         let power = whole.power_watts.map(|watts| watts / simulated.power_watts - 1.0);
         let cores = whole.cores_active_mean - simulated.cores_active_mean;
-        let disturbance = &outcome.record.disturbance;
-        let late = disturbance.late_orders as f64 / disturbance.orders.max(1) as f64;
-        let late_frames = disturbance.late_frames as f64 / disturbance.frames.max(1) as f64;
         Self {
             policy: policy.to_string(),
             power_difference_ratio: power,
             cores_difference: cores,
             agrees: power.is_some_and(|power| power.abs() <= POWER_TOLERANCE)
                 && cores.abs() <= CORES_TOLERANCE,
-            disturbed: late.max(late_frames) > LATE_SHARE,
+            disturbed: outcome.is_disturbed(),
             saving_over_poll_ratio: None,
             saving_over_napi_ratio: None,
             outcome,
@@ -235,8 +228,8 @@ impl Report {
              model for the states that the emulated cores passed through. Nothing here was measured."
                 .to_owned(),
             format!(
-                "Frames went through cards in memory, which need neither root nor interfaces: the platform \
-                 scale has no other ports here. Data plane, routes, policy and steering are the \
+                "Frames went through cards in memory, which need neither root nor interfaces: on interfaces \
+                 frames carry no time of the model, and nobody can write a redirect table. Data plane, routes, policy and steering are the \
                  real ones; {} cores of {} are played by threads, {} times slower.",
                 conditions.cores, conditions.server, conditions.scale
             ),
@@ -251,14 +244,15 @@ impl Report {
         for day in days.iter().filter(|day| day.disturbed) {
             let disturbance = &day.outcome.record.disturbance;
             notes.push(format!(
-                "DISTURBED under {}: of {} orders to cores {} came late, of {} frames {}. This machine was too \
-                 busy to play the cores in step; do not trust latency and differences. A greater --scale \
-                 asks less of it.",
+                "DISTURBED under {}: orders to cores came {:.1} µs of the model late at most, {} of {} frames \
+                 after their core had looked for them, and the generator was {:.0} ms behind at most. This \
+                 machine was too busy to play the cores in step; latency and differences may show it. A \
+                 greater --scale asks less of it.",
                 day.policy,
-                disturbance.orders,
-                disturbance.late_orders,
-                disturbance.frames,
+                disturbance.order_lag_max_seconds * 1e6,
                 disturbance.late_frames,
+                disturbance.frames,
+                day.outcome.feed_lateness_max_seconds * 1e3,
             ));
         }
         debug_assert!(days.iter().all(|d| d.outcome.record.intervals.len() as u64 == INTERVALS));

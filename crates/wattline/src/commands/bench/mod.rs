@@ -1,5 +1,6 @@
 //! `wattline bench`: benchmarks, one file each.
 
+mod control_loop;
 mod fib;
 mod forward;
 mod pipeline;
@@ -22,6 +23,8 @@ enum Benchmark {
     Pipeline(pipeline::Args),
     /// Forwarding over veth, beside the kernel and DPDK's l3fwd. Needs root.
     Forward(forward::Args),
+    /// The governor's loop: observe, decide, steps, tables.
+    Loop(control_loop::Args),
     /// The simulator: packets per second, where the time goes, speed-up of a sweep.
     Sim(sim::Args),
 }
@@ -32,6 +35,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Benchmark::Fib(args) => fib::run(args, json),
         Benchmark::Pipeline(args) => pipeline::run(args, json),
         Benchmark::Forward(args) => forward::run(args, json),
+        Benchmark::Loop(args) => control_loop::run(args, json),
         Benchmark::Sim(args) => sim::run(args, json),
     }
 }

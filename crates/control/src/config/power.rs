@@ -1,0 +1,131 @@
+//! The `[power]` section.
+
+use super::reader::{Reader, Table};
+use wattline_policy::PolicySpec;
+use wattline_server::Application;
+
+/// What a governor drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerPlatform {
+    /// Nothing.
+    None,
+    /// Workers that behave like the cores of a server model.
+    Scale,
+    /// The knobs of this machine.
+    Host,
+}
+
+/// The `[power]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PowerSettings {
+    /// What is governed.
+    pub platform: PowerPlatform,
+    /// The governor, as it was written: a policy that exists, with parameters in range.
+    pub policy: String,
+    /// Name or path of the server model.
+    pub server: String,
+    /// What the model is said to do with each packet.
+    pub application: Application,
+    /// How many times as long everything lasts on platform scale.
+    pub scale: u32,
+    /// Seed of policies and service times.
+    pub seed: u32,
+}
+
+impl Default for PowerSettings {
+    fn default() -> Self {
+        Self {
+            platform: PowerPlatform::None,
+            policy: "powersave".to_owned(),
+            server: "westmere-2010".to_owned(),
+            application: Application::Ipv4,
+            scale: 500,
+            seed: 1,
+        }
+    }
+}
+
+/// Reads the section; what is wrong in it is noted and left as it is by default.
+pub(super) fn read_power(reader: &mut Reader, table: &Table) -> PowerSettings {
+    reader.refuse_unknown(table);
+    let mut settings = PowerSettings::default();
+    if let Some(platform) = reader.parsed(table, "platform", parse_platform) {
+        settings.platform = platform.value;
+    }
+    if let Some(policy) = reader.string(table, "policy") {
+        match PolicySpec::parse(&policy.value) {
+            Ok(_) => settings.policy = policy.value,
+            Err(error) => {
+                // It says what the policy allows, which the list of keys cannot.
+                reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
+            }
+        }
+    }
+    let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    if let Some(server) = reader.parsed(table, "server", named) {
+        settings.server = server.value;
+    }
+    if let Some(application) = reader.parsed(table, "application", |text| text.parse().ok()) {
+        settings.application = application.value;
+    }
+    if let Some(scale) = reader.integer(table, "scale", 1..=1_000_000) {
+        settings.scale = scale.value;
+    }
+    if let Some(seed) = reader.integer(table, "seed", 0..=u32::MAX) {
+        settings.seed = seed.value;
+    }
+    settings
+}
+
+fn parse_platform(text: &str) -> Option<PowerPlatform> {
+    match text {
+        "none" => Some(PowerPlatform::None),
+        "scale" => Some(PowerPlatform::Scale),
+        "host" => Some(PowerPlatform::Host),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn parse(power: &str) -> Result<PowerSettings, String> {
+        let text = format!("[[port]]\nname = \"a\"\ninterface = \"x\"\n[power]\n{power}");
+        Config::parse(&text, "x").map(|config| config.power).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let all = "platform = \"scale\"\npolicy = \"ondemand\"\nserver = \"own.toml\"\n\
+                   application = \"ipsec\"\nscale = 100\nseed = 7\n";
+        let expected = PowerSettings {
+            platform: PowerPlatform::Scale,
+            policy: "ondemand".to_owned(),
+            server: "own.toml".to_owned(),
+            application: Application::Ipsec,
+            scale: 100,
+            seed: 7,
+        };
+        assert_eq!(parse(all), Ok(expected));
+        assert_eq!(parse(""), Ok(PowerSettings::default()));
+    }
+
+    #[test]
+    fn mistakes_name_what_is_allowed() {
+        for (text, says) in [
+            ("platform = \"moon\"", "\"host\""),
+            ("policy = \"powersafe\"", "powersave"),
+            ("policy = \"powersave:q_h=0\"", "q_h"),
+            ("application = \"ipv5\"", "\"netflow\""),
+            ("scale = 0", "1 to 1000000"),
+            ("server = \"\"", "path of a file"),
+            ("scales = 1", "mean \"scale\""),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("[power]") && error.contains(says), "{text}: {error}");
+        }
+    }
+}
