@@ -89,7 +89,6 @@ impl From<wattline_lab::Error> for ExitError {
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
-            | Error::Scale(_)
             | Error::Router { .. } => Self::IO,
         };
         Self::new(code, error)
