@@ -78,9 +78,10 @@ struct Tmux {
 }
 
 impl Tmux {
-    /// Its shell says how the command ended.
-    fn new(folder: &Path, command: &str) -> Self {
-        let tmux = Self { server: folder.join("tmux") };
+    /// With its server's socket there, one for each: a server that ends takes a while. Its shell
+    /// says how the command ended.
+    fn new(server: PathBuf, command: &str) -> Self {
+        let tmux = Self { server };
         let shell = format!("echo before; {command}; echo ended with $?; stty -a; sleep 60");
         tmux.ask(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", &shell]);
         tmux
@@ -137,7 +138,7 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
     let command = format!("{WATTLINE} top --interval 200ms --socket {}", socket.display());
     let seen = ["131.5 W (emulated, static)", "left", "1.60 GHz", "no-route", "q ends", "█"];
     {
-        let tmux = Tmux::new(folder.path(), &command);
+        let tmux = Tmux::new(folder.path().join("first"), &command);
         let screen = tmux.until(&seen);
         assert!(!screen.contains("before"), "a screen of its own:\n{screen}");
         tmux.ask(&["send-keys", "q"]);
@@ -145,7 +146,7 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
         tmux.until(&["before", "ended with 0", " icanon", " echo "]);
     }
     {
-        let tmux = Tmux::new(folder.path(), &command);
+        let tmux = Tmux::new(folder.path().join("second"), &command);
         tmux.until(&seen);
         let shell = tmux.ask(&["display-message", "-p", "#{pane_pid}"]).trim().parse().unwrap();
         let pid = pid_of(shell, "wattline").expect("it runs in the terminal");

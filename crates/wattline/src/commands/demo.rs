@@ -151,7 +151,12 @@ fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
         .iter()
         .filter_map(|text| problems.keep(simulation::policy(text)))
         .collect();
-    let settings = server.map(|server| day::Settings {
+    let traffic = day::traffic(&args.load, &args.size, args.duration, args.scale);
+    problems.keep(simulation::traffic(&traffic));
+    problems.check()?;
+    // Without a server there was a problem.
+    let server = server.ok_or_else(|| ExitError::new(ExitError::CONFIG, "no server"))?;
+    Ok(day::Settings {
         server,
         policies,
         load: args.load.clone(),
@@ -159,13 +164,7 @@ fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
         duration: args.duration,
         dilation: args.scale,
         seed: args.seed,
-    });
-    if let Some(settings) = &settings {
-        problems.keep(simulation::traffic(&settings.traffic()));
-    }
-    problems.check()?;
-    // Without a server there was a problem.
-    settings.ok_or_else(|| ExitError::new(ExitError::CONFIG, "no server"))
+    })
 }
 
 /// Separates policies; what follows a comma without being one belongs to the one before.

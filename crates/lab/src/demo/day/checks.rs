@@ -20,19 +20,29 @@ pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     checks.into_iter().map(|check| check.on(Grounds::Emulated)).collect()
 }
 
+/// To a tenth: more digits would say nothing.
+fn tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
 fn mean_latency_us(day: &Day) -> f64 {
     day.outcome.record.whole.latency.map_or(f64::NAN, |latency| latency.latency_mean_seconds * 1e6)
 }
 
 fn of_poll(poll: &Day, checks: &mut Vec<Check>) {
     if let Some(watts) = poll.outcome.record.whole.power_watts {
-        let check =
-            Check::near(&["PS-114"], "mean power of Click, here poll (W)", watts, 270.0, 8.0);
+        let check = Check::near(
+            &["PS-114"],
+            "mean power of Click, here poll (W)",
+            tenth(watts),
+            270.0,
+            8.0,
+        );
         checks.push(check.note("section 3 prints 262 W without and 269 W with traffic"));
     }
     let latency = mean_latency_us(poll);
     checks.push(
-        Check::near(&["PS-123"], "mean latency of Click, here poll (µs)", latency, 11.0, 1.0).note(
+        Check::near(&["PS-123"], "mean latency of Click, here poll (µs)", tenth(latency), 11.0, 1.0).note(
             "7 µs at low load in section 3; polling cores hardly queue at 35 %, and what the paper's \
              batches and generators add is not described",
         ),
@@ -44,16 +54,18 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
         checks.push(Check::within(
             &["PS-118", "PS-006"],
             "energy saved over Click, here poll (%)",
-            100.0 * saving,
+            tenth(100.0 * saving),
             (27.0, 50.0),
             2.0,
         ));
     }
     if let Some(saving) = own.saving_over_napi_ratio {
         let quantity = "energy saved over NAPI-Click, here napi (%)";
-        checks.push(Check::within(&["PS-117"], quantity, 100.0 * saving, (12.0, 25.0), 2.0).note(
-            "the fewer packets, the more: the model's wake-ups make napi's twelve cores dear",
-        ));
+        checks.push(
+            Check::within(&["PS-117"], quantity, tenth(100.0 * saving), (12.0, 25.0), 2.0).note(
+                "the fewer packets, the more: the model's wake-ups make napi's twelve cores dear",
+            ),
+        );
     }
     if let (Some(poll), Some(napi)) = (poll, napi) {
         let watts = |day: &Day| {
@@ -92,7 +104,7 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
 fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
     let mean = mean_latency_us(own);
     checks.push(
-        Check::within(&["PS-121"], "mean latency under PowerSave (µs)", mean, (15.0, 20.0), 2.0).note(
+        Check::within(&["PS-121"], "mean latency under PowerSave (µs)", tenth(mean), (15.0, 20.0), 2.0).note(
             "hangs on c_up, c_down and the batch, which the paper's text has lost, and on the traffic",
         ),
     );
@@ -101,7 +113,7 @@ fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
         checks.push(Check::below(
             &["PS-007"],
             "latency that PowerSave adds to poll's (µs)",
-            added,
+            tenth(added),
             10.0,
         ));
     }
@@ -109,7 +121,7 @@ fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
     let highest =
         intervals.map(|latency| latency.latency_p99_seconds * 1e6).fold(f64::NAN, f64::max);
     checks.push(
-        Check::below(&["PS-124"], "p99 latency, highest of an interval (µs)", highest, 60.0).note(
+        Check::below(&["PS-124"], "p99 latency, highest of an interval (µs)", tenth(highest), 60.0).note(
             "about what a packet waits for a core to leave C6 (87 µs): a day this short wakes cores far more \
              often than the paper's",
         ),

@@ -31,6 +31,18 @@ use wattline_units::Span;
 /// warm-up of one.
 pub const INTERVALS: u64 = 100;
 
+/// Length of an interval in model time: whole microseconds, at least one.
+fn interval(duration: Duration, dilation: u32) -> Span {
+    let micros = duration.as_micros() / u128::from(dilation.max(1)) / u128::from(INTERVALS);
+    Span::from_micros(u64::try_from(micros).unwrap_or(u64::MAX).clamp(1, 1_000_000_000))
+}
+
+/// The description of a day's traffic that lasts so long in real time; see [`Settings`].
+pub fn traffic(load: &str, size: &str, duration: Duration, dilation: u32) -> String {
+    let micros = (interval(duration, dilation) * INTERVALS).as_picos() / 1_000_000;
+    format!("day:{load},size={size},duration={micros}us")
+}
+
 /// What to demonstrate.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -54,11 +66,9 @@ impl Settings {
     /// What the server does with each packet.
     pub const APPLICATION: Application = Application::Ipv4;
 
-    /// Length of an interval in model time: whole microseconds, at least one.
+    /// Length of an interval in model time.
     pub fn interval(&self) -> Span {
-        let micros = self.duration.as_micros() / u128::from(self.dilation.max(1));
-        let micros = u64::try_from(micros / u128::from(INTERVALS)).unwrap_or(u64::MAX);
-        Span::from_micros(micros.clamp(1, 1_000_000_000))
+        interval(self.duration, self.dilation)
     }
 
     /// Length of the day in model time.
@@ -68,8 +78,7 @@ impl Settings {
 
     /// The traffic, as `wattline sim --traffic` takes it.
     pub fn traffic(&self) -> String {
-        let micros = self.day().as_picos() / 1_000_000;
-        format!("day:{},size={},duration={micros}us", self.load, self.size)
+        traffic(&self.load, &self.size, self.duration, self.dilation)
     }
 
     /// The same as data.

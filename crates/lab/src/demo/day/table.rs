@@ -80,7 +80,7 @@ fn check(check: &Check) -> [String; 5] {
     [
         check.claims.join(" "),
         check.quantity.clone(),
-        check.published.clone(),
+        format!("{} {}", check.published, check.tolerance).trim_end().to_owned(),
         check.ours.clone(),
         check.verdict.text().to_owned(),
     ]

@@ -70,12 +70,13 @@ pub fn draw(frame: &mut Frame<'_>, glance: &Glance, history: &History, problem: 
     frame.render_widget(Paragraph::new(foot_line), foot);
 }
 
+/// Watts before the policy: on a narrow terminal they must not lose their source.
 fn headline(glance: &Glance) -> String {
     let power = glance.power.as_ref();
-    let policy = power.map_or("none".to_owned(), |power| power.policy.clone());
+    let policy = power.map_or("none", |power| power.policy.as_str());
     let watts = power.map_or("unavailable".to_owned(), |power| power.describe());
     format!(
-        "wattline: up {:.0} s   offered {}   forwarded {}   policy {policy}   power {watts}",
+        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}",
         glance.uptime_seconds,
         packets(glance.offered()),
         packets(glance.forwarded())
@@ -238,7 +239,7 @@ mod tests {
         has(&["0 ", "75.0 %", "1.60 GHz", "20/s"]);
         has(&["1 (parked)", "3.30 GHz"]);
         has(&["no-route", "500", "200 pps"]);
-        has(&["█", "busy"].map(|_| "█"));
+        has(&["███", "▂▂▂"]);
         has(&["q ends"]);
     }
 
@@ -247,7 +248,8 @@ mod tests {
         for (width, height) in [(1, 1), (20, 5), (300, 3)] {
             drawn(width, height, None);
         }
-        let lines = drawn(80, 25, Some("no router answers"));
+        let lines = drawn(81, 25, Some("no router answers"));
+        assert!(lines[0].contains("131.5 W (emulated, static)"), "{}", lines[0]);
         assert!(lines[24].contains("no router answers"));
     }
 
