@@ -8,8 +8,8 @@ SECONDS_OF_LOAD ?= 5
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build tools ## forward real traffic by the kernel, then by Wattline, and compare (DEMO="--duration 20s ...")
-	target/release/wattline demo $(DEMO)
+demo: build tools ## a day in miniature under three policies, then Wattline beside the kernel (DEMO="--duration 20s ...")
+	target/release/wattline demo --out target $(DEMO)
 
 build:            ## the release build
 	$(CARGO) build --release -p wattline

@@ -73,6 +73,8 @@ pub struct PowerStats {
     pub power_rest_watts: Option<f64>,
     /// Energy since the start; absent where unknown.
     pub energy_joules: Option<f64>,
+    /// The same by component.
+    pub energy_by_component_joules: BTreeMap<&'static str, f64>,
     /// Model time since the start, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_seconds: Option<f64>,
@@ -130,6 +132,7 @@ impl Default for PowerStats {
             power_by_component_watts: BTreeMap::new(),
             power_rest_watts: None,
             energy_joules: None,
+            energy_by_component_joules: BTreeMap::new(),
             model_seconds: None,
             offered_packets: 0,
             forwarded_packets: 0,

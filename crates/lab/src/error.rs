@@ -67,6 +67,9 @@ pub enum Error {
     /// A server could not be emulated.
     #[error(transparent)]
     Scale(#[from] wattline_control::scale::ScaleError),
+    /// A server could not be simulated.
+    #[error(transparent)]
+    Simulation(#[from] wattline_sim::SimError),
     /// The packets of a traffic source cannot be had.
     #[error("traffic: {0}")]
     Traffic(#[from] wattline_traffic::capture::CaptureError),

@@ -58,7 +58,8 @@ impl Scenario<'_> {
         run(&setting, source.as_mut())
     }
 
-    fn mean_bytes(&self) -> u32 {
+    /// Mean length of a packet in bytes that policies reckon with.
+    pub fn mean_bytes(&self) -> u32 {
         match (self.traffic.bit_rate(), self.traffic.packet_rate()) {
             (Some(bits), Some(packets)) if packets.0 > 0.0 => {
                 (bits.0 / packets.0 / 8.0).round() as u32

@@ -78,6 +78,7 @@ impl From<wattline_lab::Error> for ExitError {
         use wattline_control::scale::ScaleError;
         use wattline_lab::Error;
         let code = match error {
+            Error::Simulation(error) => return error.into(),
             Error::Scale(ScaleError::Model(error)) => return error.into(),
             Error::Traffic(error) => return wattline_sim::SimError::Traffic(error).into(),
             Error::Scale(ScaleError::Workers { .. }) => Self::CONFIG,

@@ -211,7 +211,7 @@ fn an_interrupted_demonstration_leaves_no_namespace_behind() {
         return;
     }
     let mut demo = Command::new(env!("CARGO_BIN_EXE_wattline"))
-        .args(["demo", "--duration", "60s", "--rate", "1000"])
+        .args(["demo", "--only", "compare", "--compare-duration", "60s", "--rate", "1000"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

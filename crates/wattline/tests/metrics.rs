@@ -52,8 +52,33 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The value of a sample.
+fn sample(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[test]
+fn a_governor_s_power_frequency_and_settings_are_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = free_port();
+    let _router = router(folder.path(), metrics, "[power]\nplatform = \"scale\"\nscale = 100\n");
+    // Power is a mean since the last look: there from the second on.
+    let text = until("power is told", || {
+        let text = get(metrics, "/metrics")?;
+        sample(&text, "wattline_power_watts{source=\"emulated\"}").map(|_| text)
+    });
+    assert!(sample(&text, "wattline_power_watts{source=\"emulated\"}").unwrap() > 100.0, "{text}");
+    let energy = "wattline_energy_joules_total{source=\"emulated\",component=\"cpu-cores\"}";
+    assert!(sample(&text, energy).is_some_and(|joules| joules >= 0.0), "{text}");
+    // PowerSave begins at the slowest frequency of its server.
+    assert_eq!(sample(&text, "wattline_core_frequency_hertz{core=\"0\"}"), Some(1.6e9), "{text}");
+    assert_eq!(sample(&text, "wattline_core_active{core=\"0\"}"), Some(1.0));
+    let written = "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"}";
+    assert!(sample(&text, written).is_some_and(|count| count >= 1.0), "{text}");
+}
+
 /// A router between captures: seven packets at once, and one long after, so that it goes on.
-fn router(folder: &Path, metrics: u16) -> Running {
+fn router(folder: &Path, metrics: u16, more: &str) -> Running {
     let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
         .ipv4([192, 0, 2, 9], [203, 0, 113, 5], 64)
         .udp(1000, 2000);
@@ -67,7 +92,7 @@ fn router(folder: &Path, metrics: u16) -> Running {
     capture.write(Duration::from_secs(300), &frame).unwrap();
     capture.finish().unwrap();
     let config = format!(
-        "[router]\nsocket = \"{}\"\n[metrics]\nlisten = \"127.0.0.1:{metrics}\"\n\
+        "[router]\nsocket = \"{}\"\n[metrics]\nlisten = \"127.0.0.1:{metrics}\"\n{more}\
          [[port]]\nname = \"a\"\ncapture = {{ read = \"in.pcap\", paced = true }}\n\
          mac = \"02:00:00:00:00:01\"\naddresses = [\"192.0.2.1/24\"]\n\
          [[port]]\nname = \"b\"\ncapture = {{ write = \"out.pcap\" }}\n\
@@ -90,7 +115,7 @@ fn prometheus_reads_what_the_router_counts() {
     };
     let folder = tempfile::tempdir().unwrap();
     let metrics = free_port();
-    let _router = router(folder.path(), metrics);
+    let _router = router(folder.path(), metrics, "");
     let forwarded = "wattline_packets_total{port=\"b\",queue=\"0\",direction=\"transmit\"} 7\n";
     let text = until("seven packets are counted", || {
         get(metrics, "/metrics").filter(|text| text.contains(forwarded))

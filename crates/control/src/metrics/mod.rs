@@ -2,6 +2,7 @@
 
 mod exposition;
 pub(crate) mod http;
+mod power;
 
 pub use exposition::{Exposition, Kind};
 
@@ -29,6 +30,9 @@ pub(crate) fn of_router(stats: &Stats, workers: &[(Snapshot, bool)]) -> String {
     to.sample(&[], stats.uptime_seconds);
     packets(to, stats, workers);
     work(to, stats, workers);
+    // By its names in the answer to `stats`, which are fixed, whatever is governed.
+    let own = serde_json::to_value(stats).unwrap_or_default();
+    power::of_governor(to, &own["power"]);
     to.family("wattline_routes", Kind::Gauge, "Prefixes in the forwarding tables.");
     to.sample(&[("family", "ipv4")], stats.routes.ipv4 as f64);
     to.sample(&[("family", "ipv6")], stats.routes.ipv6 as f64);

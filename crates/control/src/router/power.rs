@@ -228,6 +228,7 @@ impl Power {
             power_by_component_watts: recent.power_by_component_watts.clone(),
             power_rest_watts: recent.power_rest_watts,
             energy_joules: energy.whole.map(|whole| whole.0),
+            energy_by_component_joules: energy.parts.iter().map(|(n, part)| (*n, part.0)).collect(),
             model_seconds: emulated.then(|| totals.at.as_seconds()),
             offered_packets: totals.machine.offered,
             forwarded_packets: totals.machine.forwarded,

@@ -1,6 +1,8 @@
 //! The demonstration: the same real traffic through a router made of namespaces, first by
 //! the kernel, then by Wattline; without root, through Wattline's graph between memory ports.
 
+mod columns;
+pub mod day;
 mod live;
 mod memory;
 mod mix;

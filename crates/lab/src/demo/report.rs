@@ -1,5 +1,6 @@
 //! The demonstration's result, as data and as a table.
 
+use super::columns;
 use super::passage::Passage;
 use crate::cpu::CpuTime;
 use crate::forwarder::Totals;
@@ -84,23 +85,9 @@ const HEAD: [&str; 9] = [
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cells: Vec<[String; 9]> = self.rows.iter().map(cells).collect();
-        let head = HEAD.map(str::to_owned);
-        let widths: [usize; 9] = std::array::from_fn(|column| {
-            let lengths = cells.iter().map(|row| row[column].chars().count());
-            lengths.chain([head[column].chars().count()]).max().unwrap_or(0)
-        });
-        for row in std::iter::once(&head).chain(&cells) {
-            for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-                // Names to the left, numbers to the right.
-                if column < 2 {
-                    write!(out, "{cell:<width$}  ")?;
-                } else {
-                    write!(out, "{cell:>width$}  ")?;
-                }
-            }
-            writeln!(out)?;
-        }
+        let rows: Vec<[String; 9]> = self.rows.iter().map(cells).collect();
+        // Names to the left, numbers to the right.
+        columns::write(out, HEAD, &rows, 2)?;
         for note in &self.notes {
             writeln!(out, "- {note}")?;
         }

@@ -8,6 +8,7 @@ pub(super) struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
+    step: Option<f64>,
     from: f64,
     to: f64,
 }
@@ -21,7 +22,9 @@ impl Scale {
     ) -> Self {
         let usable = |v: &f64| v.is_finite() && (!axis.logarithmic || *v > 0.0);
         let (low, high) = axis.range.unwrap_or_else(|| {
-            values.filter(usable).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
+            let zero = (axis.with_zero && !axis.logarithmic).then_some(0.0);
+            let values = values.filter(usable).chain(zero);
+            values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
         });
         // No data, or all alike: any range that holds it will do.
         let (low, high) = match (low < high, low.is_finite() && low <= high) {
@@ -30,7 +33,8 @@ impl Scale {
             (false, true) => (low - 0.5, low + 0.5),
             (false, false) => (if axis.logarithmic { 0.1 } else { 0.0 }, 1.0),
         };
-        let mut scale = Self { low, high, logarithmic: axis.logarithmic, from, to };
+        let mut scale =
+            Self { low, high, logarithmic: axis.logarithmic, step: axis.step, from, to };
         if axis.range.is_none() && !axis.logarithmic {
             let step = scale.step();
             scale.low = (low / step).floor() * step;
@@ -70,8 +74,11 @@ impl Scale {
         (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v, step))).collect()
     }
 
-    /// A round distance between ticks that gives about six of them.
+    /// The distance between ticks: as asked for, or a round one that gives about six of them.
     fn step(&self) -> f64 {
+        if let Some(step) = self.step.filter(|step| *step > 0.0) {
+            return step;
+        }
         let rough = (self.high - self.low) / 6.0;
         let decade = 10f64.powf(rough.log10().floor());
         let round = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|m| m * decade >= rough * 0.999);

@@ -14,6 +14,7 @@ mod table;
 mod target;
 
 pub use claims::{Claim, ClaimReport};
+pub(crate) use page::{STYLE, checks};
 pub use report::{Check, Figure, Grounds, Verdict};
 pub use table::Table;
 pub use target::Target;

@@ -5,7 +5,7 @@ use super::{Figure, Reproduction};
 use crate::plot::escape;
 use std::fmt::Write as _;
 
-const STYLE: &str = "
+pub(crate) const STYLE: &str = "
 :root{color-scheme:light}
 body{font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 h1{font-size:1.6rem}h2{margin-top:3rem;border-bottom:2px solid #0072B2}h3{margin-top:2.2rem}
@@ -93,7 +93,8 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure) {
     page.push_str("</table></details>\n");
 }
 
-fn checks(page: &mut String, checks: &[Check]) {
+/// Ours beside the paper's, as a table.
+pub(crate) fn checks(page: &mut String, checks: &[Check]) {
     if checks.is_empty() {
         return;
     }

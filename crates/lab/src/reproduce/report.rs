@@ -47,6 +47,8 @@ impl Verdict {
 pub enum Grounds {
     /// Packet by packet in the simulator.
     Simulated,
+    /// Real packets through emulated cores.
+    Emulated,
     /// An identity of the model's equations.
     Equation,
     /// A parameter in the server's file.

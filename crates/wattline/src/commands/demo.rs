@@ -1,23 +1,56 @@
-//! `wattline demo`: real traffic by the kernel, then by Wattline, side by side.
+//! `wattline demo`: a day in miniature under several policies; then real traffic by the
+//! kernel and by Wattline, side by side.
 
+use super::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
+use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattline_control::config::parse_duration;
-use wattline_lab::demo::{Settings, run as demonstrate};
+use wattline_lab::demo::{self, Settings, day};
 use wattline_lab::forwarder::Mode;
 use wattline_lab::leftovers::clean_up_on_signals;
 use wattline_lab::probe::Load;
 
-/// What to send, and for how long.
+/// Name of the page with the plots.
+const PAGE: &str = "wattline-demo.html";
+
+/// What to show, and for how long.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long each forwarder works on each traffic.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    /// Show one part alone.
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    /// How long a day lasts under each policy.
+    #[arg(long, default_value = "45s", value_parser = duration)]
     duration: Duration,
-    /// Packets per second that are offered.
+    /// Policies of the day, as NAME or NAME:key=value,key=value, separated by commas.
+    #[arg(long, default_value = "poll,napi,powersave")]
+    policies: String,
+    /// How many times slower than its model the server is played: more on a busy machine.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    scale: u32,
+    /// Seed of all that is random in the day.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Mean load of the day: a share of the links, or a rate such as 5Mpps.
+    #[arg(long, default_value = "35%")]
+    load: String,
+    /// Lengths of the day's packets, as `wattline sim --traffic` takes them.
+    #[arg(long, default_value = "imix")]
+    size: String,
+    /// Server model of the day: name of a shipped one or a file.
+    #[arg(long, default_value = "westmere-2010")]
+    server: String,
+    /// Directory for the page with the day's plots.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// How long kernel and Wattline each work on each traffic when they are compared.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    compare_duration: Duration,
+    /// Packets per second that are offered when they are compared.
     #[arg(long, default_value_t = 20_000.0)]
     rate: f64,
     /// Flows of the mix; every other one is IPv6.
@@ -29,6 +62,15 @@ pub struct Args {
     /// What Wattline's worker does when there is no work.
     #[arg(long, value_enum, default_value_t = ModeArgument::Adaptive)]
     mode: ModeArgument,
+}
+
+/// A part of the demonstration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The day in miniature under several policies, with power.
+    Day,
+    /// Kernel and Wattline in network namespaces.
+    Compare,
 }
 
 /// [`Mode`] on the command line.
@@ -48,18 +90,135 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a duration from 1s to 1h, such as 20s or 2min, is expected".to_owned())
 }
 
+/// The result of both parts.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<day::Report>,
+    /// Where the plots are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<demo::Report>,
+}
+
 /// Runs the command.
 pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
+    let day = (args.only != Some(Part::Compare)).then(|| of_day(&args)).transpose()?;
+    let page = args.out.join(PAGE);
+    if day.is_some() {
+        // Found out before minutes have passed, not after.
+        std::fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, &error))?;
+    }
+    let comparison = (args.only != Some(Part::Day)).then(|| of_comparison(args)).transpose()?;
+    clean_up_on_signals(|| show(day.as_ref(), &page, comparison.as_ref(), json))?
+}
+
+fn show(
+    day: Option<&day::Settings>,
+    page: &Path,
+    comparison: Option<&Settings>,
+    json: bool,
+) -> Result<(), ExitError> {
+    let mut shown = Shown { day: None, page: None, comparison: None };
+    if let Some(settings) = day {
+        let report = day::run(settings)?;
+        std::fs::write(page, day::html(&report)).map_err(|error| cannot_write(page, &error))?;
+        if !json {
+            output::print(&report, json, |out, report| {
+                writeln!(out, "{report}\nPlots: {}\n", page.display())
+            })?;
+        }
+        (shown.day, shown.page) = (Some(report), Some(page.to_owned()));
+    }
+    if let Some(settings) = comparison {
+        let report = demo::run(settings)?;
+        if !json {
+            output::print(&report, json, |out, report| {
+                writeln!(out, "Real time: the kernel and Wattline, one processor's work each")?;
+                write!(out, "{report}")
+            })?;
+        }
+        shown.comparison = Some(report);
+    }
+    if json { output::print(&shown, json, |_, _| Ok(())) } else { Ok(()) }
+}
+
+fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
+    let mut problems = Problems::default();
+    let server = problems.keep(simulation::server(&args.server));
+    let policies: Vec<_> = split(&args.policies)
+        .iter()
+        .filter_map(|text| problems.keep(simulation::policy(text)))
+        .collect();
+    let traffic = day::traffic(&args.load, &args.size, args.duration, args.scale);
+    problems.keep(simulation::traffic(&traffic));
+    problems.check()?;
+    // Without a server there was a problem.
+    let server = server.ok_or_else(|| ExitError::new(ExitError::CONFIG, "no server"))?;
+    Ok(day::Settings {
+        server,
+        policies,
+        load: args.load.clone(),
+        size: args.size.clone(),
+        duration: args.duration,
+        dilation: args.scale,
+        seed: args.seed,
+    })
+}
+
+/// Separates policies; what follows a comma without being one belongs to the one before.
+fn split(text: &str) -> Vec<String> {
+    let mut policies: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        let name = piece.split(':').next().unwrap_or_default();
+        match policies.last_mut() {
+            Some(last) if name.contains('=') => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => policies.push(piece.trim().to_owned()),
+        }
+    }
+    policies
+}
+
+fn of_comparison(args: Args) -> Result<Settings, ExitError> {
     let binary = std::env::current_exe()
         .map_err(|error| ExitError::new(ExitError::IO, format!("finding this program: {error}")))?;
-    let load =
-        Load { rate_pps: args.rate, duration: args.duration, flows: args.flows, ..Load::default() };
+    let load = Load {
+        rate_pps: args.rate,
+        duration: args.compare_duration,
+        flows: args.flows,
+        ..Load::default()
+    };
     let mode = match args.mode {
         ModeArgument::Poll => Mode::Poll,
         ModeArgument::Interrupt => Mode::Interrupt,
         ModeArgument::Adaptive => Mode::Adaptive,
     };
-    let settings = Settings { load, captures: args.capture, mode, binary };
-    let report = clean_up_on_signals(|| demonstrate(&settings))??;
-    output::print(&report, json, |out, report| write!(out, "{report}"))
+    Ok(Settings { load, captures: args.capture, mode, binary })
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> ExitError {
+    let code = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
+        _ => ExitError::IO,
+    };
+    ExitError::new(code, format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_separate_policies_and_their_parameters() {
+        assert_eq!(split("poll, napi,powersave"), ["poll", "napi", "powersave"]);
+        assert_eq!(
+            split("napi:cores=2,idle=C1,poll:cores=1"),
+            ["napi:cores=2,idle=C1", "poll:cores=1"]
+        );
+        assert_eq!(split(""), [""]);
+    }
 }

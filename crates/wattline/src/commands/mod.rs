@@ -27,6 +27,7 @@ mod simulation;
 mod stats;
 mod stop;
 mod sweep;
+mod top;
 
 use crate::exit::ExitError;
 use clap::Subcommand;
@@ -34,12 +35,14 @@ use clap::Subcommand;
 /// What `wattline` can be asked for.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Forward real traffic by the kernel, then by Wattline, and compare.
+    /// Show a day in miniature under several policies; then compare Wattline with the kernel.
     Demo(demo::Args),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
     /// Print the counters of a running router.
     Stats(stats::Args),
+    /// Watch a running router: rates, cores, frequencies, watts, drops.
+    Top(top::Args),
     /// Draw the nodes of a running router with their packets, cycles and drops.
     Graph(graph::Args),
     /// Serve traffic with the first N workers of a running router; park the others.
@@ -88,6 +91,7 @@ impl Command {
             Self::Demo(args) => demo::run(args, json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
+            Self::Top(args) => top::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),
             Self::Active(args) => active::run(&args, json),
             Self::Reload(args) => reload::run(&args, json),

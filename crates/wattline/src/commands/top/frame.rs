@@ -1,0 +1,263 @@
+//! A frame of the view, and the same as plain text.
+
+use super::sample::Glance;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use std::fmt::Write as _;
+
+/// Looks that the curves hold at most.
+const HISTORY: usize = 512;
+
+/// What the curves show, the newest last.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    offered: Vec<u64>,
+    dropped: Vec<u64>,
+    busy: Vec<u64>,
+    watts: Vec<u64>,
+}
+
+impl History {
+    /// Adds a look.
+    pub fn push(&mut self, glance: &Glance) {
+        let active: Vec<f64> = glance
+            .workers
+            .iter()
+            .filter(|worker| worker.active)
+            .map(|worker| worker.busy_ratio)
+            .collect();
+        let busy = active.iter().sum::<f64>() / active.len().max(1) as f64;
+        let watts = glance.power.as_ref().and_then(|power| power.power_watts);
+        for (curve, value) in [
+            (&mut self.offered, glance.offered()),
+            (&mut self.dropped, glance.dropped()),
+            (&mut self.busy, 100.0 * busy),
+            (&mut self.watts, watts.unwrap_or(0.0)),
+        ] {
+            if curve.len() == HISTORY {
+                curve.remove(0);
+            }
+            // Negative and not-a-number become zero.
+            curve.push(value.round() as u64);
+        }
+    }
+}
+
+/// Draws a look; `problem` is why there is no newer one.
+pub fn draw(frame: &mut Frame<'_>, glance: &Glance, history: &History, problem: Option<&str>) {
+    let rows = |count: usize| Constraint::Length(u16::try_from(count + 3).unwrap_or(u16::MAX));
+    let [head, curves, ports, workers, drops, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(5),
+        rows(glance.ports.len()),
+        rows(glance.workers.len()),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Paragraph::new(headline(glance)), head);
+    draw_curves(frame, curves, glance, history);
+    frame.render_widget(port_table(glance), ports);
+    frame.render_widget(worker_table(glance), workers);
+    frame.render_widget(drop_table(glance), drops);
+    let foot_line = match problem {
+        Some(problem) => Line::from(problem.to_owned()).fg(Color::Red),
+        None => Line::from("q ends").dim(),
+    };
+    frame.render_widget(Paragraph::new(foot_line), foot);
+}
+
+/// Watts before the policy: on a narrow terminal they must not lose their source.
+fn headline(glance: &Glance) -> String {
+    let power = glance.power.as_ref();
+    let policy = power.map_or("none", |power| power.policy.as_str());
+    let watts = power.map_or("unavailable".to_owned(), |power| power.describe());
+    format!(
+        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}",
+        glance.uptime_seconds,
+        packets(glance.offered()),
+        packets(glance.forwarded())
+    )
+}
+
+fn draw_curves(frame: &mut Frame<'_>, area: Rect, glance: &Glance, history: &History) {
+    let areas: [Rect; 4] = Layout::horizontal([Constraint::Ratio(1, 4); 4]).areas(area);
+    let watts = glance.power.as_ref().and_then(|power| power.power_watts);
+    let curves = [
+        ("offered".to_owned(), &history.offered, None),
+        ("busy, %".to_owned(), &history.busy, Some(100)),
+        ("dropped".to_owned(), &history.dropped, None),
+        (watts.map_or("power: none".into(), |_| "power, W".to_owned()), &history.watts, None),
+    ];
+    for (area, (title, data, top)) in areas.into_iter().zip(curves) {
+        let block = Block::bordered().title(title);
+        let room = usize::from(area.width.saturating_sub(2));
+        let shown = &data[data.len().saturating_sub(room)..];
+        let mut curve = Sparkline::default().block(block).data(shown).style(Style::new().cyan());
+        if let Some(top) = top {
+            curve = curve.max(top);
+        }
+        frame.render_widget(curve, area);
+    }
+}
+
+fn table<'a, const N: usize>(
+    title: &'a str,
+    head: [&'a str; N],
+    rows: Vec<[String; N]>,
+) -> Table<'a> {
+    // Numbers stand at the right of their column.
+    let cell = |(column, text): (usize, String)| {
+        let line = Line::from(text);
+        Cell::from(Text::from(if column == 0 { line } else { line.right_aligned() }))
+    };
+    let row = |cells: [String; N]| Row::new(cells.into_iter().enumerate().map(cell));
+    let head = row(head.map(str::to_owned)).bold();
+    let widths = (0..N).map(|column| Constraint::Length(if column == 0 { 20 } else { 14 }));
+    Table::new(rows.into_iter().map(row), widths).header(head).block(Block::bordered().title(title))
+}
+
+fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
+    let row = |port: &super::sample::Port| {
+        [
+            port.name.clone(),
+            packets(port.offered_rate_pps),
+            packets(port.forwarded_rate_pps),
+            port.state.clone(),
+        ]
+    };
+    glance.ports.iter().map(row).collect()
+}
+
+fn worker_rows(glance: &Glance) -> Vec<[String; 5]> {
+    let row = |(index, worker): (usize, &super::sample::Worker)| {
+        let state = if worker.active { "" } else { " (parked)" };
+        [
+            format!("{index}{state}"),
+            packets(worker.received_rate_pps),
+            format!("{:.1} %", 100.0 * worker.busy_ratio),
+            worker.frequency_hertz.map_or("-".into(), |hertz| format!("{:.2} GHz", hertz / 1e9)),
+            format!("{:.0}/s", worker.sleeps_per_second),
+        ]
+    };
+    glance.workers.iter().enumerate().map(row).collect()
+}
+
+fn drop_rows(glance: &Glance) -> Vec<[String; 3]> {
+    let row = |drop: &super::sample::Drop| {
+        [drop.reason.clone(), drop.packets.to_string(), packets(drop.rate_pps)]
+    };
+    glance.drops.iter().map(row).collect()
+}
+
+const PORTS: [&str; 4] = ["port", "offered", "forwarded", "state"];
+const WORKERS: [&str; 5] = ["core", "took", "busy", "frequency", "sleeps"];
+const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
+
+fn port_table(glance: &Glance) -> Table<'static> {
+    table("ports", PORTS, port_rows(glance))
+}
+
+fn worker_table(glance: &Glance) -> Table<'static> {
+    table("cores", WORKERS, worker_rows(glance))
+}
+
+fn drop_table(glance: &Glance) -> Table<'static> {
+    table("drops", DROPS, drop_rows(glance))
+}
+
+/// A look as plain text.
+pub fn text(glance: &Glance) -> String {
+    fn rows<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; N]>) {
+        for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
+            let mut cells = row.into_iter();
+            // Writing into a string does not fail.
+            let _ = write!(text, "{:<20}", cells.next().unwrap_or_default());
+            for cell in cells {
+                let _ = write!(text, " {cell:>14}");
+            }
+            text.push('\n');
+        }
+    }
+    let mut text = headline(glance);
+    text.push_str("\n\n");
+    rows(&mut text, PORTS, port_rows(glance));
+    text.push('\n');
+    rows(&mut text, WORKERS, worker_rows(glance));
+    text.push('\n');
+    rows(&mut text, DROPS, drop_rows(glance));
+    text
+}
+
+/// A rate with a unit of fitting size.
+fn packets(rate: f64) -> String {
+    match rate {
+        rate if rate >= 1e6 => format!("{:.2} Mpps", rate / 1e6),
+        rate if rate >= 1e3 => format!("{:.2} kpps", rate / 1e3),
+        rate => format!("{rate:.0} pps"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Sample, tests::stats};
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn glance() -> Glance {
+        Glance::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)))
+    }
+
+    fn drawn(width: u16, height: u16, problem: Option<&str>) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let mut history = History::default();
+        for _ in 0..3 {
+            history.push(&glance());
+        }
+        terminal.draw(|frame| draw(frame, &glance(), &history, problem)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect();
+        (0..height).map(line).collect()
+    }
+
+    #[test]
+    fn a_frame_shows_ports_cores_drops_and_watts_with_their_source() {
+        let lines = drawn(110, 30, None);
+        let has = |words: &[&str]| {
+            assert!(
+                lines.iter().any(|line| words.iter().all(|word| line.contains(word))),
+                "{words:?} in\n{}",
+                lines.join("\n")
+            );
+        };
+        has(&["offered 2.00 kpps", "forwarded 1.00 kpps", "131.5 W (emulated, static)"]);
+        has(&["left", "2.00 kpps", "up"]);
+        has(&["0 ", "75.0 %", "1.60 GHz", "20/s"]);
+        has(&["1 (parked)", "3.30 GHz"]);
+        has(&["no-route", "500", "200 pps"]);
+        has(&["███", "▂▂▂"]);
+        has(&["q ends"]);
+    }
+
+    #[test]
+    fn it_fits_any_terminal_and_says_what_is_wrong() {
+        for (width, height) in [(1, 1), (20, 5), (300, 3)] {
+            drawn(width, height, None);
+        }
+        let lines = drawn(81, 25, Some("no router answers"));
+        assert!(lines[0].contains("131.5 W (emulated, static)"), "{}", lines[0]);
+        assert!(lines[24].contains("no router answers"));
+    }
+
+    #[test]
+    fn plain_text_has_the_same() {
+        let text = text(&glance());
+        for word in ["left", "no-route", "1 (parked)", "131.5 W (emulated, static)"] {
+            assert!(text.contains(word), "{word} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `wattline top`: a running router at a glance.
+
+mod frame;
+mod sample;
+mod screen;
+
+use super::ask::Which;
+use crate::exit::ExitError;
+use crate::output;
+use sample::{Glance, Sample};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+use wattline_control::config::parse_duration;
+
+/// Which router, and how.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// Time between two looks.
+    #[arg(long, default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Print one look as text and end: for scripts, and where there is no terminal.
+    #[arg(long)]
+    once: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    parse_duration(text)
+        .filter(|span| (Duration::from_millis(100)..=Duration::from_secs(60)).contains(span))
+        .ok_or_else(|| "a duration from 100ms to 60s, such as 500ms, is expected".to_owned())
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let look = || Ok(Sample::of(&args.which.ask(wattline_control::socket::Request::Stats)?));
+    let first: Sample = look()?;
+    if !(json || args.once) {
+        if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+            return screen::run(first, args.interval, look);
+        }
+        let message = "top needs a terminal; --once or --json print one look";
+        return Err(ExitError::new(ExitError::USAGE, message));
+    }
+    std::thread::sleep(args.interval);
+    let glance = Glance::between(&first, &look()?);
+    output::print(&glance, json, |out, glance| write!(out, "{}", frame::text(glance)))
+}

@@ -1,0 +1,82 @@
+//! The view on a terminal, which is given back as it was, whatever happens.
+
+use super::frame::{History, draw};
+use super::sample::{Glance, Sample};
+use crate::exit::ExitError;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a signal may wait to be seen.
+const NAP: Duration = Duration::from_millis(100);
+/// Termination, by `kill` and by a terminal that goes away.
+const SIGNALS: [i32; 2] = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+
+/// Gives the terminal back when it goes out of scope; a panic's message comes after that, by
+/// the hook that ratatui sets.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows look after look until `q`, Ctrl-C or a signal; its exit code then is 128 plus the
+/// signal's number.
+pub fn run(
+    first: Sample,
+    interval: Duration,
+    look: impl Fn() -> Result<Sample, ExitError>,
+) -> Result<(), ExitError> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in SIGNALS {
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
+    }
+    let mut terminal = ratatui::try_init()?;
+    let restored = Restored;
+    let mut history = History::default();
+    let mut before = first;
+    let mut glance = Glance::between(&before, &before);
+    let mut problem: Option<String> = None;
+    let mut next = Instant::now() + interval;
+    loop {
+        terminal.draw(|frame| draw(frame, &glance, &history, problem.as_deref()))?;
+        while Instant::now() < next {
+            let number = signal.load(Ordering::Acquire);
+            if number != 0 {
+                drop(restored);
+                let code = u8::try_from(128 + number).unwrap_or(ExitError::IO);
+                return Err(ExitError::new(code, format!("ended by signal {number}")));
+            }
+            let wait = next.saturating_duration_since(Instant::now()).min(NAP);
+            match event::poll(wait)?.then(event::read).transpose()? {
+                Some(Event::Key(key)) if key.kind == KeyEventKind::Press => match key.code {
+                    KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                    // The terminal sends no signal for it in this mode.
+                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                        return Ok(());
+                    }
+                    _ => {}
+                },
+                Some(Event::Resize(..)) => break,
+                _ => {}
+            }
+        }
+        if Instant::now() < next {
+            continue;
+        }
+        next = Instant::now() + interval;
+        match look() {
+            Ok(now) => {
+                glance = Glance::between(&before, &now);
+                history.push(&glance);
+                before = now;
+                problem = None;
+            }
+            // It may be started again: stay, and say so.
+            Err(error) => problem = Some(error.message),
+        }
+    }
+}
