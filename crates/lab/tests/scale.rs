@@ -78,7 +78,8 @@ fn assert_accounted_for(outcome: &Outcome) {
             + interval.empty_core_seconds
             + interval.asleep_core_seconds;
         let passed = 12.0 * interval.duration_seconds;
-        assert!((states / passed - 1.0).abs() < 1e-3, "{states} of {passed} core seconds");
+        // A report asked for too late says what was done a little beyond its time.
+        assert!((states / passed - 1.0).abs() < 1e-2, "{states} of {passed} core seconds");
     }
     let sum = |of: fn(&wattline_control::governor::account::Interval) -> f64| {
         record.intervals.iter().map(of).sum::<f64>()
