@@ -101,7 +101,7 @@ mod tests {
             server: file.model().unwrap().clone(),
             policies: policies.iter().map(|text| PolicySpec::parse(text).unwrap()).collect(),
             load: "10%".to_owned(),
-            size: "1514".to_owned(),
+            size: "594".to_owned(),
             duration,
             dilation,
             seed: 1,
@@ -113,7 +113,7 @@ mod tests {
         let settings = settings(&["poll"], 500, Duration::from_secs(45));
         assert_eq!(settings.day(), Span::from_millis(90));
         assert_eq!(settings.interval(), Span::from_micros(900));
-        assert_eq!(settings.traffic(), "day:10%,size=1514,duration=90000us");
+        assert_eq!(settings.traffic(), "day:10%,size=594,duration=90000us");
         assert!(settings.spec().is_ok());
         let short = super::tests::settings(&["poll"], u32::MAX, Duration::from_secs(1));
         assert_eq!(short.interval(), Span::from_micros(1), "never none at all");

@@ -60,8 +60,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Err
     drop(live);
     // After the real packets, whose threads need this machine.
     let simulated = Simulated::from(scenario.run()?);
-    let changes = outcome.record.whole.transitions + simulated.transitions;
-    let step = (changes > 0).then(|| step::run(settings, &plan)).transpose()?;
+    let step = step::run(settings, &plan)?;
     Ok(Day::new(policy, outcome, simulated, step))
 }
 

@@ -70,15 +70,15 @@ impl Point {
     }
 }
 
-/// Runs a step under the plan's policy, on `scale` and in the simulator.
-pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Reaction, Error> {
+/// Runs a step under the plan's policy, in the simulator and on `scale`; `None` for a policy that
+/// the step moves to nothing.
+pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, Error> {
     let plan = Plan {
         setting: day.setting.clone(),
         duration: BEFORE + AFTER,
         warmup: SETTLING,
         interval: INTERVAL,
     };
-    let outcome = scale::run(&plan, source(settings)?, |_, _| {})?;
     let setting = wattline_sim::Setting {
         server: &plan.setting.server,
         application: plan.setting.application,
@@ -92,6 +92,22 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Reaction, Error> {
         profile: false,
     };
     let simulated = wattline_sim::run(&setting, source(settings)?.as_mut())?;
+    let simulated_points: Vec<Point> = simulated
+        .intervals
+        .iter()
+        .map(|i| {
+            Point::new(
+                i.from_seconds,
+                i.duration_seconds,
+                i.cores_active_mean,
+                i.frequency_mean_hertz,
+            )
+        })
+        .collect();
+    if first_change(&simulated_points).is_none() {
+        return Ok(None);
+    }
+    let outcome = scale::run(&plan, source(settings)?, |_, _| {})?;
     let points: Vec<Point> = outcome
         .record
         .intervals
@@ -105,19 +121,7 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Reaction, Error> {
             )
         })
         .collect();
-    let simulated_points: Vec<Point> = simulated
-        .intervals
-        .iter()
-        .map(|i| {
-            Point::new(
-                i.from_seconds,
-                i.duration_seconds,
-                i.cores_active_mean,
-                i.frequency_mean_hertz,
-            )
-        })
-        .collect();
-    Ok(Reaction {
+    Ok(Some(Reaction {
         low_load_ratio: f64::from(LOW) / 100.0,
         high_load_ratio: f64::from(HIGH) / 100.0,
         resolution_seconds: INTERVAL.as_seconds(),
@@ -132,7 +136,7 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Reaction, Error> {
             .map(|latency| latency.latency_max_seconds),
         points,
         simulated_points,
-    })
+    }))
 }
 
 /// The end of the first interval after the step in which capacity was above all before it.
