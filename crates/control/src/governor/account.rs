@@ -179,10 +179,11 @@ impl Interval {
         let seconds = end.at.since(start.at).as_seconds();
         // Over no time at all there is no rate and no power.
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-        let mean_power = |joules: f64| (seconds > 0.0).then(|| joules / seconds);
         let (own, before) = (&end.own, &start.own);
         let (machine, earlier) = (&end.machine, &start.machine);
         let energy = machine.energy.since(&earlier.energy);
+        let metered = energy.metered.map_or(seconds, Span::as_seconds);
+        let mean_power = |joules: f64| (metered > 0.0).then(|| joules / metered);
         let offered = machine.offered.saturating_sub(earlier.offered);
         let forwarded = machine.forwarded.saturating_sub(earlier.forwarded);
         let active = own.active_core_seconds - before.active_core_seconds;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_units::{Accuracy, Joules, Provenance, Source};
+use wattline_units::{Accuracy, Joules, Provenance, Source, Span};
 
 /// Energy since a run began, or within an interval of it.
 ///
@@ -19,13 +19,17 @@ pub struct Energy {
     pub source: Source,
     /// How accurate they are.
     pub accuracy: Accuracy,
+    /// How long it was metered, where meters are read now and then; elsewhere it is the energy
+    /// of the whole time.
+    #[serde(skip)]
+    pub metered: Option<Span>,
 }
 
 impl Default for Energy {
     /// Unavailable, which is not the same as none.
     fn default() -> Self {
         let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
-        Self { whole: None, parts: BTreeMap::new(), source, accuracy }
+        Self { whole: None, parts: BTreeMap::new(), source, accuracy, metered: None }
     }
 }
 
@@ -37,7 +41,8 @@ impl Energy {
         provenance: Provenance,
     ) -> Self {
         let Provenance { source, accuracy } = provenance;
-        Self { whole: Some(whole), parts: parts.into_iter().collect(), source, accuracy }
+        let parts = parts.into_iter().collect();
+        Self { whole: Some(whole), parts, source, accuracy, metered: None }
     }
 
     /// What no part accounts for.
@@ -54,7 +59,8 @@ impl Energy {
             earlier.parts.get(name).map(|then| (*name, *now - *then))
         };
         let parts = self.parts.iter().filter_map(part).collect();
-        Self { whole, parts, source: self.source, accuracy: self.accuracy }
+        let metered = self.metered.map(|now| now - earlier.metered.unwrap_or(Span::ZERO));
+        Self { whole, parts, source: self.source, accuracy: self.accuracy, metered }
     }
 }
 

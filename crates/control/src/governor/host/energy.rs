@@ -62,6 +62,8 @@ struct One {
     whole: bool,
     label: &'static str,
     drawn: Joules,
+    /// How long that took.
+    metered: Span,
     valid: bool,
     told: Option<&'static str>,
 }
@@ -92,8 +94,8 @@ impl Meters {
             // a part of that.
             let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
             let part = label != "platform" && own;
-            let (drawn, valid, told) = (Joules(0.0), false, None);
-            (whole || part).then_some(One { meter, whole, label, drawn, valid, told })
+            let (drawn, metered, valid, told) = (Joules(0.0), Span::ZERO, false, None);
+            (whole || part).then_some(One { meter, whole, label, drawn, metered, valid, told })
         };
         Self { all: meters.into_iter().filter_map(one).collect() }
     }
@@ -103,6 +105,7 @@ impl Meters {
             match one.meter.read(now) {
                 Ok(reading) => {
                     one.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
+                    one.metered += reading.elapsed;
                     one.valid = true;
                     one.told = None;
                 }
@@ -131,7 +134,9 @@ impl Meters {
         let Some(first) = provenances().next() else { return Energy::default() };
         let accuracy = accuracy.unwrap_or(first.accuracy);
         let sum = whole.iter().map(|one| one.drawn).sum();
-        Energy::new(sum, parts, Provenance { accuracy, ..first })
+        // They are read one after the other: the difference is that of a moment.
+        let metered = whole.iter().map(|one| one.metered).min();
+        Energy { metered, ..Energy::new(sum, parts, Provenance { accuracy, ..first }) }
     }
 }
 
@@ -166,6 +171,8 @@ mod tests {
         let drawn = late.since(&early).whole.unwrap();
         let watts = drawn / Span::from_seconds(2.0);
         assert!(watts.get() > 1.0, "{watts}");
+        // What was drawn belongs to the time up to the last reading, not up to now.
+        assert_eq!(late.since(&early).metered, Some(Span::from_seconds(2.0)));
         assert_eq!(late.source, wattline_units::Source::Measured);
     }
 
