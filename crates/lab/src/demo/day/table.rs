@@ -80,7 +80,10 @@ fn check(check: &Check) -> [String; 5] {
     [
         check.claims.join(" "),
         check.quantity.clone(),
-        format!("{} {}", check.published, check.tolerance).trim_end().to_owned(),
+        match check.tolerance.as_str() {
+            "" | "± 0" => check.published.clone(),
+            tolerance => format!("{} {tolerance}", check.published),
+        },
         check.ours.clone(),
         check.verdict.text().to_owned(),
     ]
