@@ -179,13 +179,15 @@ impl Core {
         matches!(self.state, State::Spinning).then(|| self.at + wanted * self.costs.empty_poll)
     }
 
-    /// Serves the next packet of the batch; it begins at `at`.
+    /// Serves the next packet of the batch; it begins at `at`, and not before the packet is
+    /// there: who drives the core by a clock may have looked at its rings from later on.
     #[inline]
     fn serve(&mut self, sink: &mut Sink) {
         let packet = self.rings[self.port].take();
         self.left -= 1;
-        self.at += self.variation.apply(self.costs.service.picos(packet.length));
         let arrival = packet.time.as_picos();
+        let service = self.variation.apply(self.costs.service.picos(packet.length));
+        self.at = self.at.max(arrival) + service;
         let latency = self.at - arrival + sink.pass_through;
         sink.latency.record(latency);
         if let Some(asked) = &mut sink.asked {
