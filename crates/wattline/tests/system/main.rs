@@ -9,6 +9,7 @@ mod harness;
 
 mod bgp;
 mod capture_ports;
+mod chain;
 mod crafted;
 mod differential;
 mod faults;

@@ -17,36 +17,41 @@ use wattline_lab::namespace::Namespace;
 use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const HOST4: &str = "198.19.8.2";
+pub const HOST4: &str = "198.19.8.2";
 const HOST6: &str = "2001:2:0:8::2";
 /// Towards the host, in the second router.
 const BEHIND: &str = "behind";
 
 /// Source, encoder, decoder, host.
-struct Chain {
-    encoder: Wattline,
-    decoder: Wattline,
+pub struct Chain {
+    pub encoder: Wattline,
+    pub decoder: Wattline,
     host: Namespace,
     topology: Topology,
 }
 
-fn config(ports: [&str; 2], section: &str, socket: &Path) -> String {
+fn config(ports: [&str; 2], section: &str, more: &str, socket: &Path) -> String {
     let mut text = format!("[router]\nworkers = 2\nsocket = \"{}\"\n", socket.display());
     for port in ports {
         text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
     }
-    format!("{text}[[redundancy]]\nsecret = \"s\"\nbypass_entropy = false\n{section}")
+    format!("{text}[[redundancy]]\nsecret = \"s\"\nbypass_entropy = false\n{section}{more}")
 }
 
-fn start_decoder(topology: &Topology) -> Wattline {
+fn start_decoder(topology: &Topology, more: &str) -> Wattline {
     let section =
         format!("role = \"decode\"\nport = \"{}\"\npeer = \"{}\"\n", SINK.interface, RIGHT.v4);
-    let text = |socket: &Path| config([SINK.interface, BEHIND], &section, socket);
+    let text = |socket: &Path| config([SINK.interface, BEHIND], &section, more, socket);
     Wattline::start_in(&topology.sink, binary(), text).unwrap()
 }
 
 impl Chain {
     fn start() -> Self {
+        Self::start_with("", "")
+    }
+
+    /// With more in the configuration of the encoder's router and in that of the decoder's.
+    pub fn start_with(near: &str, far: &str) -> Self {
         let topology = Topology::build(Options { queues: 2, ..Options::default() }).unwrap();
         let host = Namespace::create("host").unwrap();
         let (second, limit) = (&topology.sink, Duration::from_secs(10));
@@ -70,21 +75,22 @@ impl Chain {
         host.ip("route add default via 198.19.8.1\nroute add default via 2001:2:0:8::1").unwrap();
         let forward = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
         second.sysctl(&forward).unwrap();
-        let decoder = start_decoder(&topology);
+        let decoder = start_decoder(&topology, far);
         let section =
             format!("role = \"encode\"\nport = \"{}\"\npeer = \"{}\"\n", RIGHT.interface, SINK.v4);
-        let text = |socket: &Path| config([LEFT.interface, RIGHT.interface], &section, socket);
+        let text =
+            |socket: &Path| config([LEFT.interface, RIGHT.interface], &section, near, socket);
         let encoder = Wattline::start_with(&topology, binary(), text).unwrap();
         let chain = Self { encoder, decoder, host, topology };
         chain.wait_for_reports(0);
         chain
     }
 
-    fn encoder(&self, name: &str) -> Value {
+    pub fn encoder(&self, name: &str) -> Value {
         self.encoder.stats().unwrap()["applications"]["redundancy_encode"][0][name].clone()
     }
 
-    fn decoder(&self, name: &str) -> u64 {
+    pub fn decoder(&self, name: &str) -> u64 {
         let stats = self.decoder.stats().unwrap();
         stats["applications"]["redundancy_decode"][0][name].as_u64().unwrap()
     }
@@ -99,7 +105,7 @@ impl Chain {
     }
 
     /// Sends bytes from the source to the host over TCP; they must be the same there.
-    fn transfer(&self, address: &str, content: &[u8]) {
+    pub fn transfer(&self, address: &str, content: &[u8]) {
         let address: SocketAddr = format!("[{address}]:0")
             .parse()
             .unwrap_or_else(|_| format!("{address}:0").parse().unwrap());
@@ -127,7 +133,7 @@ impl Chain {
         });
     }
 
-    fn active(&self, workers: &str) {
+    pub fn active(&self, workers: &str) {
         for router in [&self.encoder, &self.decoder] {
             let mut active = Command::new(binary());
             active.args(["active", workers, "--socket"]).arg(router.socket());
@@ -135,14 +141,15 @@ impl Chain {
         }
     }
 
-    fn finish(self) {
+    pub fn finish(self) {
         for totals in [self.encoder.stop().unwrap(), self.decoder.stop().unwrap()] {
             assert!(totals.balance(), "{totals:?}");
         }
     }
 }
 
-fn noise(length: usize) -> Vec<u8> {
+/// Bytes that hold nothing twice.
+pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 7u64;
     let mut byte = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -191,7 +198,7 @@ fn files_arrive_whole_and_the_second_time_for_less() {
 fn start_decoder_again(chain: Chain, resets: u64) -> Chain {
     let Chain { encoder, decoder, host, topology } = chain;
     assert!(decoder.stop().unwrap().balance());
-    let decoder = start_decoder(&topology);
+    let decoder = start_decoder(&topology, "");
     let chain = Chain { encoder, decoder, host, topology };
     chain.wait_for_reports(resets);
     chain

@@ -1,0 +1,111 @@
+//! All applications at once: flows recorded, redundancy eliminated, and what is left encrypted,
+//! between two routers, while workers come and go.
+
+use crate::harness::privileged;
+use crate::redundancy::{Chain, HOST4, noise};
+use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wattline_lab::forwarder::Wattline;
+use wattline_lab::topology::{RIGHT, SINK};
+
+const NETS: [&str; 2] = ["198.18.0.0/24", "198.19.8.0/24"];
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Flow records and one end of the tunnel: 0 is the encoder's, 1 the decoder's.
+fn sections(folder: &Path, end: usize) -> String {
+    let other = 1 - end;
+    let ends = [RIGHT.v4, SINK.v4];
+    let key = |number: usize| {
+        let path = folder.join(format!("{end}-{number}.key"));
+        std::fs::write(&path, format!("{:02x}", 0x50 + number).repeat(20)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path.display().to_string()
+    };
+    format!(
+        "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n\
+         [ipsec]\nstate = \"{}\"\n\
+         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\nremote = \"{}\"\n\
+         spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n\
+         [[ipsec_policy]]\nsource = \"{}\"\ndestination = \"{}\"\ntunnel = \"t\"\n",
+        folder.join(format!("state-{end}")).display(),
+        ends[end],
+        ends[other],
+        0x1001 + end,
+        0x1001 + other,
+        key(end),
+        key(other),
+        NETS[end],
+        NETS[other],
+    )
+}
+
+fn application(router: &Wattline, name: &str) -> Value {
+    router.stats().unwrap()["applications"][name].clone()
+}
+
+/// Packets and bytes of all flows that a router has recorded.
+fn recorded(router: &Wattline) -> [u64; 2] {
+    let tables = application(router, "flow_records")["tables"].clone();
+    ["packets", "bytes"].map(|count| tables[count].as_u64().unwrap())
+}
+
+fn tunnel(router: &Wattline) -> Value {
+    application(router, "ipsec")["tunnels"][0].clone()
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn records_before_encoding_before_encryption_and_back() {
+    privileged("records_before_encoding_before_encryption_and_back", || {
+        let folder = tempfile::tempdir().unwrap();
+        let [near, far] = [0, 1].map(|end| sections(folder.path(), end));
+        let chain = Chain::start_with(&near, &far);
+        let file = noise(2 << 20);
+        for workers in ["1", "2", "1", "2"] {
+            chain.active(workers);
+            chain.transfer(HOST4, &file);
+        }
+
+        let saved = chain.encoder("saved_bytes").as_u64().unwrap();
+        assert!(saved as usize > 2 * file.len(), "{saved} of {} bytes saved", 3 * file.len());
+        assert_eq!(
+            (chain.decoder("integrity_failures"), chain.decoder("malformed_packets")),
+            (0, 0)
+        );
+        // Quiet at last: what is still under way belongs to no count below.
+        until("both ends agree on the tunnel", || {
+            let [near, far] = [&chain.encoder, &chain.decoder].map(tunnel);
+            near["outbound"]["packets"] == far["inbound"]["packets"]
+                && near["inbound"]["packets"] == far["outbound"]["packets"]
+        });
+        for router in [&chain.encoder, &chain.decoder] {
+            let tunnel = tunnel(router);
+            for direction in ["outbound", "inbound"] {
+                assert_eq!(tunnel[direction]["dropped"], json!({}), "{tunnel}");
+            }
+            // Recorded was whatever had a route: what left in clear or encrypted, and what was to
+            // be encrypted, some of which was too long for the tunnel.
+            let stats = router.stats().unwrap();
+            let count = |value: &Value| value.as_u64().unwrap_or(0);
+            let encrypted = count(&tunnel["outbound"]["packets"]);
+            let too_long = count(&stats["dropped"]["too-big"]);
+            let [packets, bytes] = recorded(router);
+            assert_eq!(packets, count(&stats["forwarded"]) + encrypted + too_long, "{stats}");
+            println!("{packets} packets, {bytes} bytes recorded; {encrypted} packets encrypted");
+        }
+        let [_, bytes] = recorded(&chain.encoder);
+        assert!(bytes as usize > 4 * file.len(), "{bytes}");
+        println!("{saved} bytes saved; {} packets missed", chain.decoder("missed_packets"));
+        chain.finish();
+    });
+}
