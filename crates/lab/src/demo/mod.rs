@@ -70,7 +70,8 @@ fn background() -> Result<f64, Error> {
 fn notes(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "CPU: time of all processors in programs, kernel and softirq (/proc/stat) divided by the \
-         packets forwarded; generator and receiver are in it, the same for both forwarders."
+         packets forwarded; generator and receiver are in it, the same for both forwarders. Some \
+         kernels sample it at ticks only: where processors are mostly idle it is then too low."
             .to_owned(),
         "Virtual Ethernet in copy mode: this compares two ways through one kernel, and says little \
          about a network card."
