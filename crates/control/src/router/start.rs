@@ -176,6 +176,8 @@ fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterErro
     if let Some(ipsec) = config.ipsec.as_ref().map(Ipsec::new).transpose()?.flatten() {
         applications.push(Box::new(ipsec));
     }
+    // Packets that leave pass these the other way round: recorded, encoded, encrypted. Encoders
+    // stand there only and decoders never, so their own order does not matter.
     applications.extend(redundancy::encoders(config)?);
     applications.extend(redundancy::decoders(config)?);
     if let Some(settings) = &config.flow_records {
