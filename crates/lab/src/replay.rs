@@ -93,7 +93,7 @@ pub fn is_transit(frame: &[u8]) -> bool {
 
 /// What a router leaves alone of a frame: the packet without link header and padding, with
 /// time to live and the checksum over it blanked.
-fn fingerprint(frame: &[u8]) -> Vec<u8> {
+pub fn fingerprint(frame: &[u8]) -> Vec<u8> {
     let mut packet = frame.get(14..).unwrap_or_default().to_vec();
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -149,6 +149,21 @@ impl Crossing {
 pub fn cross(topology: &Topology, frames: &[Vec<u8>], rate_pps: f64) -> Result<Crossing, Error> {
     let at_sink = Sniffer::start(&topology.sink, SINK.interface, between(RIGHT, SINK))?;
     let at_source = Sniffer::start(&topology.source, SOURCE.interface, between(LEFT, SOURCE))?;
+    let sent_nanos = send(topology, frames, rate_pps)?;
+    std::thread::sleep(DRAIN);
+    Ok(Crossing { sent_nanos, to_sink: at_sink.finish(), to_source: at_source.finish() })
+}
+
+/// Sends frames from the source at `rate_pps`; gives when each was sent, on [`crate::clock`],
+/// `None` where it was longer than the link allows.
+///
+/// # Errors
+/// When the packet socket cannot be opened or the source's link fails.
+pub fn send(
+    topology: &Topology,
+    frames: &[Vec<u8>],
+    rate_pps: f64,
+) -> Result<Vec<Option<u64>>, Error> {
     let socket = RawSocket::open(&topology.source, SOURCE.interface)?;
     let start = monotonic_nanos();
     let mut sent_nanos = Vec::with_capacity(frames.len());
@@ -160,8 +175,7 @@ pub fn cross(topology: &Topology, frames: &[Vec<u8>], rate_pps: f64) -> Result<C
         let now = monotonic_nanos();
         sent_nanos.push(socket.send(frame)?.then_some(now));
     }
-    std::thread::sleep(DRAIN);
-    Ok(Crossing { sent_nanos, to_sink: at_sink.finish(), to_source: at_source.finish() })
+    Ok(sent_nanos)
 }
 
 /// Frames from one station to another; not what they say to everyone (ND, MLD).

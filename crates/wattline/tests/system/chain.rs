@@ -14,8 +14,15 @@ use wattline_lab::topology::{RIGHT, SINK};
 const NETS: [&str; 2] = ["198.18.0.0/24", "198.19.8.0/24"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Flow records and one end of the tunnel: 0 is the encoder's, 1 the decoder's.
+/// Flow records, and one end of the tunnel between two networks.
 fn sections(folder: &Path, end: usize) -> String {
+    "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n".to_owned()
+        + &tunnel_end(folder, end, &[NETS])
+}
+
+/// One end of a tunnel for these pairs of networks, the first on the near side: 0 is the
+/// encoder's, 1 the decoder's.
+pub fn tunnel_end(folder: &Path, end: usize, networks: &[[&str; 2]]) -> String {
     let other = 1 - end;
     let ends = [RIGHT.v4, SINK.v4];
     let key = |number: usize| {
@@ -24,12 +31,10 @@ fn sections(folder: &Path, end: usize) -> String {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         path.display().to_string()
     };
-    format!(
-        "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n\
-         [ipsec]\nstate = \"{}\"\n\
+    let tunnel = format!(
+        "[ipsec]\nstate = \"{}\"\n\
          [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\nremote = \"{}\"\n\
-         spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n\
-         [[ipsec_policy]]\nsource = \"{}\"\ndestination = \"{}\"\ntunnel = \"t\"\n",
+         spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n",
         folder.join(format!("state-{end}")).display(),
         ends[end],
         ends[other],
@@ -37,9 +42,15 @@ fn sections(folder: &Path, end: usize) -> String {
         0x1001 + other,
         key(end),
         key(other),
-        NETS[end],
-        NETS[other],
-    )
+    );
+    let policies = networks.iter().map(|pair| {
+        let [source, destination] = [pair[end], pair[other]];
+        format!(
+            "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\n\
+             tunnel = \"t\"\n"
+        )
+    });
+    tunnel + &policies.collect::<String>()
 }
 
 fn application(router: &Wattline, name: &str) -> Value {

@@ -7,6 +7,7 @@
 #[macro_use]
 mod harness;
 
+mod applications;
 mod bgp;
 mod capture_ports;
 mod chain;

@@ -18,30 +18,40 @@ use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 pub const HOST4: &str = "198.19.8.2";
-const HOST6: &str = "2001:2:0:8::2";
+pub const HOST6: &str = "2001:2:0:8::2";
 /// Towards the host, in the second router.
 const BEHIND: &str = "behind";
 
-/// Source, encoder, decoder, host.
+/// Source, encoder, decoder, host: two routers in a row, of which the first may encode and the
+/// second decode.
 pub struct Chain {
     pub encoder: Wattline,
     pub decoder: Wattline,
-    host: Namespace,
-    topology: Topology,
+    pub host: Namespace,
+    pub topology: Topology,
 }
 
-fn config(ports: [&str; 2], section: &str, more: &str, socket: &Path) -> String {
+fn config(ports: [&str; 2], sections: &str, socket: &Path) -> String {
     let mut text = format!("[router]\nworkers = 2\nsocket = \"{}\"\n", socket.display());
     for port in ports {
         text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
     }
-    format!("{text}[[redundancy]]\nsecret = \"s\"\nbypass_entropy = false\n{section}{more}")
+    text + sections
 }
 
-fn start_decoder(topology: &Topology, more: &str) -> Wattline {
-    let section =
-        format!("role = \"decode\"\nport = \"{}\"\npeer = \"{}\"\n", SINK.interface, RIGHT.v4);
-    let text = |socket: &Path| config([SINK.interface, BEHIND], &section, more, socket);
+/// What makes an encoder of the first router and a decoder of the second.
+pub fn elimination() -> [String; 2] {
+    let ends = [("encode", RIGHT.interface, SINK.v4), ("decode", SINK.interface, RIGHT.v4)];
+    ends.map(|(role, port, peer)| {
+        format!(
+            "[[redundancy]]\nsecret = \"s\"\nbypass_entropy = false\n\
+             role = \"{role}\"\nport = \"{port}\"\npeer = \"{peer}\"\n"
+        )
+    })
+}
+
+fn start_second(topology: &Topology, sections: &str) -> Wattline {
+    let text = |socket: &Path| config([SINK.interface, BEHIND], sections, socket);
     Wattline::start_in(&topology.sink, binary(), text).unwrap()
 }
 
@@ -52,7 +62,16 @@ impl Chain {
 
     /// With more in the configuration of the encoder's router and in that of the decoder's.
     pub fn start_with(near: &str, far: &str) -> Self {
-        let topology = Topology::build(Options { queues: 2, ..Options::default() }).unwrap();
+        let [encode, decode] = elimination();
+        let options = Options { queues: 2, ..Options::default() };
+        let chain = Self::start_routers([encode + near, decode + far], options);
+        chain.wait_for_reports(0);
+        chain
+    }
+
+    /// Two routers with nothing but these sections and their ports in the configurations.
+    pub fn start_routers(sections: [String; 2], options: Options) -> Self {
+        let topology = Topology::build(options).unwrap();
         let host = Namespace::create("host").unwrap();
         let (second, limit) = (&topology.sink, Duration::from_secs(10));
         second
@@ -75,15 +94,11 @@ impl Chain {
         host.ip("route add default via 198.19.8.1\nroute add default via 2001:2:0:8::1").unwrap();
         let forward = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
         second.sysctl(&forward).unwrap();
-        let decoder = start_decoder(&topology, far);
-        let section =
-            format!("role = \"encode\"\nport = \"{}\"\npeer = \"{}\"\n", RIGHT.interface, SINK.v4);
-        let text =
-            |socket: &Path| config([LEFT.interface, RIGHT.interface], &section, near, socket);
+        let [near, far] = sections;
+        let decoder = start_second(&topology, &far);
+        let text = |socket: &Path| config([LEFT.interface, RIGHT.interface], &near, socket);
         let encoder = Wattline::start_with(&topology, binary(), text).unwrap();
-        let chain = Self { encoder, decoder, host, topology };
-        chain.wait_for_reports(0);
-        chain
+        Self { encoder, decoder, host, topology }
     }
 
     pub fn encoder(&self, name: &str) -> Value {
@@ -96,7 +111,7 @@ impl Chain {
     }
 
     /// Waits until the encoder has begun anew more than so many times.
-    fn wait_for_reports(&self, resets: u64) {
+    pub fn wait_for_reports(&self, resets: u64) {
         let deadline = Instant::now() + LIMIT;
         while self.encoder("resets").as_u64().unwrap() <= resets {
             assert!(Instant::now() < deadline, "the encoder never heard of its decoder");
@@ -198,7 +213,8 @@ fn files_arrive_whole_and_the_second_time_for_less() {
 fn start_decoder_again(chain: Chain, resets: u64) -> Chain {
     let Chain { encoder, decoder, host, topology } = chain;
     assert!(decoder.stop().unwrap().balance());
-    let decoder = start_decoder(&topology, "");
+    let [_, decode] = elimination();
+    let decoder = start_second(&topology, &decode);
     let chain = Chain { encoder, decoder, host, topology };
     chain.wait_for_reports(resets);
     chain

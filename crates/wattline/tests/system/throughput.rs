@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use wattline_lab::command;
 use wattline_lab::forwarder::Forwarder;
+use wattline_lab::namespace::Namespace;
 use wattline_lab::probe::receive_buffer_errors;
 use wattline_lab::topology::{Options, SINK, Topology};
 
@@ -68,13 +69,18 @@ fn iperf3(topology: &Topology, address: &str, time: Duration, more: &[&str]) -> 
 pub struct Server(Child);
 
 impl Server {
-    /// Starts it and waits until it listens.
+    /// Starts it at the sink and waits until it listens.
     pub fn start(topology: &Topology) -> Self {
-        let mut command = topology.sink.command("iperf3");
+        Self::start_in(&topology.sink)
+    }
+
+    /// The same in any namespace.
+    pub fn start_in(namespace: &Namespace) -> Self {
+        let mut command = namespace.command("iperf3");
         command.args(["-s"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self(command::spawn(&mut command).unwrap());
         for _ in 0..500 {
-            let listening = topology.sink.run("ss", &["-Hltn"], Duration::from_secs(10)).unwrap();
+            let listening = namespace.run("ss", &["-Hltn"], Duration::from_secs(10)).unwrap();
             if listening.contains(":5201") {
                 return server;
             }

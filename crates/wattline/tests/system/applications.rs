@@ -1,0 +1,410 @@
+//! Each application alone, and all three in a chain, between two routers, with iperf3 and
+//! captures through it and workers that come and go all the while: every packet arrives as
+//! it was sent, and the records of its flows add up.
+
+use crate::chain::tunnel_end;
+use crate::harness::{captures, has, privileged};
+use crate::redundancy::{Chain, HOST4, HOST6, elimination};
+use crate::throughput::Server;
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wattline_kernel::namespace::interface_index;
+use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
+use wattline_lab::command;
+use wattline_lab::namespace::Namespace;
+use wattline_lab::raw::Sniffer;
+use wattline_lab::replay::{fingerprint, is_transit, load, send};
+use wattline_lab::topology::{Options, RIGHT, SOURCE};
+use wattline_packet::FromBytes;
+use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Slow enough that no ring on the way ever fills up, beside iperf3.
+const RATE_PPS: f64 = 4_000.0;
+/// After the last frame, what is still under way may take so long.
+const DRAIN: Duration = Duration::from_millis(700);
+/// A tunnel needs room for what it adds; nothing has to be cut then.
+const TUNNEL_MTU: u16 = 1600;
+const PORT: u16 = 4739;
+/// Of the first router's side and of the second's: those of source and host, and those to which
+/// the addresses in captures are moved, so that every packet belongs to one direction.
+const NETWORKS: [[&str; 2]; 6] = [
+    ["198.18.0.0/24", "198.19.8.0/24"],
+    ["11.0.0.0/8", "12.0.0.0/8"],
+    ["198.18.0.0/24", "12.0.0.0/8"],
+    ["11.0.0.0/8", "198.19.8.0/24"],
+    ["2001:2:0:1::/64", "2001:2:0:8::/64"],
+    ["2a01::/16", "2a02::/16"],
+];
+
+/// What stands in the way of the packets.
+#[derive(Clone, Copy)]
+struct Applications {
+    flow_records: bool,
+    ipsec: bool,
+    redundancy: bool,
+}
+
+const NONE: Applications = Applications { flow_records: false, ipsec: false, redundancy: false };
+
+#[test]
+fn flow_records_while_workers_come_and_go() {
+    let test = "flow_records_while_workers_come_and_go";
+    pass(test, Applications { flow_records: true, ..NONE });
+}
+
+#[test]
+fn ipsec_while_workers_come_and_go() {
+    pass("ipsec_while_workers_come_and_go", Applications { ipsec: true, ..NONE });
+}
+
+#[test]
+fn redundancy_elimination_while_workers_come_and_go() {
+    let test = "redundancy_elimination_while_workers_come_and_go";
+    pass(test, Applications { redundancy: true, ..NONE });
+}
+
+#[test]
+fn the_chain_of_three_while_workers_come_and_go() {
+    let all = Applications { flow_records: true, ipsec: true, redundancy: true };
+    pass("the_chain_of_three_while_workers_come_and_go", all);
+}
+
+fn pass(test: &str, applications: Applications) {
+    if !has("iperf3", test) || (applications.flow_records && !has("nfcapd", test)) {
+        return;
+    }
+    let frames = frames(test);
+    if !frames.is_empty() {
+        privileged(test, || pass_through(applications, &frames));
+    }
+}
+
+fn pass_through(applications: Applications, frames: &[Vec<u8>]) {
+    let keys = tempfile::tempdir().unwrap();
+    let sections = [0, 1].map(|end| {
+        let mut text = String::new();
+        if applications.redundancy {
+            text += &elimination()[end];
+        }
+        if applications.flow_records {
+            text += &format!(
+                "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:{PORT}\"]\ntemplate_interval = \"1s\"\n"
+            );
+        }
+        if applications.ipsec {
+            text += &tunnel_end(keys.path(), end, &NETWORKS);
+        }
+        text
+    });
+    let options = Options { queues: 2, sink_mtu: TUNNEL_MTU, ..Options::default() };
+    let chain = Chain::start_routers(sections, options);
+    if applications.redundancy {
+        chain.wait_for_reports(0);
+    }
+    to_the_host(&chain);
+    let routers = [&chain.topology.router, &chain.topology.sink];
+    let collectors = applications.flow_records.then(|| routers.map(Collector::start));
+
+    let at_host = Sniffer::start(&chain.host, "uplink", captured).unwrap();
+    let rounds = busy(&chain, || {
+        let sent = send(&chain.topology, frames, RATE_PPS).unwrap();
+        assert!(sent.iter().all(Option::is_some), "a frame was too long for the link");
+        std::thread::sleep(DRAIN);
+    });
+    let arrived = at_host.finish();
+
+    let [sent, received] = [
+        counted(frames.iter().map(Vec::as_slice)),
+        counted(arrived.iter().map(|received| received.frame.as_slice())),
+    ];
+    let [near, far] = [&chain.encoder, &chain.decoder].map(|router| router.stats().unwrap());
+    // Never another packet than was sent, never one twice.
+    for (packet, times) in &received {
+        let sent = sent.get(packet).copied().unwrap_or(0);
+        let start = &packet[..packet.len().min(64)];
+        assert!(*times <= sent, "came {times} times, sent {sent}: {start:02x?}");
+    }
+    // An encoded packet waits some milliseconds for what it refers to, which may be with the
+    // other worker; on a busy machine that can be too short, and is counted.
+    let missed = far["dropped"]["redundancy-missing"].as_u64().unwrap_or(0);
+    let lost = (frames.len() - arrived.len()) as u64;
+    assert!(lost <= missed, "{lost} lost; near {}, far {}", near["dropped"], far["dropped"]);
+    assert!(applications.redundancy || missed == 0);
+    println!(
+        "{} packets of captures, {lost} of them and {missed} in all missed by the decoder; \
+         workers went and came {rounds} times",
+        frames.len(),
+    );
+    if applications.redundancy {
+        assert!(chain.encoder("saved_bytes").as_u64().unwrap() > 0);
+        assert_eq!(chain.decoder("integrity_failures"), 0);
+        assert_eq!(chain.decoder("malformed_packets"), 0);
+    }
+    if applications.ipsec {
+        let tunnel = &near["applications"]["ipsec"]["tunnels"][0];
+        assert!(tunnel["outbound"]["packets"].as_u64().unwrap() > frames.len() as u64, "{tunnel}");
+        assert_eq!(tunnel["outbound"]["dropped"], json!({}), "{tunnel}");
+    }
+    // With the routers' end the last flows are exported.
+    let Chain { encoder, decoder, host: _host, topology: _topology } = chain;
+    for totals in [encoder.stop().unwrap(), decoder.stop().unwrap()] {
+        assert!(totals.balance(), "{totals:?}");
+    }
+    let through: Vec<_> = arrived.into_iter().map(|received| received.frame).collect();
+    for (collector, frames) in collectors.into_iter().flatten().zip([frames, &through]) {
+        let recorded = collector.stop();
+        let expected = flows(frames);
+        for (flow, counts) in &expected {
+            assert_eq!(Some(counts), recorded.get(flow), "packets and bytes of {flow:?}");
+        }
+        println!("{} flows as sent, to the packet and the byte", expected.len());
+    }
+}
+
+/// Whatever has no other way goes to the host behind the second router.
+fn to_the_host(chain: &Chain) {
+    let second = &chain.topology.sink;
+    second
+        .ip(&format!(
+            "route replace default via {HOST4}\nroute replace default via {HOST6}\n\
+             route add 198.18.0.0/24 via {}\nroute add 2001:2:0:1::/64 via {}",
+            RIGHT.v4, RIGHT.v6
+        ))
+        .unwrap();
+    // Neighbours are known before anything counts; what waits for them is bounded.
+    for address in [HOST4, HOST6] {
+        let ping = ["-n", "-c", "25", "-i", "0.2", "-W", "5", address];
+        chain.topology.source.run("ping", &ping, LIMIT).unwrap();
+    }
+}
+
+/// Frames of captures that any two routers forward, one after the other.
+fn frames(test: &str) -> Vec<Vec<u8>> {
+    let paths = captures(test);
+    let all = paths.iter().flat_map(|path| load(path).unwrap_or_else(|error| panic!("{error}")));
+    all.filter(|frame| passes(frame)).map(moved).collect()
+}
+
+/// From and to the networks of the tunnel. The checksum over payload and addresses is not
+/// made right: no router looks at it.
+fn moved(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[14] >> 4 == 4 {
+        frame[26] = 11;
+        frame[30] = 12;
+        let (header, _) = Ipv4Header::mut_from_prefix(&mut frame[14..]).unwrap();
+        header.fill_checksum();
+    } else {
+        frame[22..24].copy_from_slice(&[0x2a, 0x01]);
+        frame[38..40].copy_from_slice(&[0x2a, 0x02]);
+    }
+    frame
+}
+
+fn passes(frame: &[u8]) -> bool {
+    let packet = frame.get(14..).unwrap_or_default();
+    let whole = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => Ipv4Packet::parse(packet)
+            .is_ok_and(|parsed| !parsed.header.is_fragment() && parsed.header.ttl > 2),
+        Some(6) => {
+            packet.len() >= 40
+                && packet.len() >= 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]))
+                && matches!(packet[6], 6 | 17 | 58)
+                && packet[7] > 2
+        }
+        _ => false,
+    };
+    whole && frame.len() <= 1514 && is_transit(frame)
+}
+
+/// Whether a frame at the host is one of the captures'.
+fn captured(frame: &[u8]) -> bool {
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) => frame.get(26) == Some(&11),
+        Some([0x86, 0xdd]) => frame.get(22..24) == Some(&[0x2a, 0x01]),
+        _ => false,
+    }
+}
+
+/// How often each packet came.
+fn counted<'a>(frames: impl Iterator<Item = &'a [u8]>) -> BTreeMap<Vec<u8>, usize> {
+    let mut counts = BTreeMap::new();
+    for frame in frames {
+        *counts.entry(fingerprint(frame)).or_default() += 1;
+    }
+    counts
+}
+
+/// Does something while TCP flows and workers come and go; says how often they did.
+fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
+    let only = balance(&[0; TABLE_ENTRIES], &[0]);
+    let both = balance(&only, &[0, 1]);
+    let source = &chain.topology.source;
+    let steering = source
+        .enter(|| Steering::attach(interface_index(SOURCE.interface).unwrap(), &both))
+        .unwrap()
+        .unwrap();
+    let _server = Server::start_in(&chain.host);
+    let mut client = source.command("iperf3");
+    client.args(["-J", "-c", HOST4, "-t", "60", "-P", "4", "-b", "2M"]);
+    client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = Client(command::spawn(&mut client).unwrap());
+
+    let done = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let workers = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Ordering::Relaxed) {
+                steering.write(&only).unwrap();
+                chain.active("1");
+                std::thread::sleep(Duration::from_millis(30));
+                chain.active("2");
+                steering.write(&both).unwrap();
+                std::thread::sleep(Duration::from_millis(30));
+                rounds += 1;
+            }
+            rounds
+        });
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        done.store(true, Ordering::Relaxed);
+        let rounds = workers.join().unwrap();
+        if let Err(panic) = worked {
+            std::panic::resume_unwind(panic);
+        }
+        rounds
+    });
+    assert!(rounds > 4, "workers came and went {rounds} times only");
+    let report = client.interrupt();
+    let sent = report["end"]["sum_sent"]["bytes"].as_u64().unwrap();
+    assert!(sent > 1_000_000, "{report}");
+    for interval in report["intervals"].as_array().unwrap() {
+        // The last one ends with the interruption.
+        let short = interval["sum"]["seconds"].as_f64().unwrap() < 0.5;
+        assert!(short || interval["sum"]["bytes"].as_u64().unwrap() > 0, "stalled: {interval}");
+    }
+    rounds
+}
+
+/// iperf3; killed with the value.
+struct Client(Child);
+
+impl Client {
+    /// Ends it before its time; what it reports of the time it had.
+    fn interrupt(&mut self) -> Value {
+        terminate(&self.0, rustix::process::Signal::INT);
+        let mut text = String::new();
+        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn terminate(child: &Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+/// Protocol, source and destination; no ports where the protocol has none.
+type Flow = (u8, IpAddr, u16, IpAddr, u16);
+/// Packets and bytes.
+type Flows = BTreeMap<Flow, [u64; 2]>;
+
+fn flows(frames: &[Vec<u8>]) -> Flows {
+    let mut flows = Flows::new();
+    for frame in frames {
+        let packet = SlicedPacket::from_ethernet(frame).unwrap();
+        let (protocol, source, destination, bytes): (u8, IpAddr, IpAddr, u64) = match packet.net {
+            Some(NetSlice::Ipv4(ip)) => {
+                let header = ip.header();
+                let (from, to) = (header.source_addr(), header.destination_addr());
+                (header.protocol().0, from.into(), to.into(), header.total_len().into())
+            }
+            Some(NetSlice::Ipv6(ip)) => {
+                let header = ip.header();
+                let (from, to) = (header.source_addr(), header.destination_addr());
+                let bytes = 40 + u64::from(header.payload_length());
+                (header.next_header().0, from.into(), to.into(), bytes)
+            }
+            _ => panic!("no IP: {frame:02x?}"),
+        };
+        let [from, to] = match packet.transport {
+            Some(TransportSlice::Tcp(tcp)) => [tcp.source_port(), tcp.destination_port()],
+            Some(TransportSlice::Udp(udp)) => [udp.source_port(), udp.destination_port()],
+            _ => [0, 0],
+        };
+        let counts = flows.entry((protocol, source, from, destination, to)).or_default();
+        counts[0] += 1;
+        counts[1] += bytes;
+    }
+    flows
+}
+
+/// nfcapd beside a router; killed with the value.
+struct Collector {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Collector {
+    fn start(namespace: &Namespace) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut nfcapd = namespace.command("nfcapd");
+        nfcapd.args(["-b", "127.0.0.1", "-p", &PORT.to_string(), "-B", "4000000", "-w"]);
+        nfcapd.arg(folder.path());
+        nfcapd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let collector = Self { child: command::spawn(&mut nfcapd).unwrap(), folder };
+        let listening = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            namespace.run("ss", &["-Hlun"], LIMIT).unwrap().contains(&format!(":{PORT}"))
+        });
+        assert!(listening, "nfcapd does not listen");
+        collector
+    }
+
+    /// The flows that it was told of, once it has taken all.
+    fn stop(mut self) -> Flows {
+        std::thread::sleep(Duration::from_millis(500));
+        terminate(&self.child, rustix::process::Signal::TERM);
+        self.child.wait().unwrap();
+        let mut nfdump = Command::new("nfdump");
+        nfdump.arg("-R").arg(self.folder.path());
+        nfdump.args(["-q", "-6", "-N", "-o", "fmt:%pr,%sa,%sp,%da,%dp,%pkt,%byt"]);
+        let text = command::run(&mut nfdump, LIMIT).unwrap();
+        let mut flows = Flows::new();
+        for line in text.lines().filter(|line| line.contains(',')) {
+            let words: Vec<_> = line.split(',').map(str::trim).collect();
+            let [protocol, source, from, destination, to, packets, bytes] = words[..] else {
+                panic!("{line}")
+            };
+            let protocol = protocol.parse().unwrap();
+            // Of ICMP the ports' places hold type and code.
+            let port = |text: &str| match protocol {
+                6 | 17 => text.parse().unwrap(),
+                _ => 0,
+            };
+            let address = |text: &str| text.parse::<IpAddr>().unwrap();
+            let flow = (protocol, address(source), port(from), address(destination), port(to));
+            let counts = flows.entry(flow).or_default();
+            counts[0] += packets.parse::<u64>().unwrap();
+            counts[1] += bytes.parse::<u64>().unwrap();
+        }
+        flows
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
