@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(short[..4], (short.len() as u32).to_ne_bytes());
         assert_eq!(short[HEADER + 16..HEADER + 20], [0, 0, 0x10, 1]);
         assert_eq!(
-            short[HEADER + 68..HEADER + 76],
+            short[HEADER + 52..HEADER + 60],
             [7_u32.to_ne_bytes(), 9_u32.to_ne_bytes()].concat()[..]
         );
         let long = report(Some(2)).numbers();

@@ -1,7 +1,7 @@
 //! Associations that `ip xfrm` puts into the gateway's kernel, and takes from it while packets
 //! flow: replaced, at the end of their time, at the end of their bytes, gone.
 
-use super::gateway::{ENDS, NETS, Stats, end_ping, inside, ping, start, start_ping, stop};
+use super::gateway::{ENDS, NETS, Stats, end, end_ping, inside, ping, start, start_ping};
 use super::peer::packets;
 use super::{INSIDE, ip};
 use crate::Error;
@@ -116,8 +116,9 @@ fn limited(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
         &(stats.all_dropped() - before),
     );
     let told = machine.run("kill $(cat /tmp/watch.pid); cat /tmp/expired", INSIDE)?;
-    let said =
-        |hard: &str| told.split("src ").any(|one| one.contains("0x00004001") && one.contains(hard));
+    let said = |hard: &str| {
+        told.split("Expired").any(|one| one.contains("0x00004001") && one.contains(hard))
+    };
     let found = (said("hard 0"), said("hard 1"));
     checks.equal("the kernel was told: soon, over", Witness::Inside, &(true, true), &found);
     let left = states(machine, "gw")?.contains("0x00004001");
@@ -142,7 +143,7 @@ fn handed_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     add(machine, &["gw", "peer"], 0x5001, "replay-window 32")?;
     until_sent_by(machine, 0x5001)?;
     let first = ping(machine, 10)?;
-    let status = stop(machine)?;
+    let status = end(machine, "TERM")?;
     let second = ping(machine, 10)?;
     let found = (first, status, second);
     let expected = ((10, 10, 0), 0, (10, 10, 0));
@@ -151,6 +152,17 @@ fn handed_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     let found = (packets(&near, 0x5001), packets(&near, 0x5002));
     let what = "packets that the kernel counts for both";
     checks.equal(what, Witness::Inside, &(Some(20), Some(20)), &found);
+
+    start(machine)?;
+    until_sent_by(machine, 0x5001)?;
+    let first = ping(machine, 10)?;
+    // It was told within a second.
+    machine.run("sleep 1.5", INSIDE)?;
+    let status = end(machine, "KILL")?;
+    let second = ping(machine, 10)?;
+    let found = (first, status, second);
+    let expected = ((10, 10, 0), 137, (10, 10, 0));
+    checks.equal("echoes; Wattline killed; echoes", Witness::Inside, &expected, &found);
     let line = "sh -c \"grep SeqError /proc/net/xfrm_stat | grep -v -w 0; true\"";
     let errors = inside(machine, "peer", line)?;
     checks.equal("taken for replays", Witness::Inside, &String::new(), &errors);

@@ -78,11 +78,13 @@ pub(super) fn start(machine: &mut Machine) -> Result<(), Error> {
     machine.run(&wait, INSIDE).map(drop)
 }
 
-/// Stops it; its exit code.
-pub(super) fn stop(machine: &mut Machine) -> Result<i32, Error> {
-    let line = "kill -TERM $(cat /tmp/gw.pid); until [ -s /tmp/gw.status ]; do sleep 0.1; done; \
-                cat /tmp/gw.status";
-    Ok(machine.run(line, INSIDE)?.trim().parse().unwrap_or(-1))
+/// Sends it a signal that ends it; its exit code, as a shell would see it.
+pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
+    let line = format!(
+        "kill -{signal} $(cat /tmp/gw.pid); until [ -s /tmp/gw.status ]; do sleep 0.1; done; \
+         cat /tmp/gw.status"
+    );
+    Ok(machine.run(&line, INSIDE)?.trim().parse().unwrap_or(-1))
 }
 
 /// What it counts now: of associations of the kernel, and all drops.

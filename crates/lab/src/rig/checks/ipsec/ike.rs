@@ -102,7 +102,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         checks.equal(what, Witness::Inside, &Vec::<&str>::new(), &other);
         stop(machine, namespace)?;
     }
-    let status = gateway::stop(machine)?;
+    let status = gateway::end(machine, "TERM")?;
     checks.equal("exit code of the gateway", Witness::Inside, &0, &status);
     Ok(())
 }

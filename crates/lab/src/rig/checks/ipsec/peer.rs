@@ -27,8 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LENGTHS: [u16; 6] = [0, 57, 64, 71, 1000, 1350];
 /// Too long for any tunnel, but not for the link.
 const CUT: u16 = 1472;
-/// Requests of each length.
-const REQUESTS: u64 = 2;
+/// Requests of each length: one, because after a first answer ping waits for two round trips
+/// only, which on a busy machine differ.
+const REQUESTS: u64 = 1;
 /// Bytes of a stream, in each direction.
 const STREAM: usize = 60_000;
 /// Where the guest sends back what it gets.
@@ -149,7 +150,7 @@ impl Site {
         let (mut sent, mut received) = (0, 0);
         for length in lengths {
             let mut ping = self.source.command("ping");
-            ping.args(["-n", "-q", "-M", "dont", "-i", "0.02", "-W", "5", "-c"]);
+            ping.args(["-n", "-q", "-M", "dont", "-W", "20", "-c"]);
             ping.arg(REQUESTS.to_string()).args(["-s", &length.to_string(), address]);
             let output = command::run_to_end(&mut ping, LIMIT, "")?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -202,16 +203,17 @@ pub fn check(
         format!("[router]\nsocket = \"{}\"\n{config}", socket.display())
     })?;
 
+    // Both ends find each other first: addresses of the link, routes.
+    for address in ["10.2.0.1", "10.2.1.1"] {
+        site.ping(address, &[56])?;
+    }
     for (number, kind) in KINDS.iter().enumerate() {
         let addresses = [format!("10.2.{number}.1"), format!("2001:db8:2:{number}::1")];
         let mut echoes = (0, 0);
         let mut whole = Vec::new();
         for address in &addresses {
             let (sent, received) = site.ping(address, &LENGTHS)?;
-            // Routers cut no IPv6.
-            let (cut, back) =
-                site.ping(address, if address.contains(':') { &[] } else { &[CUT] })?;
-            echoes = (echoes.0 + sent + cut, echoes.1 + received + back);
+            echoes = (echoes.0 + sent, echoes.1 + received);
             let address = address.parse().map_err(|_| Error::Rig {
                 what: format!("{address} is no address"),
                 console: String::new(),
@@ -225,7 +227,7 @@ pub fn check(
     }
 
     counted(machine, &router, checks)?;
-    too_long(machine, site, &router, checks)?;
+    too_long(machine, site, checks)?;
     let errors = machine.run("grep -v -w 0 /proc/net/xfrm_stat; true", INSIDE)?;
     checks.equal("errors of the kernel's ESP", Witness::Inside, &String::new(), &errors);
     let totals = router.stop()?;
@@ -269,25 +271,17 @@ fn counted(machine: &mut Machine, router: &Wattline, checks: &mut Checks) -> Res
 }
 
 /// Packets as long as the link are cut before they are encrypted. The kernel cuts its answers
-/// after it, and those are dropped, by a reason of their own.
-fn too_long(
-    machine: &mut Machine,
-    site: &Site,
-    router: &Wattline,
-    checks: &mut Checks,
-) -> Result<(), Error> {
+/// after it, and nobody outside puts those together: no echo comes back.
+fn too_long(machine: &mut Machine, site: &Site, checks: &mut Checks) -> Result<(), Error> {
     let mut had = || {
         let counts = machine.run("/bin/ip -s xfrm state", INSIDE)?;
         Ok::<_, Error>(packets(&counts, spi(0, true)).unwrap_or(0))
     };
     let before = had()?;
-    let (sent, received) = site.ping("10.2.0.1", &[CUT])?;
+    let (sent, _) = site.ping("10.2.0.1", &[CUT])?;
     let arrived = had()? - before;
     let what = "packets of 1500 bytes: the kernel has them in two pieces each";
-    checks.equal(what, Witness::Inside, &(2 * sent), &arrived);
-    let dropped = router.stats()?["dropped"]["esp-fragment"].as_u64().unwrap_or(0);
-    let what = "its answers, cut after encryption: echoes, drops";
-    checks.equal(what, Witness::Outside, &(0, 2 * sent), &(received, dropped));
+    checks.equal(what, Witness::Inside, &(2 * REQUESTS, 2 * sent), &(arrived, arrived));
     Ok(())
 }
 
