@@ -4,6 +4,7 @@
 //!
 //! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
 
+use std::path::Path;
 use std::process::ExitCode;
 use wattline_lab::Error;
 use wattline_lab::rig::{Machine, Options, Rig, agent, checks, machine};
@@ -51,17 +52,21 @@ fn main() -> ExitCode {
 /// Whether all checks hold.
 fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error> {
     let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
-    let options =
-        Options { programs: vec![("wattline", wattline.into()), ("agent", agent)], cards: 2 };
+    let options = Options {
+        programs: vec![("wattline", wattline.into()), ("agent", agent)],
+        cards: 2,
+        ..Options::default()
+    };
     if shell {
         machine::shell(rig, &options)?;
         return Ok(true);
     }
     let mut machine = Machine::boot(rig, &options)?;
-    let checks = checks::all(&mut machine)?;
+    let mut checks = checks::all(&mut machine)?;
     let boot = machine.boot.as_secs();
     let card = machine.card;
     machine.power_off()?;
+    checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     if json {
         println!(
             "{}",

@@ -17,7 +17,10 @@ fn boot(test: &str) -> Option<Machine> {
     };
     let wattline = PathBuf::from(env!("CARGO_BIN_EXE_wattline"));
     let programs = vec![("wattline", wattline), ("agent", std::env::current_exe().unwrap())];
-    Some(Machine::boot(&rig, &Options { programs, cards: 2 }).unwrap_or_else(|e| panic!("{e}")))
+    Some(
+        Machine::boot(&rig, &Options { programs, cards: 2, ..Options::default() })
+            .unwrap_or_else(|e| panic!("{e}")),
+    )
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Tunnels of the kernel: associations and policies that an IKE daemon has put there.
 //!
-//! A policy names its associations by template: ends of the tunnel and a number (reqid). Of
-//! several associations for one template, as there are while keys are being replaced, the one
-//! that came last sends, and all of them receive. What a tunnel cannot do here (transport
-//! mode, other algorithms, ports) is left to the kernel.
+//! A policy names its associations by template: ends of the tunnel, a number (reqid), and where
+//! it likes an SPI. Of several associations for one template, as there are while keys are being
+//! replaced, the one that came last sends, and all of them receive. What a tunnel cannot do here
+//! (transport mode, other algorithms, ports) is left to the kernel.
 
+use super::origin::Origin;
 use super::store::Store;
 use super::tunnel::{Receiving, Sending, Terms};
 use crate::config::Lifetime;
 use std::collections::HashMap;
+use std::time::Instant;
 use wattline_dataplane::apps::esp::algorithm::Algorithm;
 use wattline_dataplane::apps::esp::association::{DontFragment, Dscp, Limits};
 use wattline_dataplane::apps::esp::key::KeyMaterial;
@@ -26,6 +28,7 @@ type Identity = (u32, u64);
 pub(super) struct Tunnels {
     sending: HashMap<Identity, Sending>,
     receiving: HashMap<Identity, Receiving>,
+    origins: HashMap<Identity, Origin>,
     /// By policy's template, the association that sends; none while there is no usable one.
     tunnels: Vec<(Template, Option<Identity>)>,
     policies: Vec<Policy>,
@@ -37,7 +40,8 @@ impl Tunnels {
     /// Takes over what the kernel has now; `first` is the number of the first tunnel.
     pub fn follow(&mut self, snapshot: &Snapshot, store: &Store, first: usize, salt: u64) {
         self.left = snapshot.unreadable;
-        let mut policies: Vec<&KernelPolicy> = snapshot.policies.iter().collect();
+        // The kernel lists the newest first, and asks the oldest first of one priority.
+        let mut policies: Vec<&KernelPolicy> = snapshot.policies.iter().rev().collect();
         policies.sort_by_key(|policy| policy.priority);
         self.tunnels.clear();
         self.policies.clear();
@@ -52,24 +56,34 @@ impl Tunnels {
             }
         }
         let (mut sending, mut receiving) = (HashMap::new(), HashMap::new());
-        for association in &snapshot.associations {
+        let mut origins = HashMap::new();
+        // As the kernel chooses: the newest, and of those of one second the one listed first.
+        let mut associations: Vec<&Association> =
+            snapshot.associations.iter().filter(|it| !it.is_larval()).collect();
+        associations.sort_by_key(|it| std::cmp::Reverse(it.current.added));
+        for association in associations {
             let selectors = selectors(&policies, association);
-            let tunnel = self.tunnels.iter().position(|(it, _)| fits(it, association));
+            let sends = self.tunnels.iter().any(|(it, _)| fits(it, association));
             let terms = match terms(association) {
-                Some(terms) if tunnel.is_some() || !selectors.is_empty() => terms,
+                Some(terms) if sends || !selectors.is_empty() => terms,
                 _ => {
                     self.left += 1;
                     continue;
                 }
             };
             let identity = (terms.spi, terms.key.fingerprint());
-            let made = if let Some(tunnel) = tunnel {
+            let origin = self.origins.remove(&identity);
+            origins.insert(identity, origin.unwrap_or_else(|| Origin::new(association)));
+            let made = if sends {
                 let known = self.sending.remove(&identity).map(Ok);
                 let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
                 let one = known.unwrap_or_else(|| Sending::new(&terms, store, salt, outer));
-                // The kernel lists the newest last.
                 one.map(|one| {
-                    self.tunnels[tunnel].1 = Some(identity);
+                    for (template, identities) in &mut self.tunnels {
+                        if fits(template, association) {
+                            identities.get_or_insert(identity);
+                        }
+                    }
                     sending.insert(identity, one);
                 })
             } else {
@@ -88,13 +102,29 @@ impl Tunnels {
         }
         // Those that the kernel has no more keep their reservation on disk: until workers see
         // the change, they go on sending.
-        (self.sending, self.receiving) = (sending, receiving);
+        (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
+    }
+
+    /// Tells the kernel what its associations have done here; all of it with `last`.
+    pub fn tell_kernel(&mut self, now: Instant, last: bool) {
+        let sending = self.sending.iter().map(|(identity, one)| (identity, one.progress()));
+        let receiving = self.receiving.iter().map(|(identity, one)| (identity, one.progress()));
+        for (identity, progress) in sending.chain(receiving) {
+            if let Some(origin) = self.origins.get_mut(identity) {
+                origin.tell(&progress, now, last);
+            }
+        }
     }
 
     /// What becomes of packets that a policy selects; `None` where only the kernel can tell.
     fn decide(&mut self, policy: &KernelPolicy, first: usize) -> Option<Decision> {
-        if policy.narrower {
+        if policy.bound {
             return None;
+        }
+        if policy.narrower {
+            // Nothing of what it may protect must go in clear.
+            let protects = policy.action == PolicyAction::Allow && !policy.templates.is_empty();
+            return protects.then_some(Decision::Discard);
         }
         match (policy.action, policy.templates.as_slice()) {
             (PolicyAction::Block, _) => Some(Decision::Discard),
@@ -141,6 +171,7 @@ fn fits(template: &Template, association: &Association) -> bool {
     (template.source, template.destination, template.protocol)
         == (association.source, association.destination, association.protocol)
         && (template.reqid == 0 || template.reqid == association.reqid)
+        && (template.spi == 0 || template.spi == association.spi)
 }
 
 /// What may come by an association: the policies for received packets that ask for it.
@@ -191,7 +222,16 @@ fn terms(association: &Association) -> Option<Terms> {
         }
         _ => return None,
     };
-    let (bytes, packets) = association.hard;
+    // Of what it may carry, the kernel may have had its share already.
+    let current = &association.current;
+    let left = |(bytes, packets): (u64, u64)| Lifetime {
+        limits: Limits {
+            packets: rest(packets, current.packets),
+            bytes: rest(bytes, current.bytes),
+        },
+        // The daemon watches over time, and the kernel deletes what is over.
+        time: None,
+    };
     Some(Terms {
         name: format!("kernel-{}", association.reqid),
         spi: association.spi,
@@ -200,17 +240,21 @@ fn terms(association: &Association) -> Option<Terms> {
         extended: association.extended,
         ends: (association.source, association.destination),
         udp: association.udp,
-        // The daemon watches over time, and replaces keys before they are at their end.
-        hard: Lifetime { limits: Limits { packets, bytes }, time: None },
-        soft: Lifetime::default(),
+        hard: left(association.hard),
+        soft: left(association.soft),
         used: association.sent.max(association.received),
     })
+}
+
+/// What is left of a limit; `u64::MAX` is none.
+fn rest(limit: u64, used: u64) -> u64 {
+    if limit == u64::MAX { limit } else { limit.saturating_sub(used) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_kernel::netlink::xfrm::Key;
+    use wattline_kernel::netlink::xfrm::{Current, Key};
     use zeroize::Zeroizing;
 
     const NEAR: [u8; 4] = [192, 0, 2, 1];
@@ -233,7 +277,10 @@ mod tests {
             cipher: None,
             integrity: None,
             udp: None,
+            soft: (u64::MAX, u64::MAX),
             hard: (u64::MAX, u64::MAX),
+            current: Current::default(),
+            bitmap_words: None,
         }
     }
 
@@ -245,6 +292,7 @@ mod tests {
             source: from.into(),
             destination: to.into(),
             protocol: 50,
+            spi: 0,
             reqid: 5,
             tunnel,
         };
@@ -252,6 +300,7 @@ mod tests {
             source: if out { near } else { far },
             destination: if out { far } else { near },
             narrower: false,
+            bound: false,
             direction,
             priority,
             action: PolicyAction::Allow,
@@ -288,14 +337,15 @@ mod tests {
         assert_eq!(tunnels.left, 0);
 
         // Keys are being replaced: the new one sends, both receive; then the old ones go.
-        let mut four = both();
-        four.extend([association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)]);
+        // The kernel lists the newest first.
+        let mut four = vec![association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)];
+        four.extend(both());
         tunnels.follow(&snapshot(four.clone()), &store, 3, 0);
         let spi = |tunnels: &Tunnels| {
             tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
         };
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 2));
-        tunnels.follow(&snapshot(four.split_off(2)), &store, 3, 0);
+        tunnels.follow(&snapshot(four[..2].to_vec()), &store, 3, 0);
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 1));
         // Nothing is left: what a policy protects has nowhere to go.
         tunnels.follow(&snapshot(vec![]), &store, 3, 0);
@@ -319,8 +369,50 @@ mod tests {
         let mut all = snapshot(vec![transport, other]);
         all.policies.insert(0, policy(PolicyDirection::Out, 1, false));
         all.policies.push(KernelPolicy { narrower: true, ..policy(PolicyDirection::Out, 0, true) });
+        all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
+        // What is only being agreed upon is nobody's yet.
+        all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
         tunnels.follow(&all, &store, 0, 0);
-        assert_eq!(tunnels.policies()[0].decision, Decision::Discard);
+        let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
+        let last = [Decision::Protect(0), Decision::Bypass];
+        assert_eq!(decisions[..2], [Decision::Discard; 2], "by ports; transport mode");
+        assert_eq!(decisions[2..], last);
         assert_eq!((tunnels.outbound().flatten().count(), tunnels.left), (0, 3));
+    }
+
+    #[test]
+    fn of_several_the_kernels_choice_sends() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut tunnels = Tunnels::default();
+        let made = |spi, added| Association {
+            current: Current { added, ..Current::default() },
+            ..association(spi, NEAR, FAR)
+        };
+        let mut all = snapshot(vec![made(0x1003, 20), made(0x1002, 30), made(0x1001, 30)]);
+        let spi = |tunnels: &Tunnels| {
+            tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
+        };
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(spi(&tunnels), Some(0x1002), "the newest that is listed first");
+        all.policies[1].templates[0].spi = 0x1003;
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(spi(&tunnels), Some(0x1003), "the one that the policy names");
+        // Of two policies with one priority the older decides, which is listed last.
+        let block =
+            KernelPolicy { action: PolicyAction::Block, ..policy(PolicyDirection::Out, 3, true) };
+        all.policies.insert(0, block);
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(tunnels.policies()[0].decision, Decision::Protect(0));
+    }
+
+    #[test]
+    fn limits_count_what_the_kernel_has_carried() {
+        let mut one = association(0x1001, NEAR, FAR);
+        (one.hard, one.soft) = ((1000, u64::MAX), (400, 30));
+        one.current = Current { bytes: 500, packets: 10, ..Current::default() };
+        let terms = terms(&one).unwrap();
+        assert_eq!(terms.hard.limits, Limits { bytes: 500, packets: u64::MAX });
+        assert_eq!(terms.soft.limits, Limits { bytes: 0, packets: 20 });
     }
 }

@@ -3,6 +3,7 @@
 
 mod kernel;
 mod keys;
+mod origin;
 mod store;
 mod tunnel;
 
@@ -181,6 +182,7 @@ impl Application for Ipsec {
                 let (sending, receiving) = kernel.tunnels.all_mut();
                 sending.for_each(|it| it.tick(now));
                 receiving.for_each(|it| it.tick(now));
+                kernel.tunnels.tell_kernel(now, false);
             }
             for (sending, receiving) in &mut self.tunnels {
                 sending.tick(now);
@@ -227,6 +229,8 @@ impl Application for Ipsec {
             let (sending, receiving) = kernel.tunnels.all_mut();
             sending.for_each(Sending::finish);
             receiving.for_each(|it| it.tick(Instant::now()));
+            // It goes on with these tunnels from here.
+            kernel.tunnels.tell_kernel(Instant::now(), true);
         }
     }
 }

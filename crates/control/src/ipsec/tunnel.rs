@@ -1,6 +1,7 @@
 //! A tunnel while it lives: its two associations, what is written down of them, their end.
 
 use super::keys;
+use super::origin::Progress;
 use super::store::{Number, Store};
 use crate::config::{Lifetime, TunnelSettings};
 use ipnet::IpNet;
@@ -151,6 +152,19 @@ impl Sending {
         }
     }
 
+    /// For whoever has made it.
+    pub fn progress(&self) -> Progress<'_> {
+        let Outbound { common, sequence, .. } = &*self.association;
+        let nearly = sequence.most() - sequence.most() / 16;
+        Progress {
+            common,
+            sent: sequence.last(),
+            received: 0,
+            expiring: self.age.warned || sequence.last() >= nearly,
+            ended: self.age.ended,
+        }
+    }
+
     pub fn stats(&self) -> Value {
         let sequence = &self.association.sequence;
         let state = if sequence.is_exhausted() { "exhausted" } else { self.age.state() };
@@ -187,6 +201,18 @@ impl Receiving {
             && let Err(error) = self.number.write(highest, false)
         {
             tracing::error!("ipsec: {error}; after a restart old packets may be accepted again");
+        }
+    }
+
+    /// For whoever has made it.
+    pub fn progress(&self) -> Progress<'_> {
+        let Inbound { common, window, .. } = &*self.association;
+        Progress {
+            common,
+            sent: 0,
+            received: window.highest(),
+            expiring: self.age.warned,
+            ended: self.age.ended,
         }
     }
 
@@ -251,4 +277,85 @@ pub(super) fn from_settings(
     let receiving = Receiving::new(&inbound, store, settings.window, selectors)
         .map_err(|error| within("key_in", error))?;
     Ok((sending, receiving, fingerprints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use wattline_dataplane::apps::esp::association::Limits;
+
+    fn terms(soft: Lifetime, hard: Lifetime) -> Terms {
+        let algorithm = Algorithm::Aes128Gcm;
+        Terms {
+            name: "branch".to_owned(),
+            spi: 0x1001,
+            algorithm,
+            key: KeyMaterial::new(algorithm, vec![7; 20]).unwrap(),
+            extended: false,
+            ends: ([192, 0, 2, 1].into(), [192, 0, 2, 2].into()),
+            udp: None,
+            hard,
+            soft,
+            used: 0,
+        }
+    }
+
+    fn seconds(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn keys_age_by_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let time = |time| Lifetime { time, ..Lifetime::default() };
+        let terms = terms(time(seconds(60)), time(seconds(90)));
+        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+        let mut sending = Sending::new(&terms, &store, 0, outer).unwrap();
+        let mut receiving = Receiving::new(&terms, &store, 64, vec![]).unwrap();
+        let begin = sending.age.since.max(receiving.age.since);
+        for (after, state) in [(59, "active"), (60, "expiring"), (89, "expiring"), (90, "ended")] {
+            sending.tick(begin + Duration::from_secs(after));
+            receiving.tick(begin + Duration::from_secs(after));
+            assert_eq!((&sending.stats()["state"], after), (&json!(state), after));
+            assert_eq!((&receiving.stats()["state"], after), (&json!(state), after));
+            let ended = state == "ended";
+            assert_eq!(sending.association.common.is_at_end(), ended);
+            assert_eq!(receiving.association.common.is_at_end(), ended);
+            let progress = sending.progress();
+            assert_eq!((progress.expiring, progress.ended), (after >= 60, ended));
+        }
+    }
+
+    #[test]
+    fn keys_age_by_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let limits = |packets, bytes| Lifetime { limits: Limits { packets, bytes }, time: None };
+        for (soft, hard) in [
+            (limits(10, u64::MAX), limits(20, u64::MAX)),
+            (limits(u64::MAX, 1000), limits(u64::MAX, 2000)),
+        ] {
+            let mut receiving = Receiving::new(&terms(soft, hard), &store, 64, vec![]).unwrap();
+            for state in ["active", "expiring", "ended"] {
+                receiving.tick(Instant::now());
+                assert_eq!(receiving.stats()["state"], state);
+                receiving.association.common.counters.add(10, 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_32_bits_is_seen_coming() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut terms = terms(Lifetime::default(), Lifetime::default());
+        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+        for (used, expiring) in [(1 << 31, false), ((1 << 32) - (1 << 20), true)] {
+            terms.used = used;
+            let sending = Sending::new(&terms, &store, 0, outer).unwrap();
+            assert_eq!(sending.progress().expiring, expiring);
+        }
+    }
 }

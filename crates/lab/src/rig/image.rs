@@ -31,11 +31,50 @@ const MODULES: [&str; 13] = [
     "acpi_ipmi",
 ];
 
-/// Packs the guest: busybox, ethtool, modules, and `programs` under their names in `/bin`.
+/// What the kernel's ESP needs, and namespaces with cables between them.
+const IPSEC_MODULES: [&str; 17] = [
+    "esp4",
+    "esp6",
+    "xfrm_user",
+    "veth",
+    "aes_generic",
+    "cbc",
+    "ctr",
+    "gcm",
+    "ghash-generic",
+    "hmac",
+    "sha1_generic",
+    "sha256_generic",
+    "authenc",
+    "authencesn",
+    "seqiv",
+    "echainiv",
+    "xfrm_interface",
+];
+
+/// Where strongSwan's daemon looks for its plugins, and those that IKE with a shared key needs.
+const PLUGINS: &str = "usr/lib/ipsec/plugins";
+const PLUGIN_NAMES: [&str; 12] = [
+    "aes",
+    "drbg",
+    "gmp",
+    "hmac",
+    "kdf",
+    "kernel-netlink",
+    "nonce",
+    "random",
+    "sha1",
+    "sha2",
+    "socket-default",
+    "vici",
+];
+
+/// Packs the guest: busybox, ethtool, modules, and `programs` under their names in `/bin`; for
+/// IPsec also the kernel's ESP, iproute2's `ip` and strongSwan.
 ///
 /// # Errors
 /// When a part is missing or cannot be packed.
-pub fn pack(rig: &Rig, programs: &[(&str, &Path)], to: &Path) -> Result<(), Error> {
+pub fn pack(rig: &Rig, programs: &[(&str, &Path)], ipsec: bool, to: &Path) -> Result<(), Error> {
     let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let root = staging.path();
     for folder in ["bin", "lib", "lib64", "modules", "proc", "sys", "dev", "tmp", "run", "var/lib"]
@@ -45,22 +84,20 @@ pub fn pack(rig: &Rig, programs: &[(&str, &Path)], to: &Path) -> Result<(), Erro
     copy(&source().join("rig/init"), &root.join("init"))?;
     let busybox = rig.program("busybox");
     copy(&busybox, &root.join("bin/busybox"))?;
-    let ethtool = rig.program("ethtool");
-    for (name, program) in [("ethtool", ethtool.as_path())].iter().chain(programs) {
-        let inside = root.join("bin").join(name);
-        copy(program, &inside)?;
-        // Symbols double what the guest has to unpack; nothing depends on the success.
-        let _ = command::run_to_end(Command::new("strip").arg(&inside), STEP, "");
-        for library in libraries(rig, program)? {
-            let folder = if library.starts_with("/lib64") { "lib64" } else { "lib" };
-            let name = library.file_name().unwrap_or_default();
-            let inside = root.join(folder).join(name);
-            if !inside.exists() {
-                copy(&library, &inside)?;
-            }
+    let own: &[&str] = if ipsec { &["ethtool", "ip", "charon", "swanctl"] } else { &["ethtool"] };
+    let own: Vec<(&str, PathBuf)> = own.iter().map(|name| (*name, rig.program(name))).collect();
+    let own = own.iter().map(|(name, path)| (*name, path.as_path()));
+    for (name, program) in own.chain(programs.iter().copied()) {
+        install(rig, program, root, &format!("bin/{name}"))?;
+    }
+    if ipsec {
+        let folder = rig.program("charon").with_file_name("plugins");
+        for name in PLUGIN_NAMES.map(|name| format!("libstrongswan-{name}.so")) {
+            install(rig, &folder.join(&name), root, &format!("{PLUGINS}/{name}"))?;
         }
     }
-    modules(rig, &busybox, &root.join("modules"))?;
+    let wanted = [&MODULES[..], if ipsec { &IPSEC_MODULES } else { &[] }].concat();
+    modules(rig, &busybox, &wanted, &root.join("modules"))?;
     let mut cpio = Command::new(&busybox);
     cpio.args(["cpio", "-o", "-H", "newc", "-F"]).arg(to).current_dir(root);
     let packed = command::run_to_end(&mut cpio, STEP, &list(root)?)?;
@@ -74,13 +111,33 @@ pub fn pack(rig: &Rig, programs: &[(&str, &Path)], to: &Path) -> Result<(), Erro
     })
 }
 
+/// Copies a program to its place below `root`, and the libraries that it needs.
+fn install(rig: &Rig, program: &Path, root: &Path, to: &str) -> Result<(), Error> {
+    let inside = root.join(to);
+    if let Some(folder) = inside.parent() {
+        fs::create_dir_all(folder).map_err(|e| Error::io("making a folder", e))?;
+    }
+    copy(program, &inside)?;
+    // Symbols double what the guest has to unpack; nothing depends on the success.
+    let _ = command::run_to_end(Command::new("strip").arg(&inside), STEP, "");
+    for library in libraries(rig, program)? {
+        let folder = if library.starts_with("/lib64") { "lib64" } else { "lib" };
+        let name = library.file_name().unwrap_or_default();
+        let inside = root.join(folder).join(name);
+        if !inside.exists() {
+            copy(&library, &inside)?;
+        }
+    }
+    Ok(())
+}
+
 /// Unpacks the modules into `to`, and writes the order in which they are loaded.
-fn modules(rig: &Rig, busybox: &Path, to: &Path) -> Result<(), Error> {
+fn modules(rig: &Rig, busybox: &Path, wanted: &[&str], to: &Path) -> Result<(), Error> {
     let folder = rig.root.join("lib/modules").join(&rig.release);
     let path = folder.join("modules.dep");
     let text = fs::read_to_string(&path)
         .map_err(|e| Error::io(format!("reading {}", path.display()), e))?;
-    let order = load_order(&text, &MODULES);
+    let order = load_order(&text, wanted);
     let mut names = String::new();
     for path in order {
         let from = folder.join(path);

@@ -29,6 +29,11 @@ pub struct Options {
     pub programs: Vec<(&'static str, PathBuf)>,
     /// Network cards, `eth0` upwards, two at most.
     pub cards: usize,
+    /// The kernel's ESP, iproute2's `ip` and strongSwan.
+    pub ipsec: bool,
+    /// The network namespace to run in, where each card's cable ends in a tap, `tap0` upwards,
+    /// that is made there. Without one the cables are [`Machine::wires`]. Needs root.
+    pub taps: Option<String>,
 }
 
 /// A running machine.
@@ -71,6 +76,18 @@ impl Machine {
             .arg(format!("socket,id=commands,path={},server=on", commands.display()));
         let mut wires = Vec::new();
         for number in 0..options.cards {
+            // The virtual functions of an igb take slots of their own, 16 above its own.
+            let slot = 4 + 4 * number;
+            qemu.arg("-device").arg(format!(
+                "{card},netdev=wire{number},romfile=,addr={slot:#x},mac=02:00:00:00:00:{:02x}",
+                number + 1
+            ));
+            if options.taps.is_some() {
+                qemu.arg("-netdev").arg(format!(
+                    "tap,id=wire{number},ifname=tap{number},script=no,downscript=no,vnet_hdr=off"
+                ));
+                continue;
+            }
             let (near, far) = (at(&format!("card{number}")), at(&format!("wire{number}")));
             let wire = UnixDatagram::bind(&far).map_err(|e| Error::io("opening a socket", e))?;
             wires.push(wire);
@@ -78,12 +95,6 @@ impl Machine {
                 "dgram,id=wire{number},local.type=unix,local.path={},remote.type=unix,remote.path={}",
                 near.display(),
                 far.display()
-            ));
-            // The virtual functions of an igb take slots of their own, 16 above its own.
-            let slot = 4 + 4 * number;
-            qemu.arg("-device").arg(format!(
-                "{card},netdev=wire{number},romfile=,addr={slot:#x},mac=02:00:00:00:00:{:02x}",
-                number + 1
             ));
         }
         let log = |name: &str| {
@@ -268,13 +279,16 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let image = folder.join("initramfs");
-    image::pack(rig, &programs, &image)?;
+    image::pack(rig, &programs, options.ipsec, &image)?;
     let table = folder.join("machine");
     let mut iasl = rig.command("iasl");
     iasl.arg("-p").arg(&table).arg(source().join("rig/machine.asl"));
     command::run(&mut iasl, START)?;
     // Ends with this process, however that ends.
-    let mut qemu = Command::new("setpriv");
+    let mut qemu = Command::new(if options.taps.is_some() { "ip" } else { "setpriv" });
+    if let Some(namespace) = &options.taps {
+        qemu.args(["netns", "exec", namespace, "setpriv"]);
+    }
     qemu.args(["--pdeathsig", "KILL"]).arg(rig.program("qemu-system-x86_64"));
     qemu.env("LD_LIBRARY_PATH", rig.libraries());
     qemu.env("QEMU_MODULE_DIR", rig.root.join("usr/lib/x86_64-linux-gnu/qemu"));

@@ -65,10 +65,14 @@ impl Rig {
 
     /// A program that was unpacked or, where the machine had it already, the machine's.
     fn program(&self, name: &str) -> PathBuf {
-        ["usr/bin", "usr/sbin", "bin", "sbin"]
+        ["usr/bin", "usr/sbin", "bin", "sbin", "usr/lib/ipsec"]
             .iter()
             .map(|below| self.root.join(below).join(name))
-            .chain(["/usr/bin", "/usr/sbin", "/bin"].iter().map(|at| Path::new(at).join(name)))
+            .chain(
+                ["/usr/bin", "/usr/sbin", "/bin", "/usr/lib/ipsec"]
+                    .iter()
+                    .map(|at| Path::new(at).join(name)),
+            )
             .find(|path| path.is_file())
             .unwrap_or_else(|| PathBuf::from(name))
     }
@@ -82,7 +86,7 @@ impl Rig {
 
     /// Where unpacked programs have their libraries.
     fn libraries(&self) -> std::ffi::OsString {
-        let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+        let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/ipsec"];
         let folders = folders.map(|folder| self.root.join(folder));
         std::env::join_paths(folders).unwrap_or_default()
     }

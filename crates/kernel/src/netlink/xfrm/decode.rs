@@ -1,7 +1,7 @@
 //! Messages of NETLINK_XFRM, byte by byte (include/uapi/linux/xfrm.h). Numbers are in the
 //! machine's order unless they are of the wire: addresses, ports, SPIs.
 
-use super::model::{Association, Key, Policy, PolicyAction, PolicyDirection, Template};
+use super::model::{Association, Current, Key, Policy, PolicyAction, PolicyDirection, Template};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use zeroize::Zeroizing;
@@ -28,7 +28,9 @@ const XFRMA_TMPL: u16 = 5;
 const XFRMA_REPLAY_VAL: u16 = 10;
 const XFRMA_ALG_AEAD: u16 = 18;
 const XFRMA_ALG_AUTH_TRUNC: u16 = 20;
+const XFRMA_MARK: u16 = 21;
 const XFRMA_REPLAY_ESN_VAL: u16 = 23;
+const XFRMA_IF_ID: u16 = 31;
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
@@ -86,7 +88,15 @@ pub(super) fn association(body: &[u8]) -> Option<Association> {
         spi: array(body, 72).map(u32::from_be_bytes)?,
         protocol: *body.get(76)?,
         source: address(body, 80, family)?,
+        soft: (no_limit(u64_at(body, 96)?), no_limit(u64_at(body, 112)?)),
         hard: (no_limit(u64_at(body, 104)?), no_limit(u64_at(body, 120)?)),
+        current: Current {
+            bytes: u64_at(body, 160)?,
+            packets: u64_at(body, 168)?,
+            added: u64_at(body, 176)?,
+            used: u64_at(body, 184)?,
+        },
+        bitmap_words: None,
         reqid: u32_at(body, 208)?,
         tunnel: *body.get(214)? == MODE_TUNNEL,
         window: u32::from(*body.get(215)?),
@@ -129,11 +139,19 @@ pub(super) fn association(body: &[u8]) -> Option<Association> {
                 found.sent = whole(4, 12)?;
                 found.received = whole(8, 16)?;
                 found.window = u32_at(content, 20)?;
+                found.bitmap_words = Some(u32_at(content, 0)?);
             }
             _ => {}
         }
     }
     Some(found)
+}
+
+/// Whether a policy is that of one socket (as IKE daemons have, so that their own messages go
+/// in clear): none for packets that are forwarded.
+pub(super) fn is_of_socket(policy: &[u8]) -> bool {
+    // XFRM_POLICY_MAX
+    policy.get(160).is_some_and(|direction| *direction >= 3)
 }
 
 /// The body of an XFRM_MSG_NEWPOLICY.
@@ -147,7 +165,8 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
     let mut found = Policy {
         destination: prefix(0, 42)?,
         source: prefix(16, 43)?,
-        narrower: ports.iter().any(|byte| *byte != 0) || protocol != 0 || interface != 0,
+        narrower: ports.iter().any(|byte| *byte != 0) || protocol != 0,
+        bound: interface != 0,
         priority: u32_at(body, 152)?,
         direction: match *body.get(160)? {
             0 => PolicyDirection::In,
@@ -162,11 +181,18 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
         templates: Vec::new(),
     };
     for (kind, content) in attributes(body.get(USERPOLICY_INFO..)?) {
+        match kind {
+            // Value and mask: a mask of 0 matches any packet.
+            XFRMA_MARK => found.bound |= u32_at(content, 4)? != 0,
+            XFRMA_IF_ID => found.bound |= u32_at(content, 0)? != 0,
+            _ => {}
+        }
         if kind == XFRMA_TMPL {
             for template in content.chunks_exact(USER_TMPL) {
                 let family = u16_at(template, 24)?;
                 found.templates.push(Template {
                     destination: address(template, 0, family)?,
+                    spi: array(template, 16).map(u32::from_be_bytes)?,
                     protocol: *template.get(20)?,
                     source: address(template, 28, family)?,
                     reqid: u32_at(template, 44)?,
@@ -205,7 +231,9 @@ mod tests {
         body[72..76].copy_from_slice(&0xc0de_0001_u32.to_be_bytes());
         body[76] = 50;
         body[80..84].copy_from_slice(&[192, 0, 2, 1]);
+        body[96..104].copy_from_slice(&500_u64.to_ne_bytes());
         body[104..112].copy_from_slice(&u64::MAX.to_ne_bytes());
+        body[176..184].copy_from_slice(&1_700_000_000_u64.to_ne_bytes());
         body[120..128].copy_from_slice(&1000_u64.to_ne_bytes());
         body[208..212].copy_from_slice(&5_u32.to_ne_bytes());
         body[212..214].copy_from_slice(&AF_INET.to_ne_bytes());
@@ -237,7 +265,9 @@ mod tests {
         assert!(found.tunnel && found.extended);
         assert_eq!((found.sent, found.received, found.window), (1 << 32 | 7, 2 << 32 | 9, 128));
         assert_eq!(found.udp, Some((4500, 31337)));
-        assert_eq!(found.hard, (u64::MAX, 1000));
+        assert_eq!((found.hard, found.soft), ((u64::MAX, 1000), (500, u64::MAX)));
+        assert_eq!((found.current.added, found.bitmap_words), (1_700_000_000, Some(4)));
+        assert!(!found.is_larval() && association(&sa(&[])).unwrap().is_larval());
         let (name, bits, key) = found.aead.as_ref().unwrap();
         assert_eq!((name.as_str(), *bits, &key.0[..]), ("rfc4106(gcm(aes))", 128, &[7; 20][..]));
         assert!(!format!("{found:?}").contains("7, 7"));
@@ -253,6 +283,24 @@ mod tests {
         // A key longer than its attribute.
         let body = sa(&[attribute(XFRMA_ALG_CRYPT, &named("cbc(aes)", &[256], &[9; 16]))]);
         assert_eq!(association(&body), None);
+    }
+
+    #[test]
+    fn policies_of_interfaces_marks_and_sockets_are_known() {
+        let body = |direction: u8, attributes: &[Vec<u8>]| {
+            let mut body = vec![0; USERPOLICY_INFO];
+            body[40..42].copy_from_slice(&AF_INET.to_ne_bytes());
+            body[160] = direction;
+            attributes.iter().for_each(|attribute| body.extend(attribute));
+            body
+        };
+        let mark =
+            |mask: u32| attribute(XFRMA_MARK, &[7_u32.to_ne_bytes(), mask.to_ne_bytes()].concat());
+        let bound = |attributes: &[Vec<u8>]| policy(&body(1, attributes)).unwrap().bound;
+        assert!(!bound(&[]) && !bound(&[mark(0)]));
+        assert!(bound(&[mark(0xff)]) && bound(&[attribute(XFRMA_IF_ID, &[1, 0, 0, 0])]));
+        assert!(is_of_socket(&body(4, &[])) && !is_of_socket(&body(2, &[])));
+        assert!(!is_of_socket(&[]));
     }
 
     proptest! {

@@ -6,8 +6,12 @@
 
 mod decode;
 mod model;
+mod report;
 
-pub use model::{Association, Key, Policy, PolicyAction, PolicyDirection, Snapshot, Template};
+pub use model::{
+    Association, Current, Key, Policy, PolicyAction, PolicyDirection, Snapshot, Template,
+};
+pub use report::Report;
 
 use super::socket::parts;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_XFRM};
@@ -81,11 +85,21 @@ impl XfrmFollower {
         })?;
         dump(XFRM_MSG_GETPOLICY, 64, &mut buffer, |body| match decode::policy(body) {
             Some(policy) => snapshot.policies.push(policy),
-            None => snapshot.unreadable += 1,
+            None => snapshot.unreadable += u64::from(!decode::is_of_socket(body)),
         })?;
         self.dumped = true;
         Ok(Some(snapshot))
     }
+}
+
+/// A socket to ask the kernel by, which does not wait for an answer for ever.
+fn connected() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_XFRM)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let receive = rustix::net::sockopt::Timeout::Recv;
+    rustix::net::sockopt::set_socket_timeout(socket.as_fd(), receive, Some(PATIENCE))?;
+    Ok(socket)
 }
 
 fn dump(
@@ -94,11 +108,7 @@ fn dump(
     buffer: &mut [u8],
     mut each: impl FnMut(&[u8]),
 ) -> io::Result<()> {
-    let mut socket = Socket::new(NETLINK_XFRM)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let receive = rustix::net::sockopt::Timeout::Recv;
-    rustix::net::sockopt::set_socket_timeout(socket.as_fd(), receive, Some(PATIENCE))?;
+    let socket = connected()?;
     let mut message = Vec::with_capacity(HEADER + body);
     message.extend(((HEADER + body) as u32).to_ne_bytes());
     message.extend(request.to_ne_bytes());

@@ -58,8 +58,39 @@ pub struct Association {
     pub integrity: Option<(String, u32, Key)>,
     /// UDP ports of source and destination, where packets are encapsulated (RFC 3948).
     pub udp: Option<(u16, u16)>,
+    /// Bytes and packets after which it should be replaced; `u64::MAX` for no limit.
+    pub soft: (u64, u64),
     /// Bytes and packets after which it must not be used; `u64::MAX` for no limit.
     pub hard: (u64, u64),
+    /// What the kernel has counted.
+    pub current: Current,
+    /// Words of the anti-replay window's bitmap, where the kernel has the longer form of it
+    /// (`struct xfrm_replay_state_esn`).
+    pub bitmap_words: Option<u32>,
+}
+
+impl Association {
+    /// It only holds an SPI, while keys are being agreed upon.
+    pub fn is_larval(&self) -> bool {
+        const ESP: u8 = 50;
+        self.protocol == ESP
+            && self.aead.is_none()
+            && self.cipher.is_none()
+            && self.integrity.is_none()
+    }
+}
+
+/// What an association has done so far (`struct xfrm_lifetime_cur`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Current {
+    /// Bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+    /// When it was made, in seconds of the Unix epoch.
+    pub added: u64,
+    /// When it was used first; 0 for not yet.
+    pub used: u64,
 }
 
 /// Which way the packets of a policy go.
@@ -89,8 +120,10 @@ pub struct Policy {
     pub source: IpNet,
     /// Where they go.
     pub destination: IpNet,
-    /// It selects by more than addresses: protocol, ports, an interface.
+    /// It selects by more than addresses: protocol or ports.
     pub narrower: bool,
+    /// It is for packets of one interface, or with a mark, only.
+    pub bound: bool,
     /// Which way.
     pub direction: PolicyDirection,
     /// The lowest decides.
@@ -110,6 +143,8 @@ pub struct Template {
     pub destination: IpAddr,
     /// IP protocol.
     pub protocol: u8,
+    /// The only association that will do; 0 for any.
+    pub spi: u32,
     /// What joins it with associations; 0 for any.
     pub reqid: u32,
     /// Tunnel mode.

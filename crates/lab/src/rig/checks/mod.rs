@@ -3,6 +3,7 @@
 
 mod forwarding;
 mod governing;
+mod ipsec;
 mod knobs;
 mod power;
 mod sensors;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 pub use governing::Stretch;
+pub use ipsec::ipsec;
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);

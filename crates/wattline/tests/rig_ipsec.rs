@@ -1,0 +1,24 @@
+//! Wattline's ESP with the kernel of an emulated machine and with strongSwan as its peers.
+//! Skipped where `rig/fetch` (part of `make tools`) has fetched nothing.
+
+use std::path::Path;
+use wattline_lab::rig::Rig;
+use wattline_lab::rig::checks::{self, Checks};
+
+#[test]
+fn the_kernel_and_strongswan_are_understood() {
+    let test = "the_kernel_and_strongswan_are_understood";
+    let Some(rig) = Rig::find() else {
+        return eprintln!(
+            "SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/"
+        );
+    };
+    let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));
+    let mut checks = Checks::default();
+    let ended = checks::ipsec(&rig, wattline, &mut checks);
+    println!("{checks}");
+    ended.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!checks.checks.is_empty());
+    let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
