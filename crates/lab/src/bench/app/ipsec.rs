@@ -7,7 +7,7 @@
 use super::crypto::{Peer, Raw};
 use super::sealed::Sealed;
 use super::traffic::{OWN4, OWN6};
-use super::{Application, Args, Direction, Error};
+use super::{Application, Args, Cost, Direction, Error};
 use crate::bench::memory_router::Traffic;
 use crate::bench::sample::median;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -152,22 +152,27 @@ impl Application for Ipsec {
         self.peer.as_mut().map_or(Ok(()), |peer| peer.time(bytes))
     }
 
-    fn counted(&self) -> serde_json::Value {
+    fn counted(&self, cost: &Cost) -> serde_json::Value {
         let common = self.association.common();
         let counters = &common.counters;
         let dropped: u64 = counters.dropped().map(|(_, count)| count).sum();
-        let mut raw = self.raw.nanoseconds.clone();
+        let raw = median(&mut self.raw.nanoseconds.clone());
         let mut counted = serde_json::json!({
             "algorithm": common.transform.algorithm().name(),
             "packets": counters.packets(),
             "bytes": counters.bytes(),
             "dropped": dropped,
-            "cryptography_alone_nanoseconds_per_packet": median(&mut raw),
+            "cryptography_alone_nanoseconds_per_packet": raw,
         });
         if let Some(peer) = &self.peer {
             counted["peer"] = peer.version.clone().into();
             let nanoseconds = Some(median(&mut peer.nanoseconds.clone())).filter(|it| *it > 0.0);
             counted["peer_cryptography_alone_nanoseconds_per_packet"] = nanoseconds.into();
+            // How much of the rate of its cryptography alone ours reaches.
+            let of_peer = |ours: f64| nanoseconds.filter(|_| ours > 0.0).map(|it| it / ours);
+            counted["cryptography_alone_to_peer_ratio"] = of_peer(raw).into();
+            counted["gateway_to_peer_cryptography_ratio"] =
+                of_peer(cost.nanoseconds_per_packet).into();
         }
         counted
     }

@@ -116,13 +116,15 @@ impl Measured {
                 let cycles = lane.repeats.iter().map(|repeat| repeat.nodes[number]).collect();
                 Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
             };
+            let cost = lane.cost(packet_size_bytes, clock_hertz)?;
+            let counted = application.counted(&cost);
             Some(Added {
                 name: application.name(),
-                cost: lane.cost(packet_size_bytes, clock_hertz)?,
+                cost,
                 added_cycles_per_packet: added,
                 added_nanoseconds_per_packet: added.median / clock_hertz * 1e9,
                 nodes: names.filter(|(_, name)| !known.contains(name)).filter_map(node).collect(),
-                counted: application.counted(),
+                counted,
             })
         };
         let applications: Vec<Added> = self.others.iter().filter_map(added).collect();

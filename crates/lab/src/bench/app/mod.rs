@@ -59,8 +59,9 @@ pub trait Application {
         Ok(())
     }
 
-    /// What it counted, for the report: it shows that it did its work.
-    fn counted(&self) -> serde_json::Value;
+    /// What it counted, for the report: it shows that it did its work. `cost` is what came of
+    /// the measurement, to be set in relation to what was measured beside it.
+    fn counted(&self, cost: &Cost) -> serde_json::Value;
 }
 
 /// Makes what is measured beside plain forwarding.

@@ -1,6 +1,6 @@
 //! `netflow`: flow records, every packet looked at, with all flows of the traffic in the table.
 
-use super::{Application, Args, Error};
+use super::{Application, Args, Cost, Error};
 use serde_json::json;
 use wattline_dataplane::apps::flow_records::{Records, Settings, worker};
 use wattline_dataplane::feature::Feature;
@@ -32,7 +32,7 @@ impl Application for Netflow {
         Ok(())
     }
 
-    fn counted(&self) -> serde_json::Value {
+    fn counted(&self, _: &Cost) -> serde_json::Value {
         let [mut totals, ipv6] = self.records.totals();
         totals.merge(&ipv6);
         json!(totals)

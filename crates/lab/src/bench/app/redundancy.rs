@@ -4,7 +4,7 @@
 //! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
 //! nearly all of a payload has been seen before, in pieces: the work that the encoder is for.
 
-use super::{Application, Args, Error};
+use super::{Application, Args, Cost, Error};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use wattline_dataplane::apps::redundancy::select::Selection;
@@ -103,7 +103,7 @@ impl Application for Redundancy {
         encoding
     }
 
-    fn counted(&self) -> Value {
+    fn counted(&self, _: &Cost) -> Value {
         let object = |list: Vec<(&'static str, u64)>| {
             let list = list.into_iter().filter(|(_, count)| *count > 0);
             list.map(|(name, count)| (name.to_owned(), json!(count))).collect::<Map<_, _>>()
