@@ -8,6 +8,7 @@
 
 pub mod bolla;
 pub mod components;
+mod costs;
 mod file;
 pub mod fit;
 mod input;
@@ -17,6 +18,7 @@ pub mod optimise;
 pub mod race;
 
 pub use components::ComponentFile;
+pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};
 pub use file::{Platform, ServerFile};
 pub use input::{
     Figure, FigureValue, Incomplete, InvalidFile, LoadError, Origin, Problem, ProblemKind,

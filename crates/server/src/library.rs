@@ -23,6 +23,10 @@ const COMPONENTS: [(&str, &str); 2] = [
     ("liao-2011-host", include_str!("../../../servers/components/liao-2011-host.toml")),
 ];
 
+/// Name and text of all shipped costs of applications.
+const COSTS: [(&str, &str); 1] =
+    [("sapphire-rapids-vm", include_str!("../../../servers/applications/sapphire-rapids-vm.toml"))];
+
 /// What a shipped file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -30,6 +34,8 @@ pub enum Kind {
     Servers,
     /// Cards and parts.
     Components,
+    /// What applications cost where it was measured.
+    Costs,
 }
 
 impl Kind {
@@ -37,6 +43,7 @@ impl Kind {
         match self {
             Self::Servers => &MODELS,
             Self::Components => &COMPONENTS,
+            Self::Costs => &COSTS,
         }
     }
 }
@@ -75,7 +82,7 @@ fn hint_for(name: &str, kind: Kind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ComponentFile, ServerFile};
+    use crate::{ComponentFile, MeasuredCosts, ServerFile};
 
     #[test]
     fn every_shipped_file_loads_under_its_own_name() {
@@ -87,12 +94,20 @@ mod tests {
             let file = ComponentFile::load(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(file.name, name);
         }
+        for name in names(Kind::Costs) {
+            let file = MeasuredCosts::load(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(file.name, name);
+            assert_eq!(file.applications.len(), 4);
+        }
     }
 
     #[test]
     fn every_file_of_the_folder_is_shipped() {
-        for (folder, kind) in [("servers", Kind::Servers), ("servers/components", Kind::Components)]
-        {
+        for (folder, kind) in [
+            ("servers", Kind::Servers),
+            ("servers/components", Kind::Components),
+            ("servers/applications", Kind::Costs),
+        ] {
             let path = format!("{}/../../{folder}", env!("CARGO_MANIFEST_DIR"));
             for entry in std::fs::read_dir(path).unwrap() {
                 let path = entry.unwrap().path();

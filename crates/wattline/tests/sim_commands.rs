@@ -282,3 +282,32 @@ fn bad_server_files_are_refused() {
     let incomplete = ["sim", "--traffic", "poisson:1Mpps", "--server", "bolla-x"];
     refused(&incomplete, 78, &["bolla-x"]);
 }
+
+/// Costs that follow from measured ones take the place of the model's, and the result says so.
+#[test]
+fn measured_costs_of_applications_take_the_place_of_assumed_ones() {
+    let run = |costs: &str| {
+        let args = ["sim", "--json", "--policy", "poll:cores=1", "--app", "re"];
+        let traffic = ["--traffic", "poisson:10kpps,size=1420", "--app-costs", costs];
+        json(&[&args[..], &traffic, &SHORT].concat())
+    };
+    let (own, ratio, added) =
+        (run("model"), run("sapphire-rapids-vm"), run("sapphire-rapids-vm:added"));
+    assert_eq!(own["server"], "westmere-2010");
+    assert_eq!(ratio["server"], "westmere-2010+sapphire-rapids-vm:ratio");
+    assert!(ratio["notes"][0].as_str().unwrap().contains("application costs modelled"));
+    let latency = |report| number(report, "latency_min_seconds");
+    assert!(latency(&ratio) > latency(&added) && latency(&added) != latency(&own));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    let good = include_str!("../../../servers/applications/sapphire-rapids-vm.toml");
+    std::fs::write(path, good.replacen("cycles_per_packet", "cycles", 1)).unwrap();
+    let args = ["sweep", "--traffic", "poisson:1Mpps", "--app-costs", path];
+    refused(&args, 78, &["mine.toml", "cycles_per_packet"]);
+    let args = ["sim", "--traffic", "poisson:1Mpps", "--app-costs", "sapphire-rapids"];
+    refused(&args, 66, &["sapphire-rapids-vm"]);
+    std::fs::write(path, "{}").unwrap();
+    refused(&["bench", "costs", path], 65, &["mine.toml", "bench app all --json"]);
+}

@@ -30,8 +30,10 @@ pub const WINDOW: usize = 512;
 pub const ROUNDS: usize = 64;
 /// Packets per repeat.
 pub const PACKETS: usize = ROUNDS * WINDOW;
-/// Longest frame that a [`Traffic`] may write, without FCS.
+/// Longest frame of an Ethernet link, without FCS.
 pub const LONGEST: usize = 1514;
+/// Longest frame that a [`Traffic`] may write: one of these in a tunnel.
+pub const ROOM: usize = LONGEST + 96;
 /// The Ethernet address of the port where packets come in.
 pub const MAC_IN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const MAC_OUT: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -88,6 +90,14 @@ pub enum Error {
     /// The tables refused the routes, or the nodes make no graph.
     #[error("{0}")]
     Table(String),
+    /// A peer's harness does not answer.
+    #[error("{program}: {error}; `make -C bench/peers` builds it where its library is installed")]
+    Peer {
+        /// Its program.
+        program: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// A check on the measurement itself failed.
     #[error("the router lost packets that it should have forwarded: {0:?}")]
     Lost(Box<Snapshot>),
@@ -96,7 +106,7 @@ pub enum Error {
 /// Where packets come from.
 pub trait Traffic {
     /// Writes the next frame, to [`MAC_IN`], at the start of `chunk`; gives its length without
-    /// FCS, at most [`LONGEST`].
+    /// FCS, at most [`ROOM`].
     fn write(&mut self, chunk: &mut [u8]) -> usize;
 }
 
@@ -232,8 +242,8 @@ impl MemoryRouter {
     fn fill(&mut self, traffic: &mut dyn Traffic) -> usize {
         let mut bytes = 0;
         for frame in &mut self.frames {
-            frame.length = LONGEST as u16;
-            let length = traffic.write(self.worker.pool().frame_bytes(frame)).min(LONGEST);
+            frame.length = ROOM as u16;
+            let length = traffic.write(self.worker.pool().frame_bytes(frame)).min(ROOM);
             frame.length = length as u16;
             bytes += length + 4;
         }

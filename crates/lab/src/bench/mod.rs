@@ -7,6 +7,8 @@ pub mod control_loop;
 pub mod cpu_time;
 pub mod fib;
 pub mod forward;
+mod harness;
+pub mod machine;
 pub mod memory_router;
 pub mod pipeline;
 pub mod prefixes;

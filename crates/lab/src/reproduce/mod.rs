@@ -100,6 +100,9 @@ pub enum ReproduceError {
     /// The model of the server could not be had.
     #[error(transparent)]
     Server(#[from] wattline_server::LoadError),
+    /// Measured costs of applications say nothing of the server.
+    #[error(transparent)]
+    Costs(#[from] wattline_server::CostsError),
     /// The model of the server lacks figures.
     #[error(transparent)]
     Incomplete(#[from] wattline_server::Incomplete),

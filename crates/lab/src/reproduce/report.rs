@@ -49,6 +49,8 @@ pub enum Grounds {
     Simulated,
     /// Real packets through emulated cores.
     Emulated,
+    /// Real packets, timed on the machine that the note names.
+    Measured,
     /// An identity of the model's equations.
     Equation,
     /// A parameter in the server's file.

@@ -33,6 +33,10 @@ pub struct Args {
     /// What is done with each packet: ipv4, netflow, ipsec or re.
     #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
     app: Application,
+    /// What the applications cost: `model` as the server's file says, or NAME[:ratio|:added] for
+    /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
+    #[arg(long, default_value = "model")]
+    app_costs: String,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -54,7 +58,9 @@ struct Output<'a> {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
-    let server = problems.keep(simulation::server(&args.server));
+    let server = simulation::server(&args.server)
+        .and_then(|server| simulation::with_costs(&server, &args.app_costs));
+    let server = problems.keep(server);
     let policy = problems.keep(simulation::policy(&args.policy));
     let traffic = problems.keep(simulation::traffic(&args.traffic));
     if args.duration == Span::ZERO {
@@ -64,6 +70,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let (Some(server), Some(policy), Some(traffic)) = (server, policy, traffic) else {
         return Ok(());
     };
+    let scaled = (args.app_costs != "model").then(|| server.description.clone());
     let scenario = Scenario {
         server: &server,
         application: args.app,
@@ -81,7 +88,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         traffic: &args.traffic,
         application: args.app,
         seed: args.seed,
-        notes: traffic.notes(),
+        notes: traffic.notes().into_iter().chain(scaled).collect(),
         report: scenario.run()?,
     };
     output::print(&result, json, |out, result| table(out, result))

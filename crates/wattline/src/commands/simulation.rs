@@ -4,7 +4,7 @@ use super::server_errors;
 use crate::exit::ExitError;
 use std::fmt::Display;
 use wattline_policy::{PolicySpec, parse_span};
-use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
 use wattline_sim::SimError;
 use wattline_traffic::Spec;
 use wattline_traffic::capture::{CaptureError, Problem};
@@ -53,6 +53,20 @@ impl Problems {
 pub fn server(name: &str) -> Result<ServerModel, ExitError> {
     let file = ServerFile::load(name).map_err(server_errors::of_model)?;
     file.model().cloned().map_err(|error| ExitError::new(ExitError::CONFIG, error))
+}
+
+/// That model with the applications' costs that an option names: `model` for its own,
+/// otherwise a file of measured ones and, after a colon, how they are scaled.
+pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitError> {
+    if text == "model" {
+        return Ok(server.clone());
+    }
+    let suffix = |scaling: &Scaling| {
+        text.strip_suffix(scaling.name())?.strip_suffix(':').map(|name| (name, *scaling))
+    };
+    let (name, scaling) = Scaling::ALL.iter().find_map(suffix).unwrap_or((text, Scaling::Ratio));
+    let costs = MeasuredCosts::load(name).map_err(server_errors::of_model)?;
+    costs.on(server, scaling).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
 /// The policy of this text.

@@ -3,6 +3,6 @@
 use super::{Application, Args, Error};
 
 /// Nothing on the packets' way.
-pub(super) fn make(_: &Args) -> Result<Option<Box<dyn Application>>, Error> {
-    Ok(None)
+pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
+    Ok(Vec::new())
 }

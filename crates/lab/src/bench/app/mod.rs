@@ -1,52 +1,75 @@
 //! `wattline bench app`: what an application costs on top of plain IPv4 forwarding.
 //!
-//! Two routers between memory rings ([`super::memory_router`]), one that only forwards and one
-//! with the application, get the same packets in turns; what counts is the median of the
-//! differences within a pair, since a machine that changes its speed meanwhile changes it for
-//! both. Of each repeat the median window counts, not the sum: where others use the machine too,
+//! Routers between memory rings ([`super::memory_router`]), one that only forwards and one for
+//! each application, get the same packets in turns; what counts is the median of the
+//! differences within a turn, since a machine that changes its speed meanwhile changes it for
+//! all. Of each repeat the median window counts, not the sum: where others use the machine too,
 //! some windows hold a time slice of theirs.
 //!
 //! Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
+mod costs;
+mod crypto;
 mod ipsec;
 mod ipv4;
+mod measure;
 mod netflow;
+mod order;
 mod redundancy;
+mod report;
+mod sealed;
 mod traffic;
 
 use super::calibration::{Calibration, spin};
+use super::machine::Machine;
 pub use super::memory_router::Error;
-use super::memory_router::{MemoryRouter, PACKETS, Repeat, Traffic};
+use super::memory_router::{PACKETS, Traffic};
 use super::prefixes::read_ipv4;
-use super::sample::Sample;
+pub use costs::{CostsError, costs};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use measure::{Measured, workloads};
+pub use order::{Order, OrderVerdict};
 use quanta::Clock;
-use serde::Serialize;
+pub use report::{Added, Cost, Node, Report, Row};
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Instant;
-use traffic::{FlowTraffic, Replay};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::frame::BATCH_MAX;
-use wattline_traffic::Sizes;
 
 /// An application as it is measured: in one worker, without a control thread.
 pub trait Application {
+    /// Its name in the report; of IPsec, which direction.
+    fn name(&self) -> &'static str;
+
     /// Its part of the graph; called once.
     fn features(&mut self) -> Vec<Feature>;
 
-    /// Called after each repeat, outside of what is timed: what a control thread would do.
-    fn settle(&mut self) {}
+    /// Makes of the packets that plain forwarding gets those that it is to get.
+    fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {
+        packets
+    }
 
-    /// What it counted, for the report: it shows that it did its work.
-    fn counted(&self) -> serde_json::Value;
+    /// Called after each repeat, outside of what is timed: what a control thread would do.
+    ///
+    /// # Errors
+    /// When what is measured beside it fails.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// What it counted, for the report: it shows that it did its work. `cost` is what came of
+    /// the measurement, to be set in relation to what was measured beside it.
+    fn counted(&self, cost: &Cost) -> serde_json::Value;
 }
 
-/// Makes an application; `None` is plain forwarding.
-type Make = fn(&Args) -> Result<Option<Box<dyn Application>>, Error>;
+/// Makes what is measured beside plain forwarding.
+type Make = fn(&Args) -> Result<Vec<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
 const APPLICATIONS: &[(&str, Make)] = &[
+    ("all", all),
     ("ipsec", ipsec::make),
     ("ipv4", ipv4::make),
     ("netflow", netflow::make),
@@ -56,9 +79,43 @@ const APPLICATIONS: &[(&str, Make)] = &[
     ("re-modp", redundancy::make_modp),
 ];
 
+/// The four of the PowerSave paper in one run.
+fn all(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
+    let makes: [Make; 3] = [netflow::make, ipsec::make, redundancy::make];
+    let lists = makes.into_iter().map(|make| make(args)).collect::<Result<Vec<_>, _>>()?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
     APPLICATIONS.iter().map(|(name, _)| *name)
+}
+
+/// Which direction of a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Packets come in clear and leave through the tunnel.
+    Send,
+    /// Packets come out of the tunnel: authentication, decryption, replay window, selectors.
+    Receive,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        }
+    }
+
+    /// The direction of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|direction| direction.name() == name)
+    }
 }
 
 /// What to measure.
@@ -68,16 +125,20 @@ pub struct Args {
     pub application: String,
     /// A prefix per line; `None` for sixteen prefixes that hold all of IPv4.
     pub routes: Option<PathBuf>,
-    /// Frames of this capture as a further workload.
-    pub capture: Option<PathBuf>,
+    /// Frames of each of these captures as a further workload.
+    pub captures: Vec<PathBuf>,
     /// Flows that are alive, 1 to 2^24; packets are of random ones among them.
     pub flows: usize,
     /// Frames per batch, 1 to 64.
     pub batch: usize,
-    /// Pairs of measurements, of which the median counts.
+    /// Turns, of which the median counts.
     pub repeats: usize,
     /// What `ipsec` protects packets with.
     pub algorithm: String,
+    /// Directions of `ipsec`.
+    pub directions: Vec<Direction>,
+    /// The harness of ipsec-mb, to be measured beside `ipsec`.
+    pub peer: Option<PathBuf>,
 }
 
 impl Default for Args {
@@ -85,88 +146,44 @@ impl Default for Args {
         Self {
             application: "ipv4".to_owned(),
             routes: None,
-            capture: None,
+            captures: Vec::new(),
             flows: 1_000_000,
             batch: BATCH_MAX,
             repeats: 31,
             algorithm: "aes128-gcm".to_owned(),
+            directions: Direction::ALL.to_vec(),
+            peer: None,
         }
     }
 }
 
-/// What was measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Which application.
-    pub application: String,
-    /// A row for each kind of traffic.
-    pub workloads: Vec<Row>,
-    /// As asked for.
-    pub flows: usize,
-    /// Prefixes in the table.
-    pub routes: usize,
-    /// As asked for.
-    pub batch: usize,
-    /// As asked for.
-    pub repeats: usize,
-    /// Packets per repeat.
-    pub packets: usize,
-    /// Rate of the time-stamp counter.
-    pub clock_hertz: f64,
-    /// The machine's speed before and after.
-    pub calibration: Calibration,
-    /// What the figures hold and what not.
-    pub timed: &'static str,
-}
-
-/// One kind of traffic.
-#[derive(Debug, Clone, Serialize)]
-pub struct Row {
-    /// `64 B`, `imix`, or the name of a capture.
-    pub name: String,
-    /// Bytes per packet, FCS included.
-    pub packet_size_bytes: f64,
-    /// Plain forwarding.
-    pub ipv4: Cost,
-    /// The application, unless that is plain forwarding itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with_application: Option<Added>,
-}
-
-/// What a packet costs.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cost {
-    /// Over the repeats.
-    pub cycles_per_packet: Sample,
-    /// The median by the mean length.
-    pub cycles_per_byte: f64,
-    /// The median by the clock's rate.
-    pub nanoseconds_per_packet: f64,
-}
-
-/// What a packet costs with an application.
-#[derive(Debug, Clone, Serialize)]
-pub struct Added {
-    /// All in all.
-    #[serde(flatten)]
-    pub cost: Cost,
-    /// Over the differences within pairs.
-    pub added_cycles_per_packet: Sample,
-    /// The median of these by the clock's rate.
-    pub added_nanoseconds_per_packet: f64,
-    /// Cycles per packet in each node that is not in plain forwarding.
-    pub nodes: Vec<Node>,
-    /// What the application counted.
-    pub counted: serde_json::Value,
-}
-
-/// Cycles of one node.
-#[derive(Debug, Clone, Serialize)]
-pub struct Node {
-    /// Its name in the graph.
-    pub name: &'static str,
-    /// Over the repeats.
-    pub cycles_per_packet: Sample,
+impl Args {
+    /// The options that are not the defaults, as on the command line.
+    fn options(&self) -> String {
+        let mut text = String::new();
+        let default = Self::default();
+        let mut option = |name: &str, value: &dyn std::fmt::Display, given: bool| {
+            if given {
+                // Writing into a string cannot fail.
+                let _ = write!(text, " --{name} {value}");
+            }
+        };
+        let files = [
+            ("routes", self.routes.as_slice()),
+            ("capture", &self.captures),
+            ("peer", self.peer.as_slice()),
+        ];
+        for (name, files) in files {
+            files.iter().for_each(|file| option(name, &file.display(), true));
+        }
+        option("flows", &self.flows, self.flows != default.flows);
+        option("batch", &self.batch, self.batch != default.batch);
+        option("repeats", &self.repeats, self.repeats != default.repeats);
+        option("algorithm", &self.algorithm, self.algorithm != default.algorithm);
+        let narrowed = self.directions != default.directions;
+        self.directions.iter().for_each(|it| option("direction", &it.name(), narrowed));
+        text.trim_start().to_owned()
+    }
 }
 
 /// Measures an application on all kinds of traffic.
@@ -188,6 +205,8 @@ pub fn run(args: &Args) -> Result<Report, Error> {
     let clock_hertz = clock.raw().wrapping_sub(first) as f64 / started.elapsed().as_secs_f64();
     Ok(Report {
         application: args.application.clone(),
+        options: args.options(),
+        machine: Machine::here(),
         workloads: measured.into_iter().filter_map(|it| it.into_row(clock_hertz)).collect(),
         flows: args.flows,
         routes: prefixes.len(),
@@ -196,9 +215,10 @@ pub fn run(args: &Args) -> Result<Report, Error> {
         packets: PACKETS,
         clock_hertz,
         calibration: Calibration::new(before, spin(&clock)),
-        timed: "receive, graph and transmit between memory rings, with and without the \
-                application in turns, median of windows of 512 packets; writing the packets \
-                is outside",
+        timed: "receive, graph and transmit between memory rings, with and without each \
+                application in turns, median of windows of 512 packets; writing (and, for a \
+                receiving gateway, sealing) the packets is outside; a capture is replayed, so \
+                to redundancy elimination all of it has come before",
     })
 }
 
@@ -223,124 +243,6 @@ fn sixteen() -> Vec<IpNet> {
     (0..16).map(nibble).chain([six]).collect()
 }
 
-/// A kind of traffic: its name, and a source of it that is the same each time.
-struct Workload {
-    name: String,
-    make: Box<dyn Fn() -> Box<dyn Traffic>>,
-    /// Repeats until every flow has been seen.
-    warm_up: usize,
-}
-
-fn workloads(args: &Args) -> Result<Vec<Workload>, Error> {
-    let flows = args.flows;
-    let of = |name: String, lengths: Vec<usize>| Workload {
-        name,
-        make: Box::new(move || Box::new(FlowTraffic::new(flows, &lengths))),
-        warm_up: flows.div_ceil(PACKETS),
-    };
-    let mut list: Vec<Workload> =
-        [64, 512, 1420].into_iter().map(|size| of(format!("{size} B"), vec![size - 4])).collect();
-    let imix = Sizes::IMIX.iter();
-    let imix = imix.flat_map(|(bytes, count)| vec![usize::from(*bytes); *count as usize]);
-    list.push(of("imix".to_owned(), imix.collect()));
-    if let Some(file) = &args.capture {
-        let replay = Replay::load(file)?;
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let warm_up = replay.len().div_ceil(PACKETS);
-        list.push(Workload { name, make: Box::new(move || Box::new(replay.clone())), warm_up });
-    }
-    Ok(list)
-}
-
-/// Repeats of one workload.
-struct Measured {
-    name: String,
-    plain: Vec<Repeat>,
-    other: Option<Other>,
-}
-
-/// The same with the application.
-struct Other {
-    repeats: Vec<Repeat>,
-    /// Its own nodes: number in the graph and name.
-    nodes: Vec<(usize, &'static str)>,
-    counted: serde_json::Value,
-}
-
-impl Measured {
-    fn new(
-        args: &Args,
-        make: Make,
-        prefixes: &[IpNet],
-        clock: &Clock,
-        workload: Workload,
-    ) -> Result<Self, Error> {
-        let mut plain = MemoryRouter::new(prefixes, Vec::new(), args.batch)?;
-        let mut traffic = (workload.make)();
-        let mut repeats = Vec::with_capacity(args.repeats);
-        let mut other = match make(args)? {
-            Some(mut application) => {
-                let router = MemoryRouter::new(prefixes, application.features(), args.batch)?;
-                Some((router, application, (workload.make)(), Vec::with_capacity(args.repeats)))
-            }
-            None => None,
-        };
-        for round in 0..workload.warm_up + 1 + args.repeats {
-            let timed = round > workload.warm_up;
-            let repeat = plain.repeat(clock, &mut *traffic)?;
-            repeats.extend(timed.then_some(repeat));
-            if let Some((router, application, traffic, repeats)) = &mut other {
-                let repeat = router.repeat(clock, &mut **traffic)?;
-                repeats.extend(timed.then_some(repeat));
-                application.settle();
-            }
-        }
-        let known = plain.names();
-        let other = other.map(|(router, application, _, repeats)| {
-            let names = router.names().into_iter().enumerate();
-            let nodes = names.filter(|(_, name)| !known.contains(name)).collect();
-            Other { repeats, nodes, counted: application.counted() }
-        });
-        Ok(Self { name: workload.name, plain: repeats, other })
-    }
-
-    /// `None` without a repeat.
-    fn into_row(self, clock_hertz: f64) -> Option<Row> {
-        let nanoseconds = |cycles: f64| cycles / clock_hertz * 1e9;
-        let bytes = self.plain.iter().map(|repeat| repeat.bytes).sum::<f64>();
-        let packet_size_bytes = bytes / self.plain.len() as f64;
-        let cost = |repeats: &[Repeat]| {
-            let cycles = Sample::of(repeats.iter().map(|repeat| repeat.typical).collect())?;
-            Some(Cost {
-                cycles_per_packet: cycles,
-                cycles_per_byte: cycles.median / packet_size_bytes,
-                nanoseconds_per_packet: nanoseconds(cycles.median),
-            })
-        };
-        let ipv4 = cost(&self.plain)?;
-        let with_application = match self.other {
-            None => None,
-            Some(Other { repeats, nodes, counted }) => {
-                let pairs = repeats.iter().zip(&self.plain);
-                let added =
-                    Sample::of(pairs.map(|(with, plain)| with.typical - plain.typical).collect())?;
-                let node = |(number, name): (usize, &'static str)| {
-                    let cycles = repeats.iter().map(|repeat| repeat.nodes[number]).collect();
-                    Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
-                };
-                Some(Added {
-                    cost: cost(&repeats)?,
-                    added_cycles_per_packet: added,
-                    added_nanoseconds_per_packet: nanoseconds(added.median),
-                    nodes: nodes.into_iter().filter_map(node).collect(),
-                    counted,
-                })
-            }
-        };
-        Some(Row { name: self.name, packet_size_bytes, ipv4, with_application })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,15 +251,24 @@ mod tests {
     fn every_application_is_measured_on_all_sizes() {
         for application in names().map(str::to_owned) {
             let plain = application == "ipv4";
-            let args = Args { application, flows: 1000, repeats: 2, ..Args::default() };
+            let args = Args { application, flows: 1000, repeats: 1, ..Args::default() };
             let report = run(&args).unwrap();
             let sizes: Vec<f64> =
                 report.workloads.iter().map(|row| row.packet_size_bytes).collect();
             assert_eq!(sizes[..3], [64.0, 512.0, 1420.0]);
             assert!((sizes[3] - 361.8).abs() < 2.0, "{sizes:?}");
+            let json = serde_json::to_string(&report).unwrap();
+            assert_eq!(costs(&json, "here", None).is_ok(), report.application == "all");
             for row in report.workloads {
                 assert!(row.ipv4.cycles_per_packet.median > 0.0);
-                assert_eq!(row.with_application.is_none(), plain);
+                assert_eq!(row.applications.is_empty(), plain);
+                let named: Vec<&str> = row.applications.iter().map(|it| it.name).collect();
+                match &*report.application {
+                    "all" => assert_eq!(named, ["netflow", "ipsec-send", "ipsec-receive", "re"]),
+                    "ipsec" => assert_eq!(named, ["ipsec-send", "ipsec-receive"]),
+                    _ => {}
+                }
+                assert_eq!(row.order.is_some(), report.application == "all");
             }
         }
     }
@@ -366,7 +277,8 @@ mod tests {
     fn what_is_not_allowed_is_told() {
         let args = Args { application: "ipv5".to_owned(), ..Args::default() };
         assert!(run(&args).unwrap_err().to_string().contains("ipv4"));
-        let args = Args { flows: 0, ..Args::default() };
+        let args = Args { flows: 0, directions: vec![Direction::Send], ..Args::default() };
+        assert_eq!(args.options(), "--flows 0 --direction send");
         assert!(run(&args).unwrap_err().to_string().contains("16777216"));
     }
 }

@@ -1,6 +1,6 @@
 //! `netflow`: flow records, every packet looked at, with all flows of the traffic in the table.
 
-use super::{Application, Args, Error};
+use super::{Application, Args, Cost, Error};
 use serde_json::json;
 use wattline_dataplane::apps::flow_records::{Records, Settings, worker};
 use wattline_dataplane::feature::Feature;
@@ -12,22 +12,27 @@ struct Netflow {
 }
 
 /// A table with twice as many places as flows, so that next to none is evicted.
-pub(super) fn make(args: &Args) -> Result<Option<Box<dyn Application>>, Error> {
+pub(super) fn make(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let settings = Settings { flows: args.flows.saturating_mul(2), ..Settings::default() };
     let (feature, records) = worker(&settings);
-    Ok(Some(Box::new(Netflow { feature: Some(feature), records })))
+    Ok(vec![Box::new(Netflow { feature: Some(feature), records })])
 }
 
 impl Application for Netflow {
+    fn name(&self) -> &'static str {
+        "netflow"
+    }
+
     fn features(&mut self) -> Vec<Feature> {
         self.feature.take().into_iter().collect()
     }
 
-    fn settle(&mut self) {
+    fn settle(&mut self) -> Result<(), Error> {
         self.records.take(usize::MAX, |_| {});
+        Ok(())
     }
 
-    fn counted(&self) -> serde_json::Value {
+    fn counted(&self, _: &Cost) -> serde_json::Value {
         let [mut totals, ipv6] = self.records.totals();
         totals.merge(&ipv6);
         json!(totals)

@@ -4,7 +4,7 @@
 //! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
 //! nearly all of a payload has been seen before, in pieces: the work that the encoder is for.
 
-use super::{Application, Args, Error};
+use super::{Application, Args, Cost, Error};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use wattline_dataplane::apps::redundancy::select::Selection;
@@ -13,30 +13,32 @@ use wattline_dataplane::apps::redundancy::{
     EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
 };
 use wattline_dataplane::feature::{Feature, Place};
+use wattline_dataplane::graph::Node;
 use wattline_packet::redundancy::Key;
 
 const CACHE: usize = 64 << 20;
 const PROTOCOL: u8 = 253;
 
-type Made = Result<Option<Box<dyn Application>>, Error>;
+type Made = Result<Vec<Box<dyn Application>>, Error>;
 
 pub(super) fn make(_: &Args) -> Made {
-    Redundancy::make(Selection::SampleByte, false)
+    Redundancy::make("re", Selection::SampleByte, false)
 }
 
 pub(super) fn make_modp(_: &Args) -> Made {
-    Redundancy::make(Selection::Modp, false)
+    Redundancy::make("re-modp", Selection::Modp, false)
 }
 
 pub(super) fn make_maxp(_: &Args) -> Made {
-    Redundancy::make(Selection::Maxp, false)
+    Redundancy::make("re-maxp", Selection::Maxp, false)
 }
 
 pub(super) fn make_link(_: &Args) -> Made {
-    Redundancy::make(Selection::SampleByte, true)
+    Redundancy::make("re-link", Selection::SampleByte, true)
 }
 
 struct Redundancy {
+    name: &'static str,
     settings: EncodeSettings,
     with_decoder: bool,
     encoded: Arc<EncodeCounters>,
@@ -54,7 +56,7 @@ fn rules() -> Rules {
 }
 
 impl Redundancy {
-    fn make(selection: Selection, with_decoder: bool) -> Made {
+    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> Made {
         let settings = EncodeSettings {
             cache_bytes: CACHE,
             selection,
@@ -64,33 +66,44 @@ impl Redundancy {
             bypass_entropy: true,
         };
         let (encoded, decoded) = (Arc::default(), Arc::default());
-        Ok(Some(Box::new(Self { settings, with_decoder, encoded, decoded })))
+        Ok(vec![Box::new(Self { name, settings, with_decoder, encoded, decoded })])
     }
 }
 
-fn feature(node: Box<dyn wattline_dataplane::graph::Node>, name: &'static str) -> Feature {
-    Feature { place: Place::Routed, ipv4: Some(name), ipv6: None, nodes: vec![node] }
+fn feature(family: Family, node: Box<dyn Node>, name: &'static str) -> Feature {
+    let of = |wanted: Family| (family == wanted).then_some(name);
+    let (ipv4, ipv6) = (of(Family::V4), of(Family::V6));
+    Feature { place: Place::Routed, ipv4, ipv6, nodes: vec![node] }
 }
 
 impl Application for Redundancy {
-    fn features(&mut self) -> Vec<Feature> {
-        let cache = Arc::new(EncoderCache::new(&self.settings));
-        cache.decoder_is_alive(u64::MAX, 0, true);
-        let encoder = Encoder::new(&self.settings, cache);
-        let section = EncodeSection { rules: rules(), encoder, counters: self.encoded.clone() };
-        let node = Box::new(EncodeNode::new(Family::V4, vec![section]));
-        let mut features = vec![feature(node, EncodeNode::name_of(Family::V4))];
-        if self.with_decoder {
-            let cache = Arc::new(DecoderCache::new(CACHE, 0));
-            let decoder = Decoder::new(0, self.settings.key, cache);
-            let section = DecodeSection { rules: rules(), decoder, counters: self.decoded.clone() };
-            let node = Box::new(DecodeNode::new(Family::V4, vec![section]));
-            features.push(feature(node, DecodeNode::name_of(Family::V4)));
-        }
-        features
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn counted(&self) -> Value {
+    fn features(&mut self) -> Vec<Feature> {
+        let (mut encoding, mut decoding) = (Vec::new(), Vec::new());
+        let near = Arc::new(EncoderCache::new(&self.settings));
+        near.decoder_is_alive(u64::MAX, 0, true);
+        let far = self.with_decoder.then(|| Arc::new(DecoderCache::new(CACHE, 0)));
+        for family in [Family::V4, Family::V6] {
+            let encoder = Encoder::new(&self.settings, near.clone());
+            let section = EncodeSection { rules: rules(), encoder, counters: self.encoded.clone() };
+            let node = Box::new(EncodeNode::new(family, vec![section]));
+            encoding.push(feature(family, node, EncodeNode::name_of(family)));
+            if let Some(cache) = &far {
+                let decoder = Decoder::new(0, self.settings.key, cache.clone());
+                let counters = self.decoded.clone();
+                let section = DecodeSection { rules: rules(), decoder, counters };
+                let node = Box::new(DecodeNode::new(family, vec![section]));
+                decoding.push(feature(family, node, DecodeNode::name_of(family)));
+            }
+        }
+        encoding.append(&mut decoding);
+        encoding
+    }
+
+    fn counted(&self, _: &Cost) -> Value {
         let object = |list: Vec<(&'static str, u64)>| {
             let list = list.into_iter().filter(|(_, count)| *count > 0);
             list.map(|(name, count)| (name.to_owned(), json!(count))).collect::<Map<_, _>>()

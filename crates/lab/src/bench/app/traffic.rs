@@ -2,12 +2,15 @@
 
 use crate::bench::memory_router::{Error, LONGEST, MAC_IN, Traffic, ipv4_header, udp_template};
 use crate::replay;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
-use wattline_packet::ipv4::Ipv4Packet;
-use wattline_packet::{IntoBytes, protocol};
+use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
+use wattline_packet::ipv6::Ipv6Header;
+use wattline_packet::{FromBytes, IntoBytes, protocol};
 
 /// Bytes that payloads are cut from: random, so that nothing in them repeats by itself.
 const PAYLOADS: usize = 1 << 20;
@@ -15,6 +18,11 @@ const PAYLOADS: usize = 1 << 20;
 const PAYLOAD: usize = 14 + 20 + 8;
 /// How often a list of lengths is repeated, in a random order that is then kept.
 const SHUFFLED: usize = 300;
+
+/// Where all packets come from, and none goes to: 10.0.0.0/8 and fd00::/8.
+pub(super) const OWN4: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8));
+pub(super) const OWN6: IpNet =
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8));
 
 /// UDP packets of many flows: first one of each, then of random ones.
 pub(super) struct FlowTraffic {
@@ -64,7 +72,8 @@ impl Traffic for FlowTraffic {
     }
 }
 
-/// The packets of a capture that a router forwards, again and again.
+/// The packets of a capture that a router forwards, again and again, and all in one direction:
+/// the first byte of their addresses is another where need be.
 #[derive(Clone)]
 pub(super) struct Replay {
     frames: Arc<[Vec<u8>]>,
@@ -84,7 +93,10 @@ impl Replay {
             let file = file.display();
             return Err(Error::Capture(format!("{file}: no packet that a router forwards")));
         }
-        frames.iter_mut().for_each(|frame| frame[..6].copy_from_slice(&MAC_IN));
+        for frame in &mut frames {
+            frame[..6].copy_from_slice(&MAC_IN);
+            one_way(&mut frame[14..]);
+        }
         Ok(Self { frames: frames.into(), next: 0 })
     }
 
@@ -104,6 +116,24 @@ fn is_sound(frame: &[u8]) -> bool {
     }
 }
 
+/// Lets a packet come from [`OWN4`] or [`OWN6`] and go elsewhere.
+fn one_way(packet: &mut [u8]) {
+    if let Ok((header, _)) = Ipv4Header::mut_from_prefix(packet)
+        && header.version() == 4
+    {
+        header.source = (0x0a00_0000 | header.source.get() & 0xff_ffff).into();
+        if header.destination.get() >> 24 == 10 {
+            header.destination = (header.destination.get() | 0x0100_0000).into();
+        }
+        header.fill_checksum();
+    } else if let Ok((header, _)) = Ipv6Header::mut_from_prefix(packet) {
+        header.source[0] = 0xfd;
+        if header.destination[0] == 0xfd {
+            header.destination[0] = 0x20;
+        }
+    }
+}
+
 impl Traffic for Replay {
     fn write(&mut self, chunk: &mut [u8]) -> usize {
         let frame = &self.frames[self.next % self.frames.len()];
@@ -117,6 +147,21 @@ impl Traffic for Replay {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn packets_of_captures_go_one_way() {
+        for (source, destination) in [(0x0a01_0203, 0xc000_0201), (0xc000_0201, 0x0a01_0203)] {
+            let mut packet = ipv4_header(20, source, destination).as_bytes().to_vec();
+            one_way(&mut packet);
+            let packet = Ipv4Packet::parse(&packet).unwrap();
+            assert_eq!(packet.header.source.get() >> 24, 10);
+            assert_ne!(packet.header.destination.get() >> 24, 10);
+        }
+        let mut packet = [0x60; 40];
+        packet[24] = 0xfd;
+        one_way(&mut packet);
+        assert_eq!((packet[8], packet[24]), (0xfd, 0x20));
+    }
 
     #[test]
     fn every_flow_comes_once_before_any_comes_twice() {

@@ -1,10 +1,10 @@
 //! DPDK's rte_fib and rte_fib6 in the same run, by the harness in `bench/peers`.
 
 use super::{Error, Family};
+use crate::bench::harness::Harness;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// Which of the peer's lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -66,12 +66,7 @@ pub struct Pass {
 
 /// The running harness; ended when dropped.
 #[derive(Debug)]
-pub struct Peer {
-    program: PathBuf,
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub struct Peer(Harness);
 
 impl Peer {
     /// Starts the harness on a directory of files, and waits until it has loaded them.
@@ -79,20 +74,10 @@ impl Peer {
     /// # Errors
     /// When it cannot be started or does not answer as it should.
     pub fn start(program: &Path, directory: &Path) -> Result<(Self, Loads), Error> {
-        let start_error = |source| Error::Peer { program: program.to_owned(), source };
-        let mut child = Command::new(program)
-            .arg(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(start_error)?;
-        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(start_error(std::io::ErrorKind::BrokenPipe.into()));
-        };
-        let answers = BufReader::new(answers);
-        let mut peer = Self { program: program.to_owned(), child, questions, answers };
-        let loads = peer.answer()?;
-        Ok((peer, loads))
+        let error = |source| Error::Peer { program: program.to_owned(), source };
+        let mut harness = Harness::start(program, &[directory]).map_err(error)?;
+        let loads = harness.answer().map_err(error)?;
+        Ok((Self(harness), loads))
     }
 
     /// Has it look all addresses of a file up once.
@@ -100,26 +85,9 @@ impl Peer {
     /// # Errors
     /// When it does not answer as it should.
     pub fn pass(&mut self, family: Family, kind: &str, variant: Variant) -> Result<Pass, Error> {
-        let question = format!("{} {kind} {}\n", family.name(), variant.name());
-        self.questions
-            .write_all(question.as_bytes())
-            .map_err(|source| Error::Peer { program: self.program.clone(), source })?;
-        self.answer()
-    }
-
-    fn answer<T: for<'a> Deserialize<'a>>(&mut self) -> Result<T, Error> {
-        let mut line = String::new();
-        let read = self.answers.read_line(&mut line);
-        read.and_then(|_| Ok(serde_json::from_str(&line)?))
-            .map_err(|source| Error::Peer { program: self.program.clone(), source })
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It may be gone already; there is nothing to do about an error here.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let question = format!("{} {kind} {}", family.name(), variant.name());
+        let answer = self.0.ask(&question);
+        answer.map_err(|source| Error::Peer { program: self.0.program.clone(), source })
     }
 }
 

@@ -1,6 +1,7 @@
 //! PowerSave: every figure but the history of Figure 2 and the diagram of Figure 13, out of
 //! the simulator.
 
+mod applications;
 mod baseline;
 mod bench;
 mod breakdown;
@@ -31,6 +32,11 @@ pub(super) const STEPS: &[Step] = &[
     ),
     Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
     Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], day::figures),
+    Step::new(
+        "powersave: Figure 15 with measured costs",
+        &["fig15-measured"],
+        applications::figures,
+    ),
     Step::new("powersave: Figure 17", &["fig17"], bursts::figures),
 ];
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use wattline_dataplane::apps::esp::algorithm::Algorithm;
 use wattline_dataplane::frame::BATCH_MAX;
-use wattline_lab::bench::app::{self, Report};
+use wattline_lab::bench::app::{self, Added, Cost, Direction, Report};
 
 /// Which application, and on what.
 #[derive(Debug, clap::Args)]
@@ -19,9 +19,9 @@ pub struct Args {
     /// prefixes hold all addresses.
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Measure on the packets of this capture too.
+    /// Measure on the packets of this capture too; may be given several times.
     #[arg(long, value_name = "FILE")]
-    capture: Option<PathBuf>,
+    capture: Vec<PathBuf>,
     /// Flows that are alive.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
@@ -37,6 +37,14 @@ pub struct Args {
     #[arg(long, default_value = Algorithm::Aes128Gcm.name(),
           value_parser = clap::builder::PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)))]
     algorithm: String,
+    /// Which direction of `ipsec`; both without it.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Direction::ALL.map(Direction::name)))]
+    direction: Option<String>,
+    /// Measure the cryptography of Intel's ipsec-mb beside `ipsec`, by this harness (see
+    /// bench/peers).
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1,
+          default_missing_value = "target/peers/ipsec-mb")]
+    peer: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -44,11 +52,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let report = app::run(&app::Args {
         application: args.application.clone(),
         routes: args.routes.clone(),
-        capture: args.capture.clone(),
+        captures: args.capture.clone(),
         flows: args.flows as usize,
         batch: args.batch.into(),
         repeats: args.repeats.into(),
         algorithm: args.algorithm.clone(),
+        peer: args.peer.clone(),
+        directions: match args.direction.as_deref().and_then(Direction::named) {
+            Some(direction) => vec![direction],
+            None => Direction::ALL.to_vec(),
+        },
     })
     .map_err(failed)?;
     output::print(&report, json, table)
@@ -60,38 +73,27 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         "{}, {} flows, {} routes, batches of {}, median of {}",
         report.application, report.flows, report.routes, report.batch, report.repeats
     )?;
-    let head = ["ipv4 cycles", "with it", "added", "quartiles", "added ns", "cycles/B"];
-    write!(out, "{:20}{:>8}", "packets", "bytes")?;
+    write!(out, "{:20}{:>8}  {:14}", "packets", "bytes", "application")?;
+    let head = ["cycles", "added", "quartiles", "added ns", "cycles/B", "Gbit/s"];
     head.iter().try_for_each(|name| write!(out, "{name:>16}"))?;
     writeln!(out)?;
     for row in &report.workloads {
-        let plain = &row.ipv4;
-        let cycles = plain.cycles_per_packet.median;
-        write!(out, "{:20}{:8.0}{cycles:16.1}", row.name, row.packet_size_bytes)?;
-        let per_byte = match &row.with_application {
-            None => {
-                write!(out, "{0:>16}{0:>16}{0:>16}{0:>16}", "-")?;
-                plain.cycles_per_byte
-            }
-            Some(with) => {
-                let added = with.added_cycles_per_packet;
-                let quartiles =
-                    format!("{:.1} to {:.1}", added.lower_quartile, added.upper_quartile);
-                write!(
-                    out,
-                    "{:16.1}{:16.1}{quartiles:>16}{:16.1}",
-                    with.cost.cycles_per_packet.median,
-                    added.median,
-                    with.added_nanoseconds_per_packet
-                )?;
-                with.cost.cycles_per_byte
-            }
-        };
-        writeln!(out, "{per_byte:16.3}")?;
+        let start = format!("{:20}{:8.0}", row.name, row.packet_size_bytes);
+        line(out, &start, "ipv4", &row.ipv4, None)?;
+        for with in &row.applications {
+            line(out, &format!("{:28}", ""), with.name, &with.cost, Some(with))?;
+        }
     }
     for row in &report.workloads {
-        if let Some(with) = &row.with_application {
-            writeln!(out, "{}: {}", row.name, with.counted)?;
+        for with in &row.applications {
+            writeln!(out, "{}, {}: {}", row.name, with.name, with.counted)?;
+        }
+    }
+    for row in &report.workloads {
+        if let Some(order) = &row.order {
+            let (measured, published) = (order.measured.join(" > "), order.published.join(" > "));
+            let verdict = order.verdict.text();
+            writeln!(out, "{}: {measured}; published {published}: {verdict}", row.name)?;
         }
     }
     writeln!(out, "{}", report.timed)?;
@@ -99,4 +101,24 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
     }
     Ok(())
+}
+
+fn line(
+    out: &mut impl Write,
+    start: &str,
+    name: &str,
+    cost: &Cost,
+    added: Option<&Added>,
+) -> std::io::Result<()> {
+    write!(out, "{start}  {name:14}{:16.1}", cost.cycles_per_packet.median)?;
+    match added {
+        None => write!(out, "{0:>16}{0:>16}{0:>16}", "-")?,
+        Some(with) => {
+            let added = with.added_cycles_per_packet;
+            let quartiles = format!("{:.1} to {:.1}", added.lower_quartile, added.upper_quartile);
+            let nanoseconds = with.added_nanoseconds_per_packet;
+            write!(out, "{:16.1}{quartiles:>16}{nanoseconds:16.1}", added.median)?;
+        }
+    }
+    writeln!(out, "{:16.3}{:16.2}", cost.cycles_per_byte, cost.rate_gbps)
 }

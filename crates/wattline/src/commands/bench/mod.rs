@@ -1,6 +1,7 @@
 //! `wattline bench`: benchmarks, one file each.
 
 mod app;
+mod app_costs;
 mod control_loop;
 mod fib;
 mod forward;
@@ -20,6 +21,8 @@ pub struct Args {
 enum Benchmark {
     /// What an application costs on top of plain forwarding, on one core.
     App(app::Args),
+    /// Makes of the JSON of `bench app all` a file of costs for `--app-costs`.
+    Costs(app_costs::Args),
     /// Longest-prefix match: lookups, build, memory and updates of a table.
     Fib(fib::Args),
     /// The whole IPv4 graph between memory ports on one core.
@@ -36,6 +39,7 @@ enum Benchmark {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.benchmark {
         Benchmark::App(args) => app::run(args, json),
+        Benchmark::Costs(args) => app_costs::run(args, json),
         Benchmark::Fib(args) => fib::run(args, json),
         Benchmark::Pipeline(args) => pipeline::run(args, json),
         Benchmark::Forward(args) => forward::run(args, json),

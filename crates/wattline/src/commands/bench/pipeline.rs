@@ -43,6 +43,7 @@ pub(super) fn failed(error: Error) -> ExitError {
     let code = match &error {
         Error::Open { .. } => ExitError::NO_INPUT,
         Error::Argument { .. } | Error::Unknown { .. } => ExitError::USAGE,
+        Error::Peer { .. } => ExitError::UNAVAILABLE,
         _ => ExitError::DATA,
     };
     ExitError::new(code, error)

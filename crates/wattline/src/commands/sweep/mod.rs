@@ -32,6 +32,10 @@ pub struct Args {
     /// Application: ipv4, netflow, ipsec or re.
     #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
     app: Vec<Application>,
+    /// What the applications cost: `model` as the server's file says, or NAME[:ratio|:added] for
+    /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
+    #[arg(long, default_value = "model")]
+    app_costs: Vec<String>,
     /// Seed.
     #[arg(long, default_value = "1")]
     seed: Vec<u64>,
@@ -82,6 +86,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
     let servers: Vec<_> =
         args.server.iter().filter_map(|name| problems.keep(simulation::server(name))).collect();
+    let mut with_costs = Vec::new();
+    for text in &args.app_costs {
+        let models = servers.iter().map(|server| simulation::with_costs(server, text));
+        with_costs.extend(models.filter_map(|model| problems.keep(model)));
+    }
     let policies: Vec<_> =
         args.policy.iter().filter_map(|text| problems.keep(simulation::policy(text))).collect();
     let traffics: Vec<_> = args
@@ -97,7 +106,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     problems.check()?;
     let mut cases = Vec::new();
-    for server in &servers {
+    for server in &with_costs {
         for policy in &policies {
             for (text, spec) in &traffics {
                 for &application in &args.app {

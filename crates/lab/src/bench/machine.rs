@@ -1,0 +1,81 @@
+//! Where and when something was measured.
+
+use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The machine, in words, and the day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// As Linux names the processor; of virtual ones often no more than the maker.
+    pub processor: String,
+    /// Processors that are online.
+    pub processors: usize,
+    /// Whether it is a virtual machine, as the processor says.
+    pub is_virtual: bool,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The day (UTC), such as `2026-03-01`.
+    pub date: String,
+}
+
+impl Machine {
+    /// This one, today.
+    pub fn here() -> Self {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let line = text.lines().filter_map(|line| line.split_once(':'));
+            let mut found = line.filter(|(key, _)| key.trim() == name).map(|(_, value)| value);
+            found.next().map(|value| value.trim().to_owned()).unwrap_or_default()
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            processor: field("model name"),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            is_virtual: field("flags").split(' ').any(|flag| flag == "hypervisor"),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            date: date(now.as_secs() / 86_400),
+        }
+    }
+
+    /// In a line.
+    pub fn text(&self) -> String {
+        let kind = if self.is_virtual { "virtual machine" } else { "machine" };
+        let Self { processor, processors, kernel, .. } = self;
+        format!("{processor}, {kind} of {processors} processors, Linux {kernel}")
+    }
+}
+
+/// The Gregorian date of a day since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date
+/// algorithms", civil_from_days): years that begin in March have their leap day at the end.
+fn date(day: u64) -> String {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..10 => (year + era * 400, month + 3),
+        _ => (year + era * 400 + 1, month - 9),
+    };
+    format!("{year:04}-{month:02}-{of_month:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        for (day, expected) in [
+            (0, "1970-01-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (19_723, "2024-01-01"),
+            (20_513, "2026-03-01"),
+        ] {
+            assert_eq!(date(day), expected);
+        }
+        assert_eq!(Machine::here().date.len(), 10);
+    }
+}
