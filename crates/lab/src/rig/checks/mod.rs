@@ -6,13 +6,14 @@ mod governing;
 mod knobs;
 mod power;
 mod sensors;
+mod stretch;
 
 use super::Machine;
 use crate::Error;
 use serde::Serialize;
 use std::time::Duration;
 
-pub use governing::Stretch;
+pub use stretch::{Sight, Stretch};
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);
@@ -110,11 +111,8 @@ impl std::fmt::Display for Checks {
             writeln!(f)?;
         }
         if !self.load.is_empty() {
-            writeln!(
-                f,
-                "\nThe router governs its machine (watts are emulated):\n{}",
-                governing::HEAD
-            )?;
+            let head = "The router governs its machine (watts are emulated):";
+            writeln!(f, "\n{head}\n{}", stretch::HEAD)?;
         }
         self.load.iter().try_for_each(|stretch| writeln!(f, "{stretch}"))
     }

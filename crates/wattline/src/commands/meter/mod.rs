@@ -3,8 +3,10 @@
 mod attribute;
 mod external;
 mod list;
-pub mod read;
+mod read;
 mod record;
+
+pub use read::over;
 
 use super::root::Root;
 use crate::exit::ExitError;

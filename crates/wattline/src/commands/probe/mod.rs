@@ -4,7 +4,7 @@
 mod knobs;
 mod record;
 
-use super::meter::read::over;
+use super::meter::over;
 use super::root::Root;
 use crate::exit::ExitError;
 use serde_json::json;
