@@ -42,13 +42,14 @@ fn bursts_of_every_length_are_served_or_counted() {
 #[test]
 fn a_step_of_load_is_followed_up_and_down() {
     let server = server("westmere-2010");
-    // 8192 packets a port at 14.9 Mpps last 0.55 ms; then nothing for the rest of 5.5 ms.
-    let traffic = Spec::parse("onoff:6Mpps,size=64,burst=8192").unwrap();
+    // 8192 packets a port at 14.9 Mpps last 0.55 ms, each port at its own time in 16 ms.
+    let traffic = Spec::parse("onoff:2Mpps,size=64,burst=8192").unwrap();
     let setting = Setting {
         warmup: Span::ZERO,
-        duration: Span::from_millis(22),
+        duration: Span::from_millis(40),
         interval: Some(Span::from_micros(250)),
-        ..setting(&server, "powersave")
+        // A rung of the ladder down in so long: all 25 of them fit between two bursts.
+        ..setting(&server, "powersave:silence=50us")
     };
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     let cores = || report.intervals.iter().map(|interval| interval.cores_active_mean);

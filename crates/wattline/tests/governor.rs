@@ -151,6 +151,36 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
     assert_eq!(plan["problems"], Value::Array(vec![]));
 }
 
+/// What `probe --record` copies is enough for the same plan elsewhere.
+#[test]
+fn a_recorded_machine_has_the_same_plan() {
+    let root = machine();
+    for queue in 0..4 {
+        let write = |path: String, value: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, value).unwrap();
+        };
+        let interrupt = 60 + queue;
+        write(format!("sys/class/net/eth9/queues/rx-{queue}/rps_cpus"), "0\n");
+        write(format!("sys/class/net/eth9/device/msi_irqs/{interrupt}"), "msix\n");
+        write(format!("proc/irq/{interrupt}/smp_affinity_list"), "0-1\n");
+        write(format!("proc/irq/{interrupt}/eth9-TxRx-{queue}/x"), "");
+    }
+    let copy = root.path().join("copy");
+    let mut probe = Command::new(BINARY);
+    let recorded = probe.args(["probe", "--root"]).arg(root.path()).arg("--record").arg(&copy);
+    assert!(recorded.output().unwrap().status.success());
+    let of = |root: &Path| -> Value {
+        let output = plan(root, "[power]\nplatform = \"host\"", &["--json"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    };
+    let first = of(root.path());
+    assert!(first["at_start"].to_string().contains("/proc/irq/63/smp_affinity_list"), "{first:#}");
+    assert_eq!(of(&copy), first);
+}
+
 #[test]
 fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     let root = machine();

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine, Session};
 
@@ -50,6 +52,20 @@ fn killed() -> (tempfile::TempDir, PathBuf) {
     (directory, root)
 }
 
+/// Runs a program that was just copied: a test that starts another one at this moment may still
+/// hold it open for writing.
+fn output_of(command: &mut Command) -> Output {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other.unwrap(),
+        }
+    }
+}
+
 fn value(root: &Path) -> String {
     fs::read_to_string(root.join(MAX)).unwrap()
 }
@@ -81,8 +97,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
     fs::copy(env!("CARGO_BIN_EXE_wattline"), &program).unwrap();
     let as_nobody = || {
         let mut command = Command::new(&program);
-        command.args(["restore", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
-        command.output().unwrap()
+        output_of(command.args(["restore", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY))
     };
     // Neither lock nor journal may be opened.
     let refused = as_nobody();
@@ -140,7 +155,7 @@ fn counters_that_only_root_may_read_are_a_missing_permission() {
     fs::copy(env!("CARGO_BIN_EXE_wattline"), &program).unwrap();
     let mut command = Command::new(&program);
     command.args(["meter", "read", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
-    let refused = command.output().unwrap();
+    let refused = output_of(&mut command);
     assert_eq!(refused.status.code(), Some(77), "{refused:?}");
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains("give a group the right to read"), "{message}");
