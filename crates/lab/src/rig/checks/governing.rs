@@ -17,6 +17,8 @@ const LITTLE: f64 = 50.0;
 /// Then so many, one after the other until the router asks for all of its machine: what one
 /// core of it can forward depends on what the host leaves to it.
 const MUCH: [f64; 6] = [2.5e3, 5e3, 1e4, 2e4, 4e4, 8e4];
+/// More than any host emulates.
+const TOO_MUCH: f64 = 2e5;
 /// How long each is offered.
 const TIME: Duration = Duration::from_secs(4);
 /// How long a busy host may take to let the policy come down, or the watchdog restore.
@@ -40,6 +42,9 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     at_rest(checks, "under little load", &rest);
     checks.load.push(first);
     rises(machine, checks, &rest)?;
+    // What is lost now must be counted where it is lost.
+    let overload = offer(machine, TOO_MUCH, TIME)?;
+    checks.load.push(overload);
     falls(machine, checks, &rest)?;
     conserved(machine, checks, &counted)?;
     power::follows_registers(machine, checks, "governed, without load")?;
