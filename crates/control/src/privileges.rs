@@ -24,9 +24,40 @@ pub fn missing() -> Vec<&'static str> {
     NEEDED.iter().filter(|(needed, _)| !has(*needed)).map(|(_, name)| *name).collect()
 }
 
-/// Whether this thread has CAP_SYS_ADMIN, which a few files of sysfs want besides their mode.
-pub fn may_administer() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+/// What of a machine may be set, beside the modes of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    /// CAP_SYS_ADMIN, which a few files of sysfs want besides their mode
+    /// (drivers/cpuidle/sysfs.c).
+    pub administer: bool,
+    /// CAP_NET_ADMIN, for the settings of network cards.
+    pub set_cards: bool,
+}
+
+impl Rights {
+    /// Those of root.
+    pub const ALL: Self = Self::of(CapabilitySet::all());
+
+    const fn of(capabilities: CapabilitySet) -> Self {
+        Self {
+            administer: capabilities.contains(CapabilitySet::SYS_ADMIN),
+            set_cards: capabilities.contains(CapabilitySet::NET_ADMIN),
+        }
+    }
+
+    /// Those of this thread.
+    pub fn present() -> Self {
+        Self::of(capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective))
+    }
+
+    /// What is left of them after [`drop_unneeded`].
+    pub fn after_drop(self) -> Self {
+        let kept = Self::of(KEPT);
+        Self {
+            administer: self.administer && kept.administer,
+            set_cards: self.set_cards && kept.set_cards,
+        }
+    }
 }
 
 /// Gives up every capability of this thread, and of those that it will start, that a running
@@ -59,6 +90,20 @@ fn keep(kept: CapabilitySet) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A plan says beforehand what the running router will have.
+    #[test]
+    fn what_is_left_after_the_drop_is_known_before() {
+        std::thread::spawn(|| {
+            let expected = Rights::present().after_drop();
+            drop_unneeded().unwrap();
+            assert_eq!(Rights::present(), expected);
+            assert!(!expected.administer);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(Rights::ALL.after_drop(), Rights { administer: false, set_cards: true });
+    }
 
     #[test]
     fn what_is_given_up_is_missing_in_this_thread_only() {

@@ -1,116 +1,19 @@
 //! The platform `host` on trees of machines with different drivers.
 
+mod common;
+
+use common::{CPUS, Fixture, take_all};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use tempfile::TempDir;
-use wattline_control::governor::host::{Host, HostOptions, Layout, Port, Unmanned, Work, Workers};
+use wattline_control::governor::host::{Host, Unmanned, Work, Workers};
 use wattline_control::governor::machine::{Machine, Taken, View};
-use wattline_control::governor::step::{Step, between};
+use wattline_control::governor::step::Step;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_policy::{CoreSet, FrequencyDomain, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
-
-const CPUS: &str = "/sys/devices/system/cpu";
-
-struct Fixture {
-    root: TempDir,
-    tree: Tree,
-}
-
-impl Fixture {
-    fn copy(name: &str) -> Self {
-        let knobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
-        let root = tempfile::tempdir().unwrap();
-        copy(&knobs.join(name), root.path());
-        let tree = Tree::at(root.path());
-        Self { root, tree }
-    }
-
-    /// With a card of four queues.
-    fn with_card(name: &str) -> Self {
-        let fixture = Self::copy(name);
-        fixture.write("/ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
-        fixture.write("/ethtool/eth9/combined-channels", "4");
-        fixture
-    }
-
-    fn write(&self, path: &str, value: &str) {
-        let path = self.tree.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{value}\n")).unwrap();
-    }
-
-    fn value(&self, path: &str) -> String {
-        self.tree.text(path).unwrap()
-    }
-
-    fn session(&self) -> Session<Settings> {
-        let state = self.tree.path("/var/lib/wattline");
-        Session::begin(Settings::new(&self.tree), &self.tree, &state).unwrap().0
-    }
-
-    fn options(&self, cpus: &[u32]) -> HostOptions {
-        let port = Port { interface: Some("eth9".into()), queues: 4 };
-        HostOptions {
-            tree: self.tree.clone(),
-            layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
-            ring_size: Some(2048),
-            busy_poll: false,
-            meters: false,
-        }
-    }
-
-    fn host(&self, cpus: &[u32]) -> Host<Session<Settings>> {
-        Host::new(self.options(cpus), self.session(), Box::new(Unmanned)).unwrap()
-    }
-
-    fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        for top in ["sys", "ethtool", "napi"] {
-            collect(&self.root.path().join(top), &mut files);
-        }
-        files
-    }
-
-    fn table(&self) -> Vec<u32> {
-        let text = self.value("/ethtool/eth9/redirect-table");
-        text.split(',').map(|queue| queue.parse().unwrap()).collect()
-    }
-}
-
-fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
-            collect(&entry.path(), files);
-        } else {
-            files.insert(entry.path(), fs::read(entry.path()).unwrap());
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
-fn take_all(host: &mut impl Machine, from: &OperatingPoint, to: &OperatingPoint) {
-    let mut steps = Vec::new();
-    between(&host.platform().clone(), from, to, &mut steps);
-    for step in &steps {
-        assert_eq!(host.take(step), Taken::Done, "{step:?}");
-    }
-}
 
 #[test]
 fn acpi_cpufreq_gives_every_knob_and_gets_everything_back() {
@@ -183,14 +86,6 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
         assert_eq!(look().minimum_hertz, platform.frequencies[1], "{name}");
         drop(host);
         assert_eq!(fixture.snapshot(), before, "{name}");
-    }
-}
-
-impl Fixture {
-    fn host_of_one(&self) -> Host<Session<Settings>> {
-        let mut options = self.options(&[0]);
-        options.layout.workers = 1;
-        Host::new(options, self.session(), Box::new(Unmanned)).unwrap()
     }
 }
 

@@ -25,6 +25,7 @@ const NETDEV_A_QUEUE_TYPE: u16 = 3;
 const NETDEV_A_QUEUE_NAPI_ID: u16 = 4;
 const RECEIVE: u32 = 0;
 const NETDEV_A_NAPI_ID: u16 = 2;
+const NETDEV_A_NAPI_IRQ: u16 = 3;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
@@ -69,6 +70,18 @@ pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
     let id = family.instance(interface, queue)?;
     let answer = family.ask(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
     number(&answer, setting.attribute()).ok_or_else(|| error(libc::EOPNOTSUPP))
+}
+
+/// The interrupt of the NAPI instance that serves a receive queue.
+///
+/// # Errors
+/// As [`get`]; Linux 6.8 or newer, and a driver that links instances to interrupts.
+pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
+    let mut family = Family::open()?;
+    let id = family.instance(interface, queue)?;
+    let answer = family.ask(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
+    let interrupt = number(&answer, NETDEV_A_NAPI_IRQ).ok_or_else(|| error(libc::EOPNOTSUPP))?;
+    u32::try_from(interrupt).map_err(|_| error(libc::EPROTO))
 }
 
 /// Changes one setting and leaves the others as they are.

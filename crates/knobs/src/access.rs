@@ -97,7 +97,7 @@ impl Access for Machine {
 /// The value of a setting that is no file.
 fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
     Some(match setting {
-        Setting::File(_) => return None,
+        Setting::File(_) | Setting::Affinity { .. } => return None,
         Setting::Coalesce { interface, parameter } => {
             ethtool::coalesce(interface).map(|values| values.get(*parameter).to_string())
         }
@@ -123,7 +123,7 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
         value.parse().map_err(|_| io::Error::other(format!("{value:?} is no number")))
     }
     Some(match setting {
-        Setting::File(_) => return None,
+        Setting::File(_) | Setting::Affinity { .. } => return None,
         Setting::Coalesce { interface, parameter } => {
             number(value).and_then(|value| ethtool::set_coalesce(interface, *parameter, value))
         }

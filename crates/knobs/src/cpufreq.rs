@@ -1,6 +1,7 @@
 //! Frequency: governor, limits, a fixed speed, and the energy performance preference
 //! (Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst).
 
+use crate::plan::Knobs;
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
@@ -152,6 +153,49 @@ impl Policy {
         })
     }
 
+    /// Brings up to date what writes depend on, as `knobs` have it: planned writes count.
+    pub fn refresh(&mut self, knobs: &impl Knobs) {
+        let read = |name: &str| knobs.read(&self.setting(name)).ok();
+        let hertz = |name: &str| Some(Hertz(read(name)?.parse::<u64>().ok()? as f64 * 1e3));
+        let (minimum, maximum) = (hertz("scaling_min_freq"), hertz("scaling_max_freq"));
+        let governor = read("scaling_governor");
+        self.minimum_hertz = minimum.unwrap_or(self.minimum_hertz);
+        self.maximum_hertz = maximum.unwrap_or(self.maximum_hertz);
+        self.governor = governor.unwrap_or_else(|| self.governor.clone());
+    }
+
+    /// The writes that make it run at a speed: those of [`Policy::fix`], and where the processor
+    /// chooses by itself the preference that goes with it. Between equal limits it has no choice
+    /// of frequency left, but the preference also rules what it does with its power budget, such
+    /// as the uncore's share (Intel SDM volume 3, 15.4.4; amd-pstate.rst).
+    ///
+    /// # Errors
+    /// [`FrequencyError::OutOfRange`].
+    pub fn run_at(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        let mut changes = self.fix(wish)?;
+        if self.driver.is_autonomous()
+            && let Some(preference) = self.preference_at(wish)
+        {
+            changes.extend(self.prefer(preference)?);
+        }
+        Ok(changes)
+    }
+
+    /// The preference for a frequency: `performance` for the highest, `power` for the lowest,
+    /// the balanced ones for the halves between.
+    fn preference_at(&self, frequency: Hertz) -> Option<&'static str> {
+        let (low, high) = (self.lowest_hertz.get(), self.highest_hertz.get());
+        let place = (frequency.get() - low) / (high - low);
+        let preference = match place {
+            _ if high <= low => "balance_performance",
+            place if place >= 1.0 => "performance",
+            place if place >= 0.5 => "balance_performance",
+            place if place > 0.0 => "balance_power",
+            _ => "power",
+        };
+        self.preferences.iter().any(|one| one == preference).then_some(preference)
+    }
+
     /// The writes that fix the frequency: by the governor `userspace` where the driver has it,
     /// else by equal limits. Limits move in the order that never crosses them, whatever they
     /// are now. With a list of steps the lowest that is not below the wish is taken.
@@ -259,12 +303,12 @@ impl Policy {
         })
     }
 
+    fn setting(&self, name: &str) -> Setting {
+        Setting::cpu(format_args!("cpufreq/policy{}/{name}", self.number))
+    }
+
     fn change(&self, name: &str, value: &str, why: &str) -> Change {
-        Change {
-            setting: Setting::cpu(format_args!("cpufreq/policy{}/{name}", self.number)),
-            value: value.to_string(),
-            why: why.to_string(),
-        }
+        Change { setting: self.setting(name), value: value.to_string(), why: why.to_string() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be set: frequency, idle states, wake-up latency, uncore, and of network cards the
-//! interrupt moderation, the redirect table, the number of queues and how they are polled.
+//! interrupt moderation, the redirect table, the number of queues, how they are polled and
+//! which CPUs take their interrupts.
 //!
 //! A knob says which writes bring about what is wished ([`Change`]) and writes nothing; the
 //! one [`Session`] of a machine writes them: the old value is on disk before, the new one is
@@ -7,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod affinity;
 pub mod cpufreq;
 pub mod cpuidle;
 pub mod journal;

@@ -16,6 +16,11 @@ const CPUS: &str = "/sys/devices/system/cpu/";
 pub enum Setting {
     /// An attribute below `/sys/devices/system/cpu/`.
     File(String),
+    /// The CPUs that may take an interrupt, as a list.
+    Affinity {
+        /// The interrupt's number.
+        interrupt: u32,
+    },
     /// An interrupt moderation parameter of a network interface.
     Coalesce {
         /// The interface.
@@ -53,14 +58,16 @@ pub enum Setting {
     },
 }
 
+/// Around an interrupt's number.
+const AFFINITY: (&str, &str) = ("/proc/irq/", "/smp_affinity_list");
 const TABLE: &str = "redirect-table";
 const CHANNELS: &str = "combined-channels";
 
 /// A text that is not the address of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no setting: expected a file below {CPUS}, ethtool:INTERFACE[/queue-N]/PARAMETER or \
-     napi:INTERFACE/queue-N/SETTING"
+    "{0:?} is no setting: expected a file below {CPUS}, /proc/irq/N/smp_affinity_list, \
+     ethtool:INTERFACE[/queue-N]/PARAMETER or napi:INTERFACE/queue-N/SETTING"
 )]
 pub struct NoSetting(String);
 
@@ -75,6 +82,7 @@ impl Setting {
     pub(crate) fn path(&self) -> String {
         match self {
             Self::File(path) => path.clone(),
+            Self::Affinity { .. } => self.to_string(),
             other => format!("/{}", other.to_string().replacen(':', "/", 1)),
         }
     }
@@ -82,7 +90,7 @@ impl Setting {
     /// The interface that it belongs to.
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::File(_) => None,
+            Self::File(_) | Self::Affinity { .. } => None,
             Self::Coalesce { interface, .. }
             | Self::QueueCoalesce { interface, .. }
             | Self::RedirectTable { interface }
@@ -100,6 +108,7 @@ impl Setting {
         };
         match self {
             Self::File(path) => format!("echo {} > {}", quoted(value), quoted(path)),
+            Self::Affinity { .. } => format!("echo {} > {self}", quoted(value)),
             Self::Coalesce { interface, parameter } => {
                 format!("ethtool -C {} {parameter} {}", quoted(interface), switch(parameter))
             }
@@ -157,6 +166,9 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => f.write_str(path),
+            Self::Affinity { interrupt } => {
+                write!(f, "{}{interrupt}{}", AFFINITY.0, AFFINITY.1)
+            }
             Self::Coalesce { interface, parameter } => write!(f, "ethtool:{interface}/{parameter}"),
             Self::QueueCoalesce { interface, queue, parameter } => {
                 write!(f, "ethtool:{interface}/queue-{queue}/{parameter}")
@@ -186,6 +198,10 @@ fn parse(text: &str) -> Option<Setting> {
     };
     if let Some(below) = text.strip_prefix(CPUS) {
         return below.split('/').all(harmless).then(|| Setting::File(text.to_string()));
+    }
+    if let Some(below) = text.strip_prefix(AFFINITY.0) {
+        let interrupt = below.strip_suffix(AFFINITY.1)?.parse().ok()?;
+        return Some(Setting::Affinity { interrupt });
     }
     let (family, rest) = text.split_once(':')?;
     let words: Vec<&str> = rest.split('/').collect();
@@ -233,6 +249,7 @@ mod tests {
             "ethtool:eth0/redirect-table",
             "ethtool:eth0/combined-channels",
             "napi:eth0/queue-3/irq-suspend-timeout",
+            "/proc/irq/131/smp_affinity_list",
         ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
@@ -248,6 +265,9 @@ mod tests {
             "ethtool:eth0/queue-1/redirect-table",
             "ethtool:eth0/queue-1/rx-usecs/x",
             "napi:eth0/defer-hard-irqs",
+            "/proc/irq/../smp_affinity_list",
+            "/proc/irq/7/smp_affinity",
+            "/proc/irq/007/smp_affinity_list",
             "",
         ] {
             assert!(text.parse::<Setting>().is_err(), "{text:?}");
@@ -267,6 +287,8 @@ mod tests {
         );
         assert_eq!(command("ethtool:eth0/redirect-table", "0,1,2,0"), "ethtool -X eth0 equal 3");
         assert!(command("ethtool:eth0/redirect-table", "0,0,1,1").starts_with("# "));
+        let affinity = command("/proc/irq/131/smp_affinity_list", "0-3");
+        assert_eq!(affinity, "echo 0-3 > /proc/irq/131/smp_affinity_list");
         assert_eq!(command("ethtool:eth0/combined-channels", "4"), "ethtool -L eth0 combined 4");
     }
 }

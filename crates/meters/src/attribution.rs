@@ -76,6 +76,8 @@ pub struct Attribution {
     pub card: Power,
     /// Of the card's, what it draws without traffic.
     pub card_idle: Power,
+    /// Of the card's, what traffic adds.
+    pub card_active: Power,
     /// What is neither: board, fans, disks, the supply's own loss.
     pub rest: Power,
     /// Of the package's, what cores drew for polling in vain; package = idle + empty + useful.
@@ -85,6 +87,8 @@ pub struct Attribution {
     pub package_useful: Option<Power>,
     /// Of the package's, what it draws when all sleep.
     pub package_idle: Power,
+    /// Of the package's, what it draws more when loaded: in vain and for work.
+    pub package_active: Power,
 }
 
 /// An experiment that says nothing.
@@ -147,6 +151,15 @@ pub fn attribute(experiment: &Experiment) -> Result<Attribution, AttributionErro
         (-1.0, mp),
         (1.0, mi),
     ]);
+    let card_active = sum(&[
+        (1.0, loaded.platform),
+        (-1.0, idle_plus.platform),
+        (-1.0, loaded.package),
+        (1.0, idle_plus.package),
+        (-1.0, ml),
+        (1.0, mp),
+    ]);
+    let package_active = sum(&[(1.0, loaded.package), (-1.0, idle_plus.package)]);
     let rest = sum(&[(1.0, idle.platform), (-1.0, idle.package), (-1.0, mi)]);
     // What a share of polling costs: as large a part of what polling all the time costs.
     let package_empty = polling.map(|p| sum(&[(empty, p.package), (-empty, idle_plus.package)]));
@@ -159,10 +172,12 @@ pub fn attribute(experiment: &Experiment) -> Result<Attribution, AttributionErro
         memory: loaded.memory,
         card,
         card_idle,
+        card_active,
         rest,
         package_empty,
         package_useful,
         package_idle: idle_plus.package,
+        package_active,
     })
 }
 
@@ -272,6 +287,13 @@ mod tests {
             let package = found.package_idle.mean.get()
                 + found.package_empty.unwrap().mean.get() + found.package_useful.unwrap().mean.get();
             prop_assert!((package - found.package.mean.get()).abs() < 1e-6);
+            let halves = [
+                (found.card_idle, found.card_active, found.card),
+                (found.package_idle, found.package_active, found.package),
+            ];
+            for (one, other, both) in halves {
+                prop_assert!((one.mean.get() + other.mean.get() - both.mean.get()).abs() < 1e-6);
+            }
             let least = loaded.platform.uncertainty.get().max(idle.platform.uncertainty.get());
             prop_assert!(found.card.uncertainty.get() >= least - 1e-9);
             prop_assert!(found.rest.uncertainty.get() >= idle.platform.uncertainty.get() - 1e-9);

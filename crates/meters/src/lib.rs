@@ -8,12 +8,15 @@
 pub mod align;
 pub mod attribution;
 mod counter;
+pub mod crosscheck;
 pub mod external;
 mod hwmon;
 pub mod ipmi;
 pub mod perf;
+pub mod phases;
 mod rapl;
 mod reading;
+pub mod recording;
 pub mod residency;
 pub mod sampling;
 mod survey;

@@ -1,12 +1,12 @@
 //! What a meter is, and what it answers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use wattline_kernel::sysfs::ReadError;
 use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
 /// What part of the machine a meter sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// The whole machine or board, from its supply.

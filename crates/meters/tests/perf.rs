@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use wattline_kernel::sysfs::Tree;
+use wattline_meters::crosscheck::{compare, pairs};
 use wattline_meters::perf::{Count, PerfRapl, agree, find_with};
 use wattline_meters::{Description, Meter, Rejection, Scope, disjoint, survey};
 use wattline_units::{Span, Time};
@@ -120,6 +121,49 @@ fn two_ways_to_one_register_agree_or_not() {
     assert!(!agree(&one, &other, 0.0, 2));
     let far = read(1, 131, 2000).unwrap();
     assert!(!agree(&one, &far, 0.1, 2));
+}
+
+/// The registers of a machine, read by powercap and by perf over the same interval.
+#[test]
+fn powercap_and_perf_are_compared_zone_by_zone() {
+    let (_root, tree) = machine(true);
+    let moved = Moved::default();
+    let mut meters = survey(&tree).meters;
+    let found: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
+    let counters = find(&tree, &found.iter().collect::<Vec<_>>(), &moved);
+    meters.extend(counters.into_iter().map(|counter| Box::new(counter) as Box<dyn Meter>));
+    let own: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
+    let descriptions: Vec<&Description> = own.iter().collect();
+    // Two packages; nothing shows the memory's or the platform's register a second time.
+    assert_eq!(pairs(&descriptions).len(), 2);
+    let joules = |powercap: [f64; 2], perf: f64| {
+        for (package, joules) in powercap.into_iter().enumerate() {
+            let file = format!("/sys/class/powercap/intel-rapl:{package}/energy_uj");
+            std::fs::write(tree.path(file), format!("{:.0}\n", joules * 1e6)).unwrap();
+        }
+        moved.0.store((perf * 2f64.powi(32)) as u64, Ordering::Relaxed);
+    };
+    let mut read = |millis| -> Vec<_> {
+        let at = Time::ZERO + Span::from_millis(millis);
+        meters.iter_mut().map(|meter| meter.read(at)).collect()
+    };
+    joules([5.0, 5.0], 0.0);
+    assert_eq!(compare(&descriptions, &read(0)), [], "no interval yet");
+    // 60 W by perf; the first package agrees, the second was scaled by another unit.
+    joules([5.0 + 60.5, 5.0 + 30.0], 60.0);
+    let found = compare(&descriptions, &read(1000));
+    let verdicts: Vec<_> = found.iter().map(|one| (one.meter.as_str(), one.agree)).collect();
+    assert_eq!(verdicts, [("rapl:package-0", true), ("rapl:package-1", false)]);
+    assert_eq!(
+        found[0].to_string(),
+        "perf:package-0 agrees with rapl:package-0: 60.000 W and 60.500 W"
+    );
+    assert!(
+        found[1].to_string().contains("perf:package-1 DISAGREES with rapl:package-1: 60.000 W")
+    );
+    // One that fails is compared with nothing.
+    std::fs::remove_file(tree.path("/sys/class/powercap/intel-rapl:0/energy_uj")).unwrap();
+    assert_eq!(compare(&descriptions, &read(2000)), []);
 }
 
 #[test]

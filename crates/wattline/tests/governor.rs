@@ -98,10 +98,87 @@ fn a_plan_names_every_write_with_its_reason_and_makes_none() {
     // All that it may write later is in the range of the machine.
     assert!(values("eth9/rx-usecs").iter().all(|micros| micros.parse::<u64>().unwrap() <= 1000));
     assert_eq!(plan_json["problems"], Value::Array(vec![]));
+    // As a router that has given up CAP_SYS_ADMIN: the files `disable` would be refused.
+    let all = || start.iter().chain(later).map(|write| write["setting"].as_str().unwrap());
+    assert!(all().any(|setting| setting.ends_with("cpu0/power/pm_qos_resume_latency_us")));
+    assert!(!all().any(|setting| setting.contains("cpuidle")), "{plan_json:#}");
 
     let text = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("nothing has been written") && text.contains("at the start:"), "{text}");
+}
+
+#[test]
+fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures/amd-pstate-epp");
+    let root = tempfile::tempdir().unwrap();
+    copy(&from, root.path());
+    let write = |path: &str, value: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value).unwrap();
+    };
+    write("ethtool/eth9/combined-channels", "2");
+    for queue in 0..2 {
+        write(&format!("sys/class/net/eth9/device/msi_irqs/{}", 50 + queue), "msix\n");
+        write(&format!("proc/irq/{}/smp_affinity_list", 50 + queue), "0-1\n");
+        write(&format!("proc/irq/{}/eth9-TxRx-{queue}/x", 50 + queue), "");
+    }
+    let output = plan(root.path(), "[power]\nplatform = \"host\"", &["--json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let writes = |list: &str, setting: &str| -> Vec<String> {
+        let list = plan[list].as_array().unwrap().iter();
+        let own = list.filter(|write| write["setting"].as_str().unwrap().ends_with(setting));
+        let values = own.flat_map(|write| match write["values"].as_array() {
+            Some(values) => values.clone(),
+            None => vec![write["value"].clone()],
+        });
+        values.map(|value| value.as_str().unwrap().to_owned()).collect()
+    };
+    let last = |setting: &str| writes("at_start", setting).last().cloned().unwrap_or_default();
+    // PowerSave begins with the least: both limits at the lowest, where they are written so that
+    // they never cross: first up to the highest, then down again.
+    assert_eq!(last("policy0/scaling_min_freq"), "400000");
+    assert_eq!(writes("at_start", "policy0/scaling_max_freq"), ["400000"], "{plan:#}");
+    assert_eq!(
+        writes("at_start", "policy0/energy_performance_preference"),
+        ["performance", "power"]
+    );
+    let later = writes("later", "policy0/energy_performance_preference");
+    assert!(later.contains(&"balance_power".to_owned()), "{later:?}");
+    assert_eq!(last("/proc/irq/50/smp_affinity_list"), "0");
+    assert_eq!(last("/proc/irq/51/smp_affinity_list"), "1");
+    assert_eq!(plan["problems"], Value::Array(vec![]));
+}
+
+/// What `probe --record` copies is enough for the same plan elsewhere.
+#[test]
+fn a_recorded_machine_has_the_same_plan() {
+    let root = machine();
+    for queue in 0..4 {
+        let write = |path: String, value: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, value).unwrap();
+        };
+        let interrupt = 60 + queue;
+        write(format!("sys/class/net/eth9/queues/rx-{queue}/rps_cpus"), "0\n");
+        write(format!("sys/class/net/eth9/device/msi_irqs/{interrupt}"), "msix\n");
+        write(format!("proc/irq/{interrupt}/smp_affinity_list"), "0-1\n");
+        write(format!("proc/irq/{interrupt}/eth9-TxRx-{queue}/x"), "");
+    }
+    let copy = root.path().join("copy");
+    let mut probe = Command::new(BINARY);
+    let recorded = probe.args(["probe", "--root"]).arg(root.path()).arg("--record").arg(&copy);
+    assert!(recorded.output().unwrap().status.success());
+    let of = |root: &Path| -> Value {
+        let output = plan(root, "[power]\nplatform = \"host\"", &["--json"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    };
+    let first = of(root.path());
+    assert!(first["at_start"].to_string().contains("/proc/irq/63/smp_affinity_list"), "{first:#}");
+    assert_eq!(of(&copy), first);
 }
 
 #[test]
@@ -111,6 +188,10 @@ fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     assert!(String::from_utf8_lossy(&none.stdout).contains("nothing would be written"));
     let wrong = plan(root.path(), "[power]\nplatform = \"host\"\npolicy = \"powersafe\"", &[]);
     assert_eq!(wrong.status.code(), Some(78));
+    let power = "[power]\nplatform = \"host\"\npolicy = \"powersave:q_l=50,q_h=40\"";
+    let impossible = plan(root.path(), power, &[]);
+    assert_eq!(impossible.status.code(), Some(78));
+    assert!(String::from_utf8_lossy(&impossible.stderr).contains("q_l = 50: must be below"));
     fs::remove_dir_all(root.path().join("ethtool")).unwrap();
     let gone = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
     assert_eq!(gone.status.code(), Some(78));

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine, Session};
 
@@ -50,6 +52,20 @@ fn killed() -> (tempfile::TempDir, PathBuf) {
     (directory, root)
 }
 
+/// Runs a program that was just copied: a test that starts another one at this moment may still
+/// hold it open for writing.
+fn output_of(command: &mut Command) -> Output {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other.unwrap(),
+        }
+    }
+}
+
 fn value(root: &Path) -> String {
     fs::read_to_string(root.join(MAX)).unwrap()
 }
@@ -81,8 +97,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
     fs::copy(env!("CARGO_BIN_EXE_wattline"), &program).unwrap();
     let as_nobody = || {
         let mut command = Command::new(&program);
-        command.args(["restore", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
-        command.output().unwrap()
+        output_of(command.args(["restore", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY))
     };
     // Neither lock nor journal may be opened.
     let refused = as_nobody();
@@ -140,7 +155,7 @@ fn counters_that_only_root_may_read_are_a_missing_permission() {
     fs::copy(env!("CARGO_BIN_EXE_wattline"), &program).unwrap();
     let mut command = Command::new(&program);
     command.args(["meter", "read", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
-    let refused = command.output().unwrap();
+    let refused = output_of(&mut command);
     assert_eq!(refused.status.code(), Some(77), "{refused:?}");
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains("give a group the right to read"), "{message}");
@@ -153,6 +168,7 @@ fn power_is_read_with_its_source_and_broken_sensors_by_name() {
     assert_eq!(read["total"]["power_watts"], 118.2);
     assert_eq!(read["total"]["source"], "measured");
     assert_eq!(read["total"]["accuracy"], "gold");
+    assert_eq!(read["checks"], Value::Array(vec![]), "nothing is shown twice");
 
     let root = fixture("meters", "broken-sensors");
     let output = run(&["meter", "read", "--json", "--interval", "10ms", "--root", &root]);
@@ -186,6 +202,132 @@ fn records_are_csv_with_a_line_per_tick() {
     assert!(summary.contains("ticks missed"), "{summary}");
     let again = wattline().args(arguments).arg("--out").arg(&file).output().unwrap();
     assert_eq!(again.status.code(), Some(74), "an existing file is not overwritten");
+}
+
+/// The rows of a phase: a platform's meter, a package and its memory, each a little unsteady.
+fn phase(folder: &Path, name: &str, watts: [f64; 3]) -> String {
+    let mut text = String::from(
+        "time_seconds,meter,power_watts,energy_joules,elapsed_seconds,source,accuracy,rejected,\
+         sees,part_of\n",
+    );
+    let meters = [
+        ("ipmi:dcmi", "platform", "gold"),
+        ("rapl:package-0", "package", "silver"),
+        ("rapl:package-0/dram", "memory", "silver"),
+    ];
+    for (tick, wobble) in [(1, -0.25), (2, 0.0), (3, 0.25)] {
+        for ((meter, sees, class), watts) in meters.iter().zip(watts) {
+            let watts = watts + wobble;
+            text += &format!("{tick},{meter},{watts},{watts},1,measured,{class},,{sees},\n");
+        }
+    }
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn watts_are_attributed_from_recorded_phases() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, watts| phase(directory.path(), name, watts);
+    let idle = file("idle.csv", [84.0, 20.0, 4.0]);
+    let plus = file("plus.csv", [93.0, 21.0, 4.0]);
+    let polling = file("polling.csv", [153.0, 81.0, 4.0]);
+    let loaded = file("loaded.csv", [151.0, 71.0, 7.0]);
+    let of = |more: &[&str]| {
+        let phases = ["--idle", &idle, "--idle-plus", &plus, "--loaded", &loaded];
+        run(&[&["meter", "attribute"], &phases[..], more].concat())
+    };
+    let shares = ["--polling", &polling, "--useful-share", "0.25", "--empty-share", "0.5"];
+    let report = json(&of(&[&shares[..], &["--json"]].concat()));
+    let parts = report["parts"].as_array().unwrap();
+    let watts = |part: &str| {
+        let found = parts.iter().find(|one| one["part"] == part).unwrap();
+        assert!(found["uncertainty_watts"].as_f64().unwrap() > 0.0, "{part}");
+        found["power_watts"].as_f64().unwrap()
+    };
+    for (part, expected) in [
+        ("package, asleep", 21.0),
+        ("package, polling in vain", 30.0),
+        ("package, useful work", 20.0),
+        ("memory", 7.0),
+        ("network card, idle", 8.0),
+        ("network card, traffic", 5.0),
+        ("rest", 60.0),
+    ] {
+        assert!((watts(part) - expected).abs() < 1e-9, "{part}: {report:#}");
+    }
+    let sum: f64 = parts.iter().map(|part| part["power_watts"].as_f64().unwrap()).sum();
+    assert!((sum - report["power_watts"].as_f64().unwrap()).abs() < 1e-9, "parts + rest = whole");
+    assert_eq!((&report["source"], &report["accuracy"]), (&"measured".into(), &"silver".into()));
+    let text = String::from_utf8(of(&[]).stdout).unwrap();
+    assert!(text.contains("package, awake") && text.contains("rapl:package-0 (silver)"), "{text}");
+
+    // Everything that is wrong at once, each with its file.
+    fs::write(&plus, "time,watts\n1,2\n").unwrap();
+    let gone = directory.path().join("gone.csv");
+    let arguments = ["--idle", gone.to_str().unwrap(), "--idle-plus", &plus, "--loaded", &loaded];
+    let wrong = run(&[&["meter", "attribute"], &arguments[..]].concat());
+    assert_eq!(wrong.status.code(), Some(66));
+    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(told.contains("gone.csv: No such file") && told.contains("plus.csv: "), "{told}");
+    let shares = of(&["--useful-share", "0.9", "--empty-share", "0.2"]);
+    assert_eq!(shares.status.code(), Some(65), "{shares:?}");
+    assert_eq!(run(&["meter", "attribute", "--idle", &idle]).status.code(), Some(2));
+}
+
+/// What `record` writes, `attribute` reads; and it measures by itself when it is told that a
+/// phase has begun.
+#[test]
+fn watts_are_attributed_from_records_and_live() {
+    let root = fixture("meters", "acpi-power-meter");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("power.csv");
+    let file = file.to_str().unwrap();
+    let recorded = run(&[
+        "meter",
+        "record",
+        "--period",
+        "5ms",
+        "--duration",
+        "60ms",
+        "--root",
+        &root,
+        "--out",
+        file,
+    ]);
+    assert!(recorded.status.success(), "{recorded:?}");
+    let files = ["--idle", file, "--idle-plus", file, "--loaded", file];
+    let report = json(&run(&[&["meter", "attribute", "--json"], &files[..]].concat()));
+    let near = |found: &Value, watts: f64| {
+        let found = found["power_watts"].as_f64().unwrap();
+        assert!((found - watts).abs() < 1e-9, "{found} W instead of {watts} W");
+    };
+    let part = |report: &Value, name: &str| {
+        let parts = report["parts"].as_array().unwrap();
+        parts.iter().find(|part| part["part"] == name).unwrap().clone()
+    };
+    near(&report, 118.2);
+    near(&part(&report, "network card, idle"), 0.0);
+
+    let mut live = wattline()
+        .args(["meter", "attribute", "--json", "--live", "100ms", "--root", &root])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut live.stdin.take().unwrap(), b"\n\n\n").unwrap();
+    let output = live.wait_with_output().unwrap();
+    let report = json(&output);
+    near(&part(&report, "rest"), 118.2);
+    let asked = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(asked.lines().count(), 3, "{asked}");
+    let ended = run(&["meter", "attribute", "--live", "100ms", "--root", &root]);
+    assert_eq!(ended.status.code(), Some(2), "nobody answers");
+    let none = fixture("meters", "virtual-machine");
+    let unavailable = run(&["meter", "attribute", "--live", "1s", "--root", &none]);
+    assert_eq!(unavailable.status.code(), Some(69));
 }
 
 #[test]

@@ -4,12 +4,12 @@ use super::error::RouterError;
 use super::queues::Interface;
 use super::workers::Workers;
 use crate::config::Config;
-use crate::governor::host::{Host, HostOptions, Layout, Status, Watchdog};
+use crate::governor::host::{Host, HostOptions, Status, Watchdog};
+use crate::privileges::Rights;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine as Settings, STATE_DIRECTORY, Session, SessionError};
-use wattline_ports::afxdp::Options;
 
 /// This machine.
 pub(super) type ThisMachine = Host<Session<Settings>>;
@@ -53,13 +53,8 @@ pub(super) fn take_over(
         let found = interfaces.iter().find(|interface| usize::from(interface.port.0) == port);
         found.map_or(1, |found| found.queues)
     };
-    let options = HostOptions {
-        tree,
-        layout: Layout::of(config, queues),
-        ring_size: Some(Options::default().ring as usize),
-        busy_poll: config.router.busy_poll,
-        meters: true,
-    };
+    // Of this thread as it is now: what is not needed has been given up.
+    let options = HostOptions::of(config, &tree, Rights::present(), queues);
     let host = Host::new(options, session, Box::new(workers.reins()))
         .map_err(|error| RouterError::Unfit(format!("[power] {error}")))?;
     let watchdog = std::env::current_exe()

@@ -45,7 +45,32 @@ fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
         power["entries_moved"],
         power["steps_altered"],
         power["steps_failed"],
-    )
+    )?;
+    print_host(&power["host"], out)
+}
+
+/// What the governed machine has to tell beside.
+fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
+    let kernel = host["kernel"].as_array().filter(|shares| !shares.is_empty());
+    if kernel.is_some() {
+        writeln!(
+            out,
+            "{:<8} {:>8} {:>14} {:>14}   the kernel's time in the last second",
+            "worker", "CPU", "softirq (%)", "ksoftirqd (%)"
+        )?;
+    }
+    for share in kernel.into_iter().flatten() {
+        let percent = |key: &str| 100.0 * share[key].as_f64().unwrap_or(0.0);
+        let (softirq, thread) = (percent("softirq_share"), percent("ksoftirqd_share"));
+        let (worker, cpu) = (number(&share["worker"]), number(&share["cpu"]));
+        writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1}")?;
+    }
+    for (head, key) in [("cannot be set", "missing"), ("trouble", "troubles")] {
+        for line in host[key].as_array().into_iter().flatten() {
+            writeln!(out, "{head}: {}", line.as_str().unwrap_or_default())?;
+        }
+    }
+    Ok(())
 }
 
 /// The counters as tables.
@@ -144,4 +169,32 @@ fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_kernels_share_and_troubles_of_a_governed_machine_are_shown() {
+        let host = json!({
+            "kernel": [{"worker": 1, "cpu": 3, "softirq_share": 0.25, "ksoftirqd_share": 0.15}],
+            "missing": ["cores: no table"], "troubles": ["CPU 3 is off-line"],
+        });
+        let mut text = Vec::new();
+        print(&json!({"power": {"policy": "powersave", "host": host}}), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let row: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("1 "))
+            .flat_map(str::split_whitespace)
+            .collect();
+        assert_eq!(row, ["1", "3", "25.0", "15.0"], "{text}");
+        assert!(text.contains("cannot be set: cores: no table"), "{text}");
+        assert!(text.contains("trouble: CPU 3 is off-line"), "{text}");
+        let mut none = Vec::new();
+        print(&json!({"power": {"policy": "powersave"}}), &mut none).unwrap();
+        assert!(!String::from_utf8(none).unwrap().contains("softirq"));
+    }
 }

@@ -20,16 +20,24 @@ pub(super) struct EnergyMeter {
 }
 
 impl EnergyMeter {
-    /// Begins to read; unavailable where there is no meter.
+    /// Begins to read; unavailable where there is no meter. Already looking for meters reads
+    /// their sensors, and one that blocks must not hold up the router's start.
     pub fn start(tree: &Tree) -> Self {
+        let tree = tree.clone();
+        Self::of(move || survey(&tree).meters)
+    }
+
+    fn of(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
         let energy: Arc<Mutex<Energy>> = Arc::default();
         let watched = Arc::downgrade(&energy);
-        let meters = Meters::new(survey(tree).meters);
-        if !meters.all.is_empty() {
-            let made = std::thread::Builder::new().name("meters".into());
-            if let Err(error) = made.spawn(move || read(meters, &watched)) {
-                tracing::warn!("governor: no thread for the meters: {error}");
+        let look = move || {
+            let meters = Meters::new(find());
+            if !meters.all.is_empty() {
+                read(meters, &watched);
             }
+        };
+        if let Err(error) = std::thread::Builder::new().name("meters".into()).spawn(look) {
+            tracing::warn!("governor: no thread for the meters: {error}");
         }
         Self { energy }
     }
@@ -174,6 +182,38 @@ mod tests {
         // What was drawn belongs to the time up to the last reading, not up to now.
         assert_eq!(late.since(&early).metered, Some(Span::from_seconds(2.0)));
         assert_eq!(late.source, wattline_units::Source::Measured);
+    }
+
+    /// A sensor that answers when it is let.
+    struct Blocking(wattline_meters::Description, std::sync::mpsc::Receiver<()>);
+
+    impl Meter for Blocking {
+        fn description(&self) -> &wattline_meters::Description {
+            &self.0
+        }
+        fn read(&mut self, _: Time) -> Result<wattline_meters::Reading, Rejection> {
+            let _ = self.1.recv();
+            let (energy, elapsed) = (Some(Joules(5.0)), Span::from_seconds(0.1));
+            let (power, provenance) = (wattline_units::Watts(50.0), self.0.provenance);
+            Ok(wattline_meters::Reading { energy, elapsed, power, provenance })
+        }
+    }
+
+    #[test]
+    fn a_sensor_that_blocks_holds_up_nobody() {
+        let (release, blocked) = std::sync::mpsc::channel();
+        let found = survey(&fixture("acpi-power-meter")).meters;
+        let platform = found.iter().map(|meter| meter.description().clone());
+        let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
+        let meter = EnergyMeter::of(|| vec![Box::new(Blocking(description, blocked))]);
+        assert_eq!(meter.energy(), Energy::default(), "unavailable, at once");
+        release.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while meter.energy().whole.is_none() {
+            assert!(Instant::now() < end, "it answered");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(meter.energy().whole, Some(Joules(5.0)), "and blocks again");
     }
 
     #[test]

@@ -120,12 +120,13 @@ impl Frequencies {
 /// Fixes the frequency of one policy, as near as its range allows.
 fn fix<K: Knobs>(tree: &Tree, number: u32, wish: Hertz, writes: &mut Writes<K>) -> Taken {
     // Looked at again each time: the order of its limits depends on where they are.
-    let policy = match cpufreq::Policy::look(tree, number) {
+    let mut policy = match cpufreq::Policy::look(tree, number) {
         Ok(policy) => policy,
         Err(error) => return Taken::Failed { why: error.to_string() },
     };
+    policy.refresh(&writes.knobs);
     let wish = Hertz(wish.get().min(policy.highest_hertz.get()).max(policy.lowest_hertz.get()));
-    match policy.fix(wish) {
+    match policy.run_at(wish) {
         Ok(changes) => writes.make(&changes),
         Err(error) => Taken::Failed { why: error.to_string() },
     }

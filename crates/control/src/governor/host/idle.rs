@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::writes::Writes;
 use crate::governor::machine::Taken;
+use crate::privileges::Rights;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::latency::{ResumeLatency, limit_cpu};
 use wattline_knobs::{Change, Knobs, cpuidle};
@@ -37,7 +38,7 @@ enum How {
 impl IdleStates {
     /// Looks for what can be set; `notes` gets what is missing. States that the operator has
     /// forbidden are left so, and not offered.
-    pub fn find(tree: &Tree, layout: &Layout, notes: &mut Vec<String>) -> Self {
+    pub fn find(tree: &Tree, layout: &Layout, rights: Rights, notes: &mut Vec<String>) -> Self {
         let mut cores = Vec::new();
         for &cpu in &layout.cpus {
             let states = cpuidle::states(tree, cpu).unwrap_or_else(|why| {
@@ -47,10 +48,9 @@ impl IdleStates {
             let states: Vec<_> = states.into_iter().filter(|state| !state.disabled).collect();
             let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
             let may = |file: &str| super::survey::may_write(tree, &format!("{directory}/{file}"));
-            let may_forbid = super::survey::may_forbid_states(tree);
             let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
             let how = match states.last() {
-                Some(last) if may_forbid && may(&file(last)) => How::Disable,
+                Some(last) if rights.administer && may(&file(last)) => How::Disable,
                 Some(_) if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
                 _ => {
                     notes.push(format!("idle states: CPU {cpu} has none that can be limited"));

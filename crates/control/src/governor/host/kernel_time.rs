@@ -17,11 +17,14 @@ struct KernelTime {
 /// Shares of one CPU's time between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct KernelShare {
-    /// The CPU.
+    /// The worker.
+    pub worker: usize,
+    /// Its CPU.
     pub cpu: u32,
     /// Share of its time in softirq context, 0 to 1.
     pub softirq_share: f64,
-    /// Share of its time in ksoftirqd, 0 to 1.
+    /// Share of its time in ksoftirqd, 0 to 1; kernels that count by ticks have it in the
+    /// other share, too.
     pub ksoftirqd_share: f64,
 }
 
@@ -41,11 +44,12 @@ impl KernelTimes {
             self.threads = threads(tree);
         }
         let now = times(tree, &self.threads);
-        let shares = cpus.iter().filter_map(|cpu| {
+        let shares = cpus.iter().enumerate().filter_map(|(worker, cpu)| {
             let (new, old) = (now.get(cpu)?, self.last.get(cpu)?);
             let total = new.total - old.total;
             let share = |part: f64| (part / total).clamp(0.0, 1.0);
             (total > 0.0).then(|| KernelShare {
+                worker,
                 cpu: *cpu,
                 softirq_share: share(new.softirq - old.softirq),
                 ksoftirqd_share: share(new.ksoftirqd - old.ksoftirqd),
@@ -127,6 +131,7 @@ mod tests {
         stat(&tree, 0, 30);
         std::fs::write(tree.path("/proc/stat"), text).unwrap();
         let [share] = times.look(&tree, &[3])[..] else { panic!("no share") };
+        assert_eq!((share.worker, share.cpu), (0, 3));
         assert_eq!((share.softirq_share, share.ksoftirqd_share), (0.25, 0.15));
         // A CPU that has gone has none.
         std::fs::write(tree.path("/proc/stat"), "cpu0 1 1 1 1 1 1 1 1\n").unwrap();

@@ -6,6 +6,7 @@
 //! What somebody else changes, and what goes away, is reported, and the loop goes on
 //! (docs/explanation/closed-loop-host.md).
 
+mod affinity;
 mod energy;
 mod frequency;
 mod freshness;
@@ -33,6 +34,8 @@ pub use workers::{Unmanned, Work, Workers};
 use super::energy::Energy;
 use super::machine::{Machine, Taken, View};
 use super::step::Step;
+use crate::config::Config;
+use crate::privileges::Rights;
 use energy::EnergyMeter;
 use freshness::Freshness;
 use polling::Polling;
@@ -43,6 +46,7 @@ use watch::Watch;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::Knobs;
 use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Wait};
+use wattline_ports::afxdp::Options as RingOptions;
 use wattline_units::{Span, Time};
 use writes::Writes;
 
@@ -63,6 +67,23 @@ pub struct HostOptions {
     pub busy_poll: bool,
     /// Whether the machine's meters are read, by a thread of their own.
     pub meters: bool,
+    /// What the router may set once it runs.
+    pub rights: Rights,
+}
+
+impl HostOptions {
+    /// Those of a configuration, for the router and for its plan alike; `queues` gives the
+    /// receive queues of a port.
+    pub fn of(config: &Config, tree: &Tree, rights: Rights, queues: impl Fn(usize) -> u32) -> Self {
+        Self {
+            tree: tree.clone(),
+            layout: Layout::of(config, queues),
+            ring_size: Some(RingOptions::default().ring as usize),
+            busy_poll: config.router.busy_poll,
+            meters: true,
+            rights,
+        }
+    }
 }
 
 /// This machine.
@@ -96,8 +117,8 @@ impl<K: Knobs> Host<K> {
         knobs: K,
         workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
-        let HostOptions { tree, layout, ring_size, busy_poll, meters } = options;
-        let mut survey = Survey::find(&tree, &knobs, &layout);
+        let HostOptions { tree, layout, ring_size, busy_poll, meters, rights } = options;
+        let mut survey = Survey::find(&tree, &knobs, &layout, rights);
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let platform = survey.platform(&layout, ring_size);
         platform.check()?;
@@ -231,6 +252,7 @@ impl<K: Knobs> Machine for Host<K> {
 
     /// Brings it to the operating point from which policies start.
     fn present(&mut self) -> OperatingPoint {
+        self.survey.affinity.set(&mut self.writes);
         let full = OperatingPoint::full(&self.platform);
         self.establish(&full);
         full

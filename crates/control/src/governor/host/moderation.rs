@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
+use crate::privileges::Rights;
 use std::collections::BTreeMap;
 use wattline_kernel::ethtool::Coalesce;
 use wattline_kernel::sysfs::Tree;
@@ -44,7 +45,13 @@ struct Card {
 
 impl Moderation {
     /// Looks for what can be set; `notes` gets what is missing.
-    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, notes: &mut Vec<String>) -> Self {
+    pub fn find(
+        tree: &Tree,
+        knobs: &impl Knobs,
+        layout: &Layout,
+        rights: Rights,
+        notes: &mut Vec<String>,
+    ) -> Self {
         let mut cards = BTreeMap::new();
         let mut missing = layout.ports.is_empty();
         for (port, at) in layout.ports.iter().enumerate() {
@@ -68,7 +75,7 @@ impl Moderation {
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
         Self {
-            can_set: !missing && super::survey::may_set_cards(tree),
+            can_set: !missing && rights.set_cards,
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
             wants: vec![Span::ZERO; queues.len()],

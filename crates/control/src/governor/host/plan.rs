@@ -1,9 +1,10 @@
 //! Every write that a governor would make on a machine, and why; nothing is written.
 
-use super::{Host, HostOptions, Layout, Unmanned};
+use super::{Host, HostOptions, Unmanned};
 use crate::config::{Config, PortKind, PowerPlatform};
 use crate::governor::machine::{Machine, Taken, View};
 use crate::governor::step::{Step, between};
+use crate::privileges::Rights;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_kernel::sysfs::Tree;
@@ -72,13 +73,13 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     }
     let spec = PolicySpec::parse(&config.power.policy)?;
     let counts = queues(config, tree)?;
-    let options = HostOptions {
-        tree: tree.clone(),
-        layout: Layout::of(config, |port| counts.get(port).copied().unwrap_or(1)),
-        ring_size: None,
-        busy_poll: config.router.busy_poll,
-        meters: false,
-    };
+    // A recording has no rights of its own: whoever runs the router there is root.
+    let present = if tree.is_live() { Rights::present() } else { Rights::ALL };
+    // As the router does that opens interfaces (crate::router).
+    let opens_interfaces = config.ports.iter().any(|port| interface(port).is_some());
+    let rights = if opens_interfaces { present.after_drop() } else { present };
+    let count = |port: usize| counts.get(port).copied().unwrap_or(1);
+    let options = HostOptions { meters: false, ..HostOptions::of(config, tree, rights, count) };
     let mut host = Host::new(options, Plan::new(Settings::new(tree)), Box::new(Unmanned))?;
     let platform = host.platform().clone();
     let file = ServerFile::load(&config.power.server)

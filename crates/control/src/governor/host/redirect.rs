@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
-use wattline_kernel::sysfs::Tree;
+use crate::privileges::Rights;
 use wattline_knobs::{Knobs, redirect};
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 
@@ -24,7 +24,12 @@ struct Table {
 
 impl Tables {
     /// Reads the tables; `notes` gets what is missing.
-    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, notes: &mut Vec<String>) -> Self {
+    pub fn find(
+        knobs: &impl Knobs,
+        layout: &Layout,
+        rights: Rights,
+        notes: &mut Vec<String>,
+    ) -> Self {
         let mut tables = Vec::new();
         let mut missing = false;
         for (port, at) in layout.ports.iter().enumerate() {
@@ -50,7 +55,7 @@ impl Tables {
         if layout.workers < 2 {
             notes.push("cores: there is one worker, which always serves".into());
         }
-        let can_set = !missing && layout.workers > 1 && super::survey::may_set_cards(tree);
+        let can_set = !missing && layout.workers > 1 && rights.set_cards;
         Self { can_set, moved: 0, tables }
     }
 

@@ -1,11 +1,12 @@
 //! What this machine offers to a policy, and why not more.
 
+use super::affinity::Affinity;
 use super::frequency::Frequencies;
 use super::idle::IdleStates;
 use super::layout::Layout;
 use super::moderation::Moderation;
 use super::redirect::Tables;
-use crate::privileges;
+use crate::privileges::Rights;
 use rustix::fs::Access;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::Knobs;
@@ -17,18 +18,20 @@ pub(super) struct Survey {
     pub idle: IdleStates,
     pub tables: Tables,
     pub moderation: Moderation,
+    pub affinity: Affinity,
     /// What is missing, and why.
     pub notes: Vec<String>,
 }
 
 impl Survey {
-    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout) -> Self {
+    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, rights: Rights) -> Self {
         let mut notes = Vec::new();
         let frequencies = Frequencies::find(tree, layout, &mut notes);
-        let idle = IdleStates::find(tree, layout, &mut notes);
-        let tables = Tables::find(tree, knobs, layout, &mut notes);
-        let moderation = Moderation::find(tree, knobs, layout, &mut notes);
-        Self { frequencies, idle, tables, moderation, notes }
+        let idle = IdleStates::find(tree, layout, rights, &mut notes);
+        let tables = Tables::find(knobs, layout, rights, &mut notes);
+        let moderation = Moderation::find(tree, knobs, layout, rights, &mut notes);
+        let affinity = Affinity::find(tree, knobs, layout, &mut notes);
+        Self { frequencies, idle, tables, moderation, affinity, notes }
     }
 
     /// The machine as a policy is told about it.
@@ -55,15 +58,4 @@ impl Survey {
 /// Whether a file is there and may be written, also by its file system.
 pub(super) fn may_write(tree: &Tree, path: &str) -> bool {
     rustix::fs::access(tree.path(path), Access::WRITE_OK).is_ok()
-}
-
-/// Whether settings of network cards may be written by this thread.
-pub(super) fn may_set_cards(tree: &Tree) -> bool {
-    !tree.is_live() || !privileges::missing().contains(&"CAP_NET_ADMIN")
-}
-
-/// Whether this thread may forbid idle states: their files want CAP_SYS_ADMIN besides
-/// (drivers/cpuidle/sysfs.c), which a running router has given up.
-pub(super) fn may_forbid_states(tree: &Tree) -> bool {
-    !tree.is_live() || privileges::may_administer()
 }

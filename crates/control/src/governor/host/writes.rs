@@ -46,6 +46,7 @@ fn kind(setting: &Setting) -> &'static str {
         Setting::File(path) if path.contains("/cpufreq/") => "frequency",
         Setting::File(path) if path.contains("/cpuidle/") || path.contains("/power/") => "idle",
         Setting::File(_) => "cpu",
+        Setting::Affinity { .. } => "affinity",
         Setting::Coalesce { .. } | Setting::QueueCoalesce { .. } => "moderation",
         Setting::RedirectTable { .. } => "redirect",
         Setting::Channels { .. } => "channels",

@@ -10,12 +10,12 @@ use std::time::Duration;
 const RATE: f64 = 200.0;
 const TIME: Duration = Duration::from_secs(3);
 /// The control socket of the router inside.
-pub(super) const SOCKET: &str = "/tmp/router.socket";
+const SOCKET: &str = "/tmp/router.socket";
 
 /// Forwards from `eth0` to `eth1`.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     start(machine, "")?;
-    let stats = format!("wattline stats --json --socket {SOCKET}");
+    let stats = stats();
     let first = pass(machine)?;
     checks.equal("frames forwarded by the router", Witness::Outside, &first.sent, &first.forwarded);
     checks.equal("frames forwarded wrongly", Witness::Outside, &0, &first.odd);
@@ -47,6 +47,11 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
 fn pass(machine: &Machine) -> Result<traffic::Passage, Error> {
     let [into, out, ..] = &machine.wires[..] else { return Ok(traffic::Passage::default()) };
     traffic::pass(into, out, RATE, TIME)
+}
+
+/// The command that asks the router inside for its counters.
+pub(super) fn stats() -> String {
+    format!("wattline stats --json --socket {SOCKET}")
 }
 
 /// Frames that each worker has taken.

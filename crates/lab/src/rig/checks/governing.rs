@@ -1,47 +1,33 @@
 //! The whole loop on real drivers: the router governs the machine that it runs on, under a load
 //! that rises and falls.
 
-use super::forwarding::{SOCKET, start, stop};
+use super::forwarding::{start, stop};
 use super::knobs::{RETA, SETTINGS, differences};
+use super::stretch::{Counted, Sight, Stretch, look, offer};
 use super::{Checks, INSIDE, Witness, power, sensors};
 use crate::Error;
-use crate::rig::{Machine, traffic};
-use serde::Serialize;
+use crate::rig::Machine;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// What is added to the router's configuration.
-const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"powersave\"\n";
+const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"powersave:silence=500ms\"\n";
 /// Frames a second that an emulated machine forwards without loss even on a busy host.
 const LITTLE: f64 = 50.0;
-/// Then so many, one after the other until the router asks for more of its machine: what one
+/// Then so many, one after the other until the router asks for all of its machine: what one
 /// core of it can forward depends on what the host leaves to it.
-const MUCH: [f64; 5] = [5e3, 1e4, 2e4, 4e4, 8e4];
+const MUCH: [f64; 6] = [2.5e3, 5e3, 1e4, 2e4, 4e4, 8e4];
+/// More than any host emulates.
+const TOO_MUCH: f64 = 2e5;
 /// How long each is offered.
-const SECONDS: u64 = 4;
+const TIME: Duration = Duration::from_secs(4);
 /// How long a busy host may take to let the policy come down, or the watchdog restore.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The control value of the lowest frequency.
+/// Where the files of CPUs are.
+const CPUS: &str = "/sys/devices/system/cpu/";
+/// The control values of the lowest and the highest frequency.
 const LOWEST: u8 = 16;
-
-/// What was seen during one stretch of load.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Stretch {
-    /// Frames a second that were offered.
-    pub offered_pps: f64,
-    /// What became of them.
-    #[serde(flatten)]
-    pub passage: traffic::Passage,
-    /// Lowest and highest frequency of either CPU that the registers showed, outside.
-    pub frequency_hertz: [f64; 2],
-    /// Most queues that the card's redirect table led to, outside.
-    pub queues: usize,
-    /// Changes of the operating point, as the router counts them.
-    pub transitions: u64,
-    /// Power at the end of the stretch, as the router reads it: emulated.
-    pub power_watts: Option<f64>,
-    /// What the table's formula gives for the registers at that time.
-    pub table_watts: f64,
-}
+const HIGHEST: u8 = 33;
 
 /// Lets the router govern, and looks.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
@@ -49,56 +35,182 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let resting = machine.registers()?;
     let table = machine.card_registers("eth0", RETA.0, RETA.1)?;
     start(machine, POWER)?;
-    let mut transitions = 0;
-    offer(machine, checks, LITTLE, &mut transitions)?;
-    let mut rose = false;
-    for rate in MUCH {
-        rose = offer(machine, checks, rate, &mut transitions)?;
-        if rose {
-            break;
-        }
-    }
-    checks.equal("frequency or cores rise with the load", Witness::Outside, &true, &rose);
-    offer(machine, checks, LITTLE, &mut transitions)?;
-    let fell = wait_for(machine, [LOWEST; 2])?;
-    checks.equal("frequencies without load", Witness::Outside, &[LOWEST; 2], &fell);
+    // The card counts since its driver was loaded.
+    let counted = Counted::ask(machine)?;
+    let first = offer(machine, LITTLE, TIME)?;
+    let rest = *first.sights.last().unwrap_or(&look(machine)?);
+    at_rest(checks, "under little load", &rest);
+    checks.load.push(first);
+    rises(machine, checks, &rest)?;
+    // What is lost now must be counted where it is lost.
+    let overload = offer(machine, TOO_MUCH, TIME)?;
+    checks.load.push(overload);
+    falls(machine, checks, &rest)?;
+    conserved(machine, checks, &counted)?;
     power::follows_registers(machine, checks, "governed, without load")?;
-    let stats = sensors::json(machine, &stats())?;
+    let stats = sensors::json(machine, &super::forwarding::stats())?;
     let failed = stats["power"]["steps_failed"].as_u64();
     checks.equal("steps that failed", Witness::Inside, &Some(0), &failed);
     let status = stop(machine)?;
     checks.equal("exit code of the governing router", Witness::Inside, &0, &status);
     restored(machine, checks, "its end", resting, &table, &before)?;
 
+    // The same configuration again, whose file is still there.
+    let plan = sensors::json(machine, "wattline plan /tmp/router.toml --json")?;
     start(machine, POWER)?;
     wait_for(machine, [LOWEST; 2])?;
+    planned(machine, checks, &plan, &before)?;
     machine.run("kill -KILL $(cat /tmp/router.pid)", INSIDE)?;
     restored(machine, checks, "SIGKILL, by the watchdog", resting, &table, &before)
 }
 
-/// Offers a load, and says whether the machine was seen to do more for it than the least.
-fn offer(
-    machine: &mut Machine,
-    checks: &mut Checks,
-    rate: f64,
-    transitions: &mut u64,
-) -> Result<bool, Error> {
-    let stretch = stretch(machine, rate, SECONDS, transitions)?;
-    let passage = &stretch.passage;
-    let what = format!("frames forwarded wrongly, {rate} a second");
-    checks.equal(what, Witness::Outside, &0, &passage.odd);
-    // Beyond what the host leaves to the guest, frames are lost in the guest's rings.
-    if rate <= LITTLE {
-        let what = format!("frames forwarded of those sent, {rate} a second");
-        checks.equal(what, Witness::Outside, &passage.sent, &passage.forwarded);
-    }
-    let rose = stretch.frequency_hertz[1] > f64::from(LOWEST) * 1e8 || stretch.queues > 1;
-    checks.load.push(stretch);
-    Ok(rose)
+/// The least of everything: one queue, the lowest frequency of both CPUs, the second one free to
+/// sleep as deep as it can, and the watts that belong to it.
+fn at_rest(checks: &mut Checks, when: &str, seen: &Sight) {
+    let lowest = f64::from(LOWEST) * 1e8;
+    let what = format!("frequency of each CPU, {when}");
+    checks.equal(what, Witness::Outside, &[lowest; 2], &seen.frequency_hertz);
+    checks.equal(format!("queues in use, {when}"), Witness::Outside, &1, &seen.queues);
+    let limited = seen.wake_up_limit_seconds.map(|limit| limit.is_some());
+    let what = format!("CPUs that may not sleep deeply, {when}");
+    checks.equal(what, Witness::Inside, &[true, false], &limited);
+    let milliwatts = |watts: f64| (watts * 1e3).round() as u64;
+    let (read, table) = (milliwatts(seen.power_watts), milliwatts(seen.table_watts));
+    checks.equal(format!("milliwatts read, {when}"), Witness::Inside, &table, &read);
 }
 
-fn stats() -> String {
-    format!("wattline stats --json --socket {SOCKET}")
+/// Offers more and more until all was seen to rise, and both CPUs at their fastest; that is not
+/// demanded of a host that leaves the guest too little to take in so much.
+fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(), Error> {
+    let mut rose = Rise::default();
+    for rate in MUCH {
+        let stretch = offer(machine, rate, TIME)?;
+        let fastest = [0, 1].map(|cpu| stretch.range(|sight| sight.frequency_hertz[cpu])[1]);
+        // All of it in one stretch, whatever a later one shows.
+        if rose != Rise::ALL {
+            rose = Rise::of(&stretch, rest);
+        }
+        checks.load.push(stretch);
+        if rose == Rise::ALL && fastest == [f64::from(HIGHEST) * 1e8; 2] {
+            break;
+        }
+    }
+    checks.equal("rise with the load", Witness::Outside, &Rise::ALL, &rose);
+    Ok(())
+}
+
+/// What was seen above rest during one and the same stretch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Rise {
+    frequency_of_cpu_0: bool,
+    frequency_of_cpu_1: bool,
+    queues: bool,
+    idle_limit: bool,
+    watts: bool,
+}
+
+impl Rise {
+    const ALL: Self = Self {
+        frequency_of_cpu_0: true,
+        frequency_of_cpu_1: true,
+        queues: true,
+        idle_limit: true,
+        watts: true,
+    };
+
+    fn of(stretch: &Stretch, rest: &Sight) -> Self {
+        let rose = |of: &dyn Fn(&Sight) -> f64| stretch.range(of)[1] > of(rest);
+        let any = |so: &dyn Fn(&Sight) -> bool| stretch.sights.iter().any(so);
+        Self {
+            frequency_of_cpu_0: rose(&|sight| sight.frequency_hertz[0]),
+            frequency_of_cpu_1: rose(&|sight| sight.frequency_hertz[1]),
+            queues: rose(&|sight| sight.queues as f64),
+            idle_limit: any(&|sight| sight.wake_up_limit_seconds[1].is_some()),
+            watts: rose(&|sight| sight.power_watts),
+        }
+    }
+}
+
+/// Offers little until everything has come down again.
+fn falls(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(), Error> {
+    let end = Instant::now() + PATIENCE;
+    let last = loop {
+        let stretch = offer(machine, LITTLE, TIME)?;
+        let last = stretch.sights.last().copied();
+        checks.load.push(stretch);
+        if last.as_ref() == Some(rest) || Instant::now() >= end {
+            break last;
+        }
+    };
+    at_rest(checks, "after the load", &last.unwrap_or(*rest));
+    Ok(())
+}
+
+/// No frame was changed, none vanished in the router, and those that found no room in a ring were
+/// counted. What the emulator loses before its card is beyond the guest.
+fn conserved(machine: &mut Machine, checks: &mut Checks, first: &Counted) -> Result<(), Error> {
+    let odd: u64 = checks.load.iter().map(|stretch| stretch.passage.odd).sum();
+    checks.equal("frames forwarded wrongly", Witness::Outside, &0, &odd);
+    let little = checks.load.iter().filter(|stretch| stretch.offered_pps <= LITTLE);
+    let lost: u64 = little.flat_map(|stretch| stretch.lost.values()).sum();
+    checks.equal("frames lost under little load", Witness::Outside, &0, &lost);
+    let end = Instant::now() + PATIENCE;
+    let (vanished, unseen) = loop {
+        let last = Counted::ask(machine)?;
+        let new = |count: fn(&Counted) -> u64| count(&last).saturating_sub(count(first));
+        let (received, transmitted) = (new(|it| it.received), new(|it| it.transmitted));
+        let vanished = received.saturating_sub(transmitted + new(|it| it.dropped));
+        let unseen = new(|it| it.driver).saturating_sub(received + new(|it| it.rings));
+        // The router asks the kernel for its counts now and then.
+        if vanished + unseen == 0 || Instant::now() >= end {
+            break (vanished, unseen);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    checks.equal("frames that the router took and lost uncounted", Witness::Inside, &0, &vanished);
+    let what = "frames that found no room in a ring and were not counted";
+    checks.equal(what, Witness::Inside, &0, &unseen);
+    Ok(())
+}
+
+/// The plan is what the router did, no more and no less, as far as files show it.
+fn planned(
+    machine: &mut Machine,
+    checks: &mut Checks,
+    plan: &serde_json::Value,
+    before: &str,
+) -> Result<(), Error> {
+    let mut expected = BTreeMap::new();
+    for write in plan["at_start"].as_array().into_iter().flatten() {
+        let word = |key: &str| write[key].as_str().unwrap_or_default().to_owned();
+        // A later value takes the place of an earlier one.
+        let setting = word("setting");
+        if setting.starts_with('/') {
+            let file = setting.strip_prefix(CPUS).unwrap_or(&setting);
+            expected.insert(file.to_owned(), word("value"));
+        }
+    }
+    let files: Vec<&str> = expected.keys().map(String::as_str).collect();
+    let text = machine.run(&format!("cd {CPUS}; grep . {} /dev/null", files.join(" ")), INSIDE)?;
+    let pairs = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(file, value)| (file.to_owned(), value.to_owned())).collect()
+    };
+    checks.equal("files as the plan says", Witness::Inside, &expected, &pairs(&text));
+    let after = machine.run(SETTINGS, INSIDE)?;
+    let changed = before.lines().zip(after.lines()).filter(|(before, after)| before != after);
+    let files = changed.filter_map(|(_, after)| after.split_once(':').map(|(file, _)| file));
+    let named = files.filter(|file| file.starts_with("cpu") || file.starts_with("/proc"));
+    let unplanned: Vec<&str> = named.filter(|file| !expected.contains_key(*file)).collect();
+    let none: Vec<&str> = Vec::new();
+    checks.equal("files changed against the plan", Witness::Inside, &none, &unplanned);
+    // By the names that the card's driver gives its interrupts.
+    let line = "for i in eth0 eth1; do for q in rx-0 rx-1 tx-0 tx-1; do \
+                cat /proc/irq/*/$i-$q/../smp_affinity_list; done; done | tr -d '\\n'";
+    let cpus = machine.run(line, INSIDE)?;
+    let what = "CPUs that take the interrupts of both cards' queues";
+    checks.equal(what, Witness::Inside, &"01010101", &&*cpus);
+    Ok(())
 }
 
 /// Waits until the registers are so, and says what they are in the end.
@@ -139,83 +251,4 @@ fn restored(
     let what = format!("redirect table of eth0 as before, after {after}");
     checks.equal(what, Witness::Outside, &true, &same);
     Ok(())
-}
-
-/// Offers a load, and looks at the machine from outside meanwhile.
-fn stretch(
-    machine: &mut Machine,
-    rate: f64,
-    seconds: u64,
-    transitions: &mut u64,
-) -> Result<Stretch, Error> {
-    let copy = |machine: &Machine, number: usize| {
-        let wire = machine.wires.get(number).map(|wire| wire.try_clone());
-        let none = || std::io::Error::other("there is no such card");
-        wire.unwrap_or_else(|| Err(none())).map_err(|e| Error::io("sharing a cable", e))
-    };
-    let (into, out) = (copy(machine, 0)?, copy(machine, 1)?);
-    let time = Duration::from_secs(seconds);
-    let (mut frequency, mut queues) = ([f64::MAX, 0.0_f64], 0);
-    let passage = std::thread::scope(|scope| {
-        let sending = scope.spawn(move || traffic::pass(&into, &out, rate, time));
-        while !sending.is_finished() {
-            for register in machine.registers()? {
-                let hertz = f64::from(register) * 1e8;
-                frequency = [frequency[0].min(hertz), frequency[1].max(hertz)];
-            }
-            let table = machine.card_registers("eth0", RETA.0, RETA.1)?;
-            queues = queues.max(queues_of(&table));
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    let power = sensors::json(machine, &stats())?["power"].take();
-    let so_far = power["transitions"].as_u64().unwrap_or(0);
-    let new = so_far.saturating_sub(*transitions);
-    *transitions = so_far;
-    Ok(Stretch {
-        offered_pps: rate,
-        passage,
-        frequency_hertz: frequency,
-        queues,
-        transitions: new,
-        power_watts: power["power_watts"].as_f64(),
-        table_watts: f64::from(power::milliwatts(machine.registers()?)) / 1e3,
-    })
-}
-
-/// How many queues a redirect table leads to, four entries a word.
-fn queues_of(table: &[u32]) -> usize {
-    let entries: std::collections::BTreeSet<u8> =
-        table.iter().flat_map(|word| word.to_le_bytes()).collect();
-    entries.len()
-}
-
-impl std::fmt::Display for Stretch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [low, high] = self.frequency_hertz.map(|hertz| hertz / 1e9);
-        let traffic::Passage { sent, refused, forwarded, .. } = self.passage;
-        let read = self.power_watts.map_or("-".to_owned(), |watts| format!("{watts:.1}"));
-        write!(
-            f,
-            "{:>13} {sent:>7} {refused:>8} {forwarded:>10} {low:>9.1} {high:>8.1} {:>7} {:>12} \
-             {read:>9} {:>10.1}",
-            self.offered_pps, self.queues, self.transitions, self.table_watts
-        )
-    }
-}
-
-/// The head of a table of stretches.
-pub(super) const HEAD: &str = "offered (pps)    sent  refused  forwarded  from GHz   to GHz  \
-                               queues  transitions  read (W)  table (W)";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queues_of_a_table_are_counted() {
-        assert_eq!(queues_of(&[0; 32]), 1);
-        assert_eq!(queues_of(&[0x0100_0100; 32]), 2);
-    }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// All that the wishes below, or a governor, may touch, in the guest's own words.
 pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     grep . cpufreq/policy*/scaling_governor cpufreq/policy*/scaling_setspeed \
-    cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us; \
+    cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us \
+    /proc/irq/*/smp_affinity_list; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// What is wished; the agent knows the words.

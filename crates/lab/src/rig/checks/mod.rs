@@ -7,14 +7,15 @@ mod ipsec;
 mod knobs;
 mod power;
 mod sensors;
+mod stretch;
 
 use super::Machine;
 use crate::Error;
 use serde::Serialize;
 use std::time::Duration;
 
-pub use governing::Stretch;
 pub use ipsec::ipsec;
+pub use stretch::{Sight, Stretch};
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);
@@ -112,11 +113,8 @@ impl std::fmt::Display for Checks {
             writeln!(f)?;
         }
         if !self.load.is_empty() {
-            writeln!(
-                f,
-                "\nThe router governs its machine (watts are emulated):\n{}",
-                governing::HEAD
-            )?;
+            let head = "The router governs its machine (watts are emulated):";
+            writeln!(f, "\n{head}\n{}", stretch::HEAD)?;
         }
         self.load.iter().try_for_each(|stretch| writeln!(f, "{stretch}"))
     }

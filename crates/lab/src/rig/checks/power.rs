@@ -23,6 +23,41 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let back = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
                 do echo performance > $p/scaling_governor; done";
     machine.run(back, INSIDE)?;
+    attributed(machine, checks)
+}
+
+/// Takes the machine apart by records of it at its slowest and at its fastest: the rest is what
+/// the formula gives for the slowest, and what came on top is the difference.
+fn attributed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let mut watts = Vec::new();
+    for (governor, file) in [("powersave", "idle"), ("performance", "loaded")] {
+        let line = format!(
+            "for p in /sys/devices/system/cpu/cpufreq/policy*; do \
+             echo {governor} > $p/scaling_governor; done; {SAMPLE}; rm -f /tmp/{file}.csv; \
+             wattline meter record --period 500ms --duration 2s --out /tmp/{file}.csv"
+        );
+        machine.run(&line, INSIDE)?;
+        watts.push(milliwatts(machine.registers()?));
+    }
+    let line = "wattline meter attribute --idle /tmp/idle.csv --idle-plus /tmp/idle.csv \
+                --loaded /tmp/loaded.csv --json";
+    let report = sensors::json(machine, line)?;
+    let part = |name: &str| {
+        let parts = report["parts"].as_array().into_iter().flatten();
+        let found = parts
+            .filter(|part| part["part"] == name)
+            .find_map(|part| Some((part["power_watts"].as_f64()? * 1e3).round() as i64));
+        found.unwrap_or(-1)
+    };
+    let [slow, fast] = watts[..] else { return Ok(()) };
+    for (name, expected) in [
+        ("rest", i64::from(slow)),
+        ("network card, idle", 0),
+        ("processors and card, traffic", i64::from(fast) - i64::from(slow)),
+    ] {
+        let what = format!("milliwatts attributed to: {name}");
+        checks.equal(what, Witness::Inside, &expected, &part(name));
+    }
     Ok(())
 }
 

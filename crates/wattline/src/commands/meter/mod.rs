@@ -1,9 +1,12 @@
-//! `wattline meter`: list, read or record power.
+//! `wattline meter`: list, read, record or take apart power.
 
+mod attribute;
 mod external;
 mod list;
 mod read;
 mod record;
+
+pub use read::over;
 
 use super::root::Root;
 use crate::exit::ExitError;
@@ -28,6 +31,9 @@ enum Action {
     Read(read::Args),
     /// Write readings as CSV until the time is over or a signal comes.
     Record(record::Args),
+    /// Where a loaded machine's watts go: package, memory, card, rest, by subtraction of the
+    /// same machine idle.
+    Attribute(attribute::Args),
 }
 
 /// Which meters to look at.
@@ -69,6 +75,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::List => list::run(&args.meters, json),
         Action::Read(read) => read::run(read, &args.meters, json),
         Action::Record(record) => record::run(record, &args.meters, json),
+        Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::commands::duration;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::{self, Write};
-use wattline_meters::{Description, Reading, Rejection, disjoint};
+use wattline_meters::crosscheck::{Comparison, compare};
+use wattline_meters::{Description, Meter, Reading, Rejection, disjoint};
 use wattline_units::{Provenance, Span, Watts};
 
 /// How long to look.
@@ -18,30 +19,36 @@ pub struct Args {
 
 pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     let mut meters = meters.some()?;
-    let clock = Clock::start();
-    let first: Vec<_> = meters.iter_mut().map(|meter| meter.read(clock.now())).collect();
-    clock.sleep_until(clock.now() + args.interval);
-    let results: Vec<Result<Reading, Rejection>> = meters
-        .iter_mut()
-        .zip(first)
-        .map(|(meter, first)| match meter.read(clock.now()) {
-            // An instrument that sends seldom: what it sent before is the latest there is.
-            Err(Rejection::NothingNew) if first.is_ok() => first,
-            result => result,
-        })
-        .collect();
+    let results = over(&mut meters, args.interval);
     let descriptions: Vec<&Description> = meters.iter().map(|meter| meter.description()).collect();
     let total = total(&descriptions, &results);
+    let checks = compare(&descriptions, &results);
     if json {
-        print_json(&descriptions, &results, total.as_ref())?;
+        print_json(&descriptions, &results, total.as_ref(), &checks)?;
     } else {
         print_table(&descriptions, &results, total.as_ref())?;
+        let mut out = io::stdout().lock();
+        checks.iter().try_for_each(|check| writeln!(out, "{check}"))?;
     }
     if results.iter().all(Result::is_err) {
         let message = "power is unavailable: every meter was rejected, for the reasons above";
         return Err(ExitError::new(ExitError::UNAVAILABLE, message));
     }
     Ok(())
+}
+
+/// What all meters say of an interval that begins now.
+pub fn over(meters: &mut [Box<dyn Meter>], interval: Span) -> Vec<Result<Reading, Rejection>> {
+    let clock = Clock::start();
+    let first: Vec<_> = meters.iter_mut().map(|meter| meter.read(clock.now())).collect();
+    clock.sleep_until(clock.now() + interval);
+    let both = meters.iter_mut().zip(first);
+    both.map(|(meter, first)| match meter.read(clock.now()) {
+        // An instrument that sends seldom: what it sent before is the latest there is.
+        Err(Rejection::NothingNew) if first.is_ok() => first,
+        result => result,
+    })
+    .collect()
 }
 
 /// The sum, the meters that it is made of, and where it comes from.
@@ -51,6 +58,7 @@ fn print_json(
     meters: &[&Description],
     results: &[Result<Reading, Rejection>],
     total: Option<&Total>,
+    checks: &[Comparison],
 ) -> io::Result<()> {
     let lines: Vec<_> =
         meters.iter().zip(results).map(|(meter, result)| line_json(meter, result)).collect();
@@ -62,7 +70,8 @@ fn print_json(
         "power_watts": power, "of": from,
         "source": provenance.source, "accuracy": provenance.accuracy,
     });
-    writeln!(io::stdout().lock(), "{}", json!({ "meters": lines, "total": total }))
+    let value = json!({ "meters": lines, "total": total, "checks": checks });
+    writeln!(io::stdout().lock(), "{value}")
 }
 
 fn print_table(

@@ -6,8 +6,9 @@ use crate::exit::ExitError;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use wattline_meters::recording::Row;
 use wattline_meters::sampling::Ticks;
-use wattline_units::{Provenance, Span};
+use wattline_units::Span;
 
 /// How long, how often and where to.
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,7 @@ pub struct Args {
 
 pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     let mut meters = meters.some()?;
-    let mut out: Box<dyn Write> = match &args.out {
+    let out: Box<dyn Write> = match &args.out {
         Some(path) => Box::new(File::create_new(path).map_err(|error| {
             let code = match error.kind() {
                 io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
@@ -35,10 +36,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         })?),
         None => Box::new(io::stdout().lock()),
     };
-    writeln!(
-        out,
-        "time_seconds,meter,power_watts,energy_joules,elapsed_seconds,source,accuracy,rejected"
-    )?;
+    let mut out = csv::Writer::from_writer(out);
     let clock = Clock::start();
     let mut ticks = Ticks::new(clock.now(), args.period);
     let end = args.duration.map(|duration| clock.now() + duration);
@@ -48,23 +46,8 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         for meter in &mut meters {
             let now = clock.now();
             let result = meter.read(now);
-            let id = &meter.description().id;
-            let seconds = now.as_seconds();
-            match result {
-                Ok(reading) => {
-                    let Provenance { source, accuracy } = reading.provenance;
-                    let energy = reading.energy.map_or(String::new(), |e| e.get().to_string());
-                    let (power, elapsed) = (reading.power.get(), reading.elapsed.as_seconds());
-                    writeln!(
-                        out,
-                        "{seconds:.6},{id},{power},{energy},{elapsed},{source},{accuracy},"
-                    )?;
-                }
-                Err(why) => {
-                    let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
-                    writeln!(out, "{seconds:.6},{id},,,,{source},{accuracy},{}", why.name())?;
-                }
-            }
+            let row = Row::of(now, meter.description(), &result);
+            out.serialize(row).map_err(io::Error::from)?;
         }
         out.flush()?;
     }

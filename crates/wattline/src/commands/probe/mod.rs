@@ -4,13 +4,16 @@
 mod knobs;
 mod record;
 
+use super::meter::over;
 use super::root::Root;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_knobs::rivals;
-use wattline_meters::{Missing, is_guest, survey};
+use wattline_meters::crosscheck::{Comparison, compare, pairs};
+use wattline_meters::{Description, Meter, Missing, is_guest, survey};
+use wattline_units::Span;
 
 /// What to look at.
 #[derive(Debug, clap::Args)]
@@ -21,6 +24,19 @@ pub struct Args {
     record: Option<PathBuf>,
     #[command(flatten)]
     root: Root,
+}
+
+/// Long enough that an update of a register more or less is a small part.
+const INTERVAL: Span = Span::from_millis(200);
+
+/// Whether meters that show the same agree; takes no time where there are none.
+fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
+    let owned: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
+    let descriptions: Vec<&Description> = owned.iter().collect();
+    if pairs(&descriptions).is_empty() {
+        return Vec::new();
+    }
+    compare(&descriptions, &over(meters, INTERVAL))
 }
 
 /// Runs the command.
@@ -45,7 +61,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let interfaces = knobs::interfaces(&tree);
     let found = knobs::find(&tree, &interfaces);
-    let survey = survey(&tree);
+    let mut survey = survey(&tree);
+    let checks = crosscheck(&mut survey.meters);
     let rivals = rivals::find(&tree, &interfaces);
     let missing: Vec<&Missing> = found.missing.iter().chain(&survey.missing).collect();
     let meters: Vec<_> = survey.meters.iter().map(|meter| meter.description()).collect();
@@ -53,7 +70,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if json {
         let value = json!({
             "virtual_machine": guest, "knobs": found.knobs, "meters": meters,
-            "missing": missing, "rivals": rivals,
+            "missing": missing, "rivals": rivals, "checks": checks,
         });
         writeln!(out, "{value}")?;
         return Ok(());
@@ -68,6 +85,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let (scope, class) = (meter.scope.to_string(), meter.provenance.accuracy.to_string());
         writeln!(out, "{:<34}{scope:<10}{class:<9}{}", meter.id, meter.note)?;
     }
+    checks.iter().try_for_each(|check| writeln!(out, "{check}"))?;
     if meters.is_empty() {
         writeln!(out, "none: power is unavailable here, and never shown as measured")?;
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wattline_kernel::ethtool::Coalesce;
 use wattline_kernel::sysfs::Tree;
-use wattline_knobs::{Access, Machine, moderation};
+use wattline_knobs::{Access, Machine, Setting, moderation, redirect};
 
 /// How deep sysfs is followed, and how many files a recording has at most: a cycle of links
 /// or a machine of thousands of CPUs must end somewhere.
@@ -139,6 +139,34 @@ impl Recorder<'_> {
             for parameter in Coalesce::ALL {
                 if let Ok(value) = machine.read(&moderation::setting(&interface, parameter)) {
                     self.put(format!("/ethtool/{interface}/{parameter}"), &value)?;
+                }
+            }
+            let channels = Setting::Channels { interface: interface.clone() };
+            for setting in [redirect::setting(&interface), channels] {
+                if let Ok(value) = machine.read(&setting) {
+                    self.put(format!("/{}", setting.to_string().replacen(':', "/", 1)), &value)?;
+                }
+            }
+            self.queues(&interface)?;
+        }
+        Ok(())
+    }
+
+    /// The receive queues of a card, and which interrupts serve them: by the names of their
+    /// actions, which are directories.
+    fn queues(&mut self, interface: &str) -> Result<(), ExitError> {
+        let card = Path::new("/sys/class/net").join(interface);
+        for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
+            self.file(&card.join("queues").join(queue).join("rps_cpus"))?;
+        }
+        let interrupts = card.join("device/msi_irqs");
+        for (_, number) in self.tree.numbered(&interrupts, "") {
+            self.file(&interrupts.join(&number))?;
+            let interrupt = Path::new("/proc/irq").join(&number);
+            self.file(&interrupt.join("smp_affinity_list"))?;
+            for name in self.tree.entries(&interrupt) {
+                if self.tree.path(interrupt.join(&name)).is_dir() {
+                    self.put(interrupt.join(name).join("recorded"), "")?;
                 }
             }
         }

@@ -132,7 +132,7 @@ fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
     glance.ports.iter().map(row).collect()
 }
 
-fn worker_rows(glance: &Glance) -> Vec<[String; 5]> {
+fn worker_rows(glance: &Glance) -> Vec<[String; 6]> {
     let row = |(index, worker): (usize, &super::sample::Worker)| {
         let state = if worker.active { "" } else { " (parked)" };
         [
@@ -141,6 +141,12 @@ fn worker_rows(glance: &Glance) -> Vec<[String; 5]> {
             format!("{:.1} %", 100.0 * worker.busy_ratio),
             worker.frequency_hertz.map_or("-".into(), |hertz| format!("{:.2} GHz", hertz / 1e9)),
             format!("{:.0}/s", worker.sleeps_per_second),
+            match (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share) {
+                (Some(softirq), Some(thread)) => {
+                    format!("{:.1} + {:.1} %", 100.0 * softirq, 100.0 * thread)
+                }
+                _ => "-".into(),
+            },
         ]
     };
     glance.workers.iter().enumerate().map(row).collect()
@@ -154,7 +160,8 @@ fn drop_rows(glance: &Glance) -> Vec<[String; 3]> {
 }
 
 const PORTS: [&str; 4] = ["port", "offered", "forwarded", "state"];
-const WORKERS: [&str; 5] = ["core", "took", "busy", "frequency", "sleeps"];
+/// The last: the kernel's time in softirq and in ksoftirqd on the worker's CPU.
+const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "si + ksoftirqd"];
 const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
 
 fn port_table(glance: &Glance) -> Table<'static> {
@@ -237,7 +244,7 @@ mod tests {
         has(&["offered 2.00 kpps", "forwarded 1.00 kpps", "131.5 W (emulated, static)"]);
         has(&["left", "2.00 kpps", "up"]);
         has(&["0 ", "75.0 %", "1.60 GHz", "20/s"]);
-        has(&["1 (parked)", "3.30 GHz"]);
+        has(&["1 (parked)", "3.30 GHz", "25.0 + 10.0 %"]);
         has(&["no-route", "500", "200 pps"]);
         has(&["███", "▂▂▂"]);
         has(&["q ends"]);

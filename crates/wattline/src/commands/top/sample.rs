@@ -13,6 +13,8 @@ pub struct Sample {
     /// Drops by reason, losses of ports among them.
     drops: BTreeMap<String, u64>,
     power: Option<Power>,
+    /// By worker: the shares of softirq and ksoftirqd.
+    kernel: BTreeMap<u64, (f64, f64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,6 +95,10 @@ pub struct Worker {
     pub sleeps_per_second: f64,
     /// Its core's frequency, where known.
     pub frequency_hertz: Option<f64>,
+    /// Share of its CPU's last second in softirq, where known: what the kernel did for packets.
+    pub kernel_softirq_share: Option<f64>,
+    /// The same in ksoftirqd.
+    pub kernel_ksoftirqd_share: Option<f64>,
 }
 
 /// Frames dropped for one reason.
@@ -149,7 +155,12 @@ impl Sample {
             received: number(worker, "received"),
             sleeps: number(worker, "sleeps"),
         };
+        let share = |share: &Value| {
+            let of = |key: &str| share[key].as_f64().unwrap_or(0.0);
+            (number(share, "worker"), (of("softirq_share"), of("ksoftirqd_share")))
+        };
         Self {
+            kernel: list(&stats["power"]["host"]["kernel"]).map(share).collect(),
             uptime_seconds: stats["uptime_seconds"].as_f64().unwrap_or(0.0),
             ports,
             workers: list(&stats["workers"]).map(worker).collect(),
@@ -206,12 +217,15 @@ impl Glance {
             let useful = worker.useful_cycles.saturating_sub(old.useful_cycles);
             let empty = worker.empty_cycles.saturating_sub(old.empty_cycles);
             let hertz = now.power.as_ref().and_then(|power| power.frequency_hertz.get(index));
+            let kernel = now.kernel.get(&(index as u64));
             Worker {
                 active: worker.active,
                 received_rate_pps: rate(worker.received, old.received),
                 busy_ratio: useful as f64 / (useful + empty).max(1) as f64,
                 sleeps_per_second: rate(worker.sleeps, old.sleeps),
                 frequency_hertz: hertz.copied(),
+                kernel_softirq_share: kernel.map(|(softirq, _)| *softirq),
+                kernel_ksoftirqd_share: kernel.map(|(_, thread)| *thread),
             }
         });
         let drops = now.drops.iter().filter(|(_, count)| **count > 0).map(|(reason, count)| Drop {
@@ -265,7 +279,9 @@ pub mod tests {
                 {"active": false},
             ],
             "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
-                      "accuracy": "static", "frequency_hertz": [1.6e9, 3.3e9], "cores_active": 1},
+                      "accuracy": "static", "frequency_hertz": [1.6e9, 3.3e9], "cores_active": 1,
+                      "host": {"kernel": [{"worker": 1, "cpu": 3, "softirq_share": 0.25,
+                                           "ksoftirqd_share": 0.1}]}},
         })
     }
 
@@ -278,6 +294,9 @@ pub mod tests {
         assert_eq!(glance.workers[0].busy_ratio, 0.75);
         assert_eq!(glance.workers[0].sleeps_per_second, 20.0);
         assert_eq!(glance.workers[1].frequency_hertz, Some(3.3e9));
+        let kernel = |worker: &Worker| (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share);
+        assert_eq!(kernel(&glance.workers[0]), (None, None));
+        assert_eq!(kernel(&glance.workers[1]), (Some(0.25), Some(0.1)));
         assert_eq!(glance.power.unwrap().describe(), "131.5 W (emulated, static)");
         // What was never dropped is not listed; what was lost at a port is.
         let reasons: Vec<_> = glance.drops.iter().map(|drop| drop.reason.as_str()).collect();

@@ -1,0 +1,141 @@
+//! Interrupt affinity: which CPUs take the interrupts of a card's queues
+//! (Documentation/core-api/irq/irq-affinity.rst).
+
+use crate::session::Change;
+use crate::setting::Setting;
+use wattline_kernel::napi;
+use wattline_kernel::sysfs::Tree;
+
+/// Which way the packets of an interrupt go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In, or both.
+    Receive,
+    Transmit,
+}
+
+/// The interrupts of a queue of an interface: that of the receive queue, and that of the
+/// transmit queue of the same number where it has one of its own. The kernel's own answer where
+/// the driver links receive queues to interrupts, else those among the device's interrupts whose
+/// names say so; not where more than one could be meant.
+pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
+    let named = named(tree, interface);
+    let by_name = |way: Way| {
+        let mut serving: Vec<&(u32, String)> = named
+            .iter()
+            .filter(|(_, name)| queue_of(name, interface) == Some((way, queue)))
+            .collect();
+        if serving.len() > 1 {
+            // One device with several interfaces.
+            serving.retain(|(_, name)| name.contains(interface));
+        }
+        match serving[..] {
+            [(number, _)] => Some(*number),
+            _ => None,
+        }
+    };
+    let linked = if tree.is_live() { napi::interrupt(interface, queue).ok() } else { None };
+    let receive = linked.or_else(|| by_name(Way::Receive));
+    let transmit = by_name(Way::Transmit).filter(|_| receive.is_some());
+    receive.into_iter().chain(transmit).collect()
+}
+
+/// The interrupts of an interface's device, with the names of their actions.
+fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
+    let device = format!("/sys/class/net/{interface}/device");
+    // A virtio device's interrupts are its bus's.
+    let directories = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
+    let mut numbers = directories.iter().map(|directory| tree.numbered(directory, ""));
+    let numbers = numbers.find(|numbers| !numbers.is_empty()).unwrap_or_default();
+    let actions = numbers.into_iter().flat_map(|(number, _)| {
+        // Directories beside the interrupt's attributes.
+        let names = tree.entries(format!("/proc/irq/{number}"));
+        names.into_iter().map(move |name| (number, name))
+    });
+    actions.collect()
+}
+
+/// The queue that an interrupt's name says that it serves. Names are the drivers' own:
+/// `eth0-TxRx-3` (igb, ixgbe), `i40e-eth0-TxRx-3`, `eth0-Tx-Rx-3` (ena), `eth0-rx-3`,
+/// `virtio0-input.3`, `mlx5_comp3@pci:0000:5e:00.0`.
+fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
+    // What the interface is called says nothing, whatever it contains.
+    let name = name.split('@').next()?.replace(interface, "");
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name.get(kind.len()..)?.parse().ok()?;
+    let kind = kind.to_ascii_lowercase();
+    let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
+    if is(&["rx", "input", "comp"]) {
+        Some((Way::Receive, number))
+    } else if is(&["tx", "output"]) {
+        Some((Way::Transmit, number))
+    } else {
+        None
+    }
+}
+
+/// Where an interrupt's affinity is.
+pub fn setting(interrupt: u32) -> Setting {
+    Setting::Affinity { interrupt }
+}
+
+/// The write that gives an interrupt to one CPU.
+pub fn give(interrupt: u32, cpu: u32, why: impl Into<String>) -> Change {
+    Change { setting: setting(interrupt), value: cpu.to_string(), why: why.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_drivers_tell_their_queues() {
+        let (receive, transmit) =
+            (|queue| Some((Way::Receive, queue)), |queue| Some((Way::Transmit, queue)));
+        for (name, queue) in [
+            ("eth0-TxRx-3", receive(3)),
+            ("i40e-eth0-TxRx-12", receive(12)),
+            ("eth0-Tx-Rx-0", receive(0)),
+            ("eth0-rx-7", receive(7)),
+            ("virtio0-input.1", receive(1)),
+            ("mlx5_comp3@pci:0000:5e:00.0", receive(3)),
+            ("eth0-tx-1", transmit(1)),
+            ("virtio0-output.1", transmit(1)),
+            ("eth0", None),
+            ("virtio0-config", None),
+            ("mlx5_async0@pci:0000:5e:00.0", None),
+            ("smp_affinity", None),
+            ("eth0-TxRx-99999999999", None),
+            ("", None),
+        ] {
+            assert_eq!(queue_of(name, "eth0"), queue, "{name}");
+        }
+        assert_eq!(queue_of("rx1", "rx1"), None, "an interface's name is no queue");
+    }
+
+    #[test]
+    fn interrupts_are_found_by_their_names_or_not_at_all() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::at(root.path());
+        let add = |number: u32, name: &str| {
+            let device = tree.path(format!("/sys/class/net/eth0/device/msi_irqs/{number}"));
+            std::fs::create_dir_all(device.parent().unwrap()).unwrap();
+            std::fs::write(device, "msix\n").unwrap();
+            std::fs::create_dir_all(tree.path(format!("/proc/irq/{number}/{name}"))).unwrap();
+        };
+        assert!(interrupts(&tree, "eth0", 0).is_empty());
+        // As igb does it with few queues: each way an interrupt of its own.
+        for (number, name) in
+            [(24, "eth0"), (25, "eth0-rx-0"), (26, "eth0-rx-1"), (27, "eth0-tx-0")]
+        {
+            add(number, name);
+        }
+        let found: Vec<_> = (0..3).map(|queue| interrupts(&tree, "eth0", queue)).collect();
+        assert_eq!(found, [vec![25, 27], vec![26], vec![]]);
+        // Two that could be meant, of which one names the interface, then both.
+        add(28, "other-TxRx-0");
+        assert_eq!(interrupts(&tree, "eth0", 0), [25, 27]);
+        add(29, "eth0-TxRx-0");
+        assert!(interrupts(&tree, "eth0", 0).is_empty());
+    }
+}
