@@ -6,13 +6,21 @@
 //! processor's cache when they are used again. And where frames come faster than they are
 //! forwarded, a ring that is always full only delays them.
 //!
-//! So the level halves while a queue shows no need for it, and doubles at once when it does:
+//! So under load the level halves while a queue shows no need for it, and doubles at once when it
+//! does:
 //! - *need*: more than half of the level waits, though the ring had been emptied before;
 //! - *no need*: for a whole window a quarter of the level was never passed, or the ring was
 //!   never emptied, so that what waits is a standing queue, as long as it is let.
+//!
+//! Where few frames come, their processor time does not matter, and the whole ring is lent: it
+//! lasts for the second in which a crowded machine may not run the worker.
 
 /// Receptions with frames in a window: some tenths of a second under load, none without.
 const WINDOW: u32 = 1 << 13;
+/// Receptions with frames after which it is asked whether there is load at all.
+const GLANCE: u32 = 1 << 8;
+/// Frames that wait at a reception under load, on average.
+const CROWD: u32 = 16;
 /// The level does not fall below: two round trips of the largest receive burst of a driver
 /// (256 frames), half a millisecond at a million frames per second.
 const LEAST: u32 = 512;
@@ -24,6 +32,8 @@ pub(super) struct FillLevel {
     level: u32,
     /// Most frames that waited in this window.
     peak: u32,
+    /// Sum of the frames that waited since the last glance.
+    crowd: u32,
     /// The ring was found empty in this window.
     emptied: bool,
     receptions: u32,
@@ -32,7 +42,7 @@ pub(super) struct FillLevel {
 impl FillLevel {
     /// Begins with all of a ring of so many slots.
     pub(super) fn new(ring: u32) -> Self {
-        Self { ring, level: ring, peak: 0, emptied: false, receptions: 0 }
+        Self { ring, level: ring, peak: 0, crowd: 0, emptied: false, receptions: 0 }
     }
 
     /// Chunks to be lent, those in which frames wait included.
@@ -50,6 +60,14 @@ impl FillLevel {
         }
         self.peak = self.peak.max(waiting);
         self.receptions += 1;
+        self.crowd = self.crowd.saturating_add(waiting);
+        if self.receptions.is_multiple_of(GLANCE) {
+            if self.crowd < GLANCE * CROWD {
+                self.begin_window(self.ring);
+                return;
+            }
+            self.crowd = 0;
+        }
         if self.emptied && waiting > self.level / 2 && self.level < self.ring {
             self.begin_window((2 * self.level).min(self.ring));
         } else if self.receptions >= WINDOW {
@@ -114,6 +132,22 @@ mod tests {
         for _ in 0..5 {
             window(&mut level, &[0, 700]);
         }
+        assert_eq!(level.chunks(), RING);
+    }
+
+    #[test]
+    fn where_few_frames_come_all_is_lent() {
+        let mut level = FillLevel::new(RING);
+        for _ in 0..5 {
+            window(&mut level, &[0, 64]);
+        }
+        assert_eq!(level.chunks(), LEAST);
+        for _ in 0..2 * GLANCE {
+            level.note(0);
+            level.note(1);
+        }
+        assert_eq!(level.chunks(), RING);
+        window(&mut level, &[0, CROWD - 1]);
         assert_eq!(level.chunks(), RING);
     }
 
