@@ -39,7 +39,7 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let row = |out: &mut dyn Write, cells: [&str; 11]| {
         let [name, receiver, numbers @ ..] = cells;
         write!(out, "{name:19}{receiver:9}")?;
-        numbers.iter().try_for_each(|cell| write!(out, "{cell:>10}"))?;
+        numbers.iter().try_for_each(|cell| write!(out, "{cell:>11}"))?;
         writeln!(out)
     };
     let mpps = |rate: f64| format!("{:.3}", rate / 1e6);
@@ -54,8 +54,8 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             "receiver",
             "own",
             "both",
-            "per CPU",
-            "second",
+            "Mpps/CPU s",
+            "Mpps/CPU s",
             "sink",
             "generator",
         ],
@@ -80,6 +80,6 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             ],
         )?;
     }
-    writeln!(out, "Processor time in ns per forwarded packet; per CPU second in Mpps.")?;
+    writeln!(out, "ns: processor time per forwarded packet.")?;
     writeln!(out, "{}", report.note)
 }
