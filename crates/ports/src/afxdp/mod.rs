@@ -11,6 +11,7 @@
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.
 
 mod error;
+mod fill_level;
 mod open;
 mod options;
 mod queue;

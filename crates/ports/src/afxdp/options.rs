@@ -28,7 +28,8 @@ pub struct BusyPoll {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Slots of each receive, transmit and fill ring: a power of two, 64 to 16 384. 2048 is
-    /// two milliseconds at 1 Mpps: as long as a worker may have to wait for its processor.
+    /// two milliseconds at 1 Mpps: as long as a worker may have to wait for its processor. In
+    /// copy mode fewer chunks are lent to the kernel while a queue shows that it needs fewer.
     pub ring: u32,
     /// Whether frames are copied.
     pub copy: CopyMode,

@@ -1,5 +1,6 @@
 //! An AF_XDP socket as a port queue.
 
+use super::fill_level::FillLevel;
 use super::region::Region;
 use super::socket::{QueueMode, Socket};
 use super::status::{QueueState, QueueStatus};
@@ -31,6 +32,8 @@ pub struct AfXdpQueue {
     /// Size of the frame memory in bytes, of which only whole chunks count.
     limit: u64,
     chunk: u32,
+    /// None for zero-copy: there the card takes chunks out of the fill ring to hold them itself.
+    level: Option<FillLevel>,
     status: QueueStatus,
     /// Rounds since the kernel last answered.
     rounds: u32,
@@ -55,12 +58,14 @@ struct Losses {
 impl AfXdpQueue {
     pub(super) fn new(port: PortId, socket: Socket, region: &Arc<Region>, chunk: u32) -> Self {
         let length = region.length() as u64;
+        let level = (!socket.mode.zero_copy).then(|| FillLevel::new(socket.fill.size()));
         Self {
             port,
             socket,
             _region: Arc::clone(region),
             limit: length - length % u64::from(chunk),
             chunk,
+            level,
             status: QueueStatus::default(),
             rounds: 0,
             uncounted_rounds: 0,
@@ -89,9 +94,13 @@ impl AfXdpQueue {
         &self.socket
     }
 
-    /// Fills the fill ring as far as the pool has chunks.
+    /// Fills the fill ring as far as is of use and the pool has chunks.
     pub(super) fn fill_up(&mut self, pool: &mut FramePool) {
-        let free = self.socket.fill.free();
+        let mut free = self.socket.fill.free();
+        if let Some(level) = &self.level {
+            let lent = self.socket.fill.size() - free + self.socket.receive.available();
+            free = free.min(level.chunks().saturating_sub(lent));
+        }
         if free < FILL_BATCH {
             return;
         }
@@ -206,7 +215,11 @@ impl PortQueue for AfXdpQueue {
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let mut count = 0;
         let mut taken = 0;
-        self.counters.waiting = u64::from(self.socket.receive.available());
+        let waiting = self.socket.receive.available();
+        self.counters.waiting = u64::from(waiting);
+        if let Some(level) = &mut self.level {
+            level.note(waiting);
+        }
         while taken < frames.len() {
             let Some(descriptor) = self.socket.receive.pop() else { break };
             taken += 1;

@@ -122,6 +122,11 @@ impl<T: Copy> Producer<T> {
         Ok(Self { ring: Mapping::new(socket, page_offset, offsets, size)?, written: 0, read: 0 })
     }
 
+    /// All slots.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size
+    }
+
     /// Slots that the kernel has not taken yet, by a fresh look.
     #[inline]
     pub(super) fn waiting(&mut self) -> u32 {

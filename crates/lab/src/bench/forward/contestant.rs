@@ -1,8 +1,8 @@
 //! Who forwards: the kernel, Wattline's data plane, DPDK's l3fwd.
 
 use super::Round;
-use super::course::{Course, INSIDE, LEFT_MAC, NICE, RIGHT_MAC, SINK_MAC, kernel};
-use super::threads::Thread;
+use super::course::{Course, INSIDE, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
+use super::threads::{Level, Thread};
 use crate::{Error, command};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -17,13 +17,11 @@ use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Mode, Worker, WorkerParts};
 use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{XdpModeChoice, XdpProgram};
-use wattline_ports::afxdp::{AfXdpQueue, BusyPoll, Options, QueueAddress, open_worker};
+use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 
 /// How long l3fwd may take until the first frame is at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// As `busy_poll = true` of the configuration asks for it.
-const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budget: 64 };
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Who forwards.
@@ -33,8 +31,6 @@ pub enum Contestant {
     Kernel,
     /// The complete router graph of `wattline-dataplane` over AF_XDP, with one worker.
     Wattline(Mode),
-    /// The same in poll mode, its own system calls running the receive routine.
-    WattlineBusyPoll,
     /// This program over DPDK's AF_XDP driver.
     L3fwd(PathBuf),
 }
@@ -46,7 +42,6 @@ impl Contestant {
             Self::Wattline(Mode::Poll) => "wattline_poll",
             Self::Wattline(Mode::Interrupt) => "wattline_interrupt",
             Self::Wattline(Mode::Adaptive) => "wattline_adaptive",
-            Self::WattlineBusyPoll => "wattline_busy_poll",
             Self::L3fwd(_) => "l3fwd_af_xdp",
         }
     }
@@ -54,9 +49,11 @@ impl Contestant {
     /// One round.
     pub fn measure(&self, course: &Course, duration: Duration) -> Result<Round, Error> {
         match self {
-            Self::Kernel => observe(course, duration, || Ok(Vec::new())),
-            Self::Wattline(mode) => by_wattline(course, duration, *mode, None),
-            Self::WattlineBusyPoll => by_wattline(course, duration, Mode::Poll, Some(BUSY_POLL)),
+            Self::Kernel => {
+                Thread::napi(&course.left)?.precede(Level::Drain)?;
+                observe(course, duration, || Ok(Vec::new()))
+            }
+            Self::Wattline(mode) => by_wattline(course, duration, *mode),
             Self::L3fwd(program) => {
                 let router = L3fwd::start(course, program)?;
                 let pid = router.child.id();
@@ -66,13 +63,8 @@ impl Contestant {
     }
 }
 
-fn by_wattline(
-    course: &Course,
-    duration: Duration,
-    mode: Mode,
-    busy_poll: Option<BusyPoll>,
-) -> Result<Round, Error> {
-    let router = Router::start(course, mode, busy_poll)?;
+fn by_wattline(course: &Course, duration: Duration, mode: Mode) -> Result<Round, Error> {
+    let router = Router::start(course, mode)?;
     let thread = router.thread;
     observe(course, duration, move || Ok(vec![thread]))
 }
@@ -84,7 +76,8 @@ fn observe(
     own_threads: impl FnOnce() -> Result<Vec<Thread>, Error>,
 ) -> Result<Round, Error> {
     let receiving = [Thread::napi(&course.left)?, Thread::napi(&course.right)?];
-    course.under_load(|count| {
+    let sink = [Thread::napi(&course.terminal)?];
+    course.under_load(|generator, count| {
         let deadline = Instant::now() + PATIENCE;
         while count()?.forwarded == 0 {
             if Instant::now() > deadline {
@@ -93,21 +86,29 @@ fn observe(
             std::thread::sleep(LOOK);
         }
         let own = own_threads()?;
-        let used = |threads: &[Thread]| threads.iter().map(|t| t.cpu_time()).sum::<Duration>();
+        let groups: [&[Thread]; 4] = [&[generator], &receiving, &own, &sink];
+        let used = || groups.map(|threads| threads.iter().map(|t| t.cpu_time()).sum::<Duration>());
         std::thread::sleep(duration / 5);
-        let before = (Instant::now(), count()?, used(&receiving), used(&own));
+        let before = (Instant::now(), count()?, used());
         std::thread::sleep(duration);
-        let after = (Instant::now(), count()?, used(&receiving), used(&own));
+        let after = (Instant::now(), count()?, used());
         let seconds = (after.0 - before.0).as_secs_f64();
         let forwarded = (after.1.forwarded - before.1.forwarded) as f64;
-        let receive = after.2.saturating_sub(before.2).as_secs_f64();
-        let own = after.3.saturating_sub(before.3).as_secs_f64();
+        let mut used = after
+            .2
+            .iter()
+            .zip(before.2)
+            .map(|(after, before)| after.saturating_sub(before).as_secs_f64() / forwarded);
+        let mut next = || used.next().unwrap_or(0.0);
+        let (generator, receive, own, sink) = (next(), next(), next(), next());
         Ok(Round {
             offered_rate_pps: (after.1.offered - before.1.offered) as f64 / seconds,
             rate_pps: forwarded / seconds,
-            cpu_seconds_per_packet: (receive + own) / forwarded,
-            receive_thread_seconds_per_packet: receive / forwarded,
-            cpu_share: (receive + own) / seconds,
+            cpu_seconds_per_packet: receive + own,
+            receive_thread_seconds_per_packet: receive,
+            own_threads_seconds_per_packet: own,
+            generator_seconds_per_packet: generator,
+            sink_thread_seconds_per_packet: sink,
         })
     })
 }
@@ -121,12 +122,12 @@ struct Router {
 }
 
 impl Router {
-    fn start(course: &Course, mode: Mode, busy_poll: Option<BusyPoll>) -> Result<Self, Error> {
+    fn start(course: &Course, mode: Mode) -> Result<Self, Error> {
         let namespace = course.router.name().to_owned();
         let (left, right) = (course.left.clone(), course.right.clone());
         let (report, reported) = channel();
         let worker = std::thread::spawn(move || {
-            match prepare(&namespace, [&left, &right], busy_poll) {
+            match prepare(&namespace, [&left, &right]) {
                 Ok((mut worker, mut waiter, programs)) => {
                     worker.control().set_mode(mode);
                     let started = (worker.control(), Thread::current(), programs);
@@ -155,22 +156,17 @@ impl Drop for Router {
 
 type Prepared = (Worker, PollWaiter, Vec<XdpProgram>);
 
-fn prepare(
-    namespace: &str,
-    interfaces: [&str; 2],
-    busy_poll: Option<BusyPoll>,
-) -> Result<Prepared, Error> {
+fn prepare(namespace: &str, interfaces: [&str; 2]) -> Result<Prepared, Error> {
     enter_thread(namespace)?;
     Thread::current().pin(INSIDE)?;
-    Thread::current().set_nice(NICE)?;
+    Thread::current().precede(Level::Drain)?;
     let mut addresses = Vec::new();
     for (number, interface) in interfaces.into_iter().enumerate() {
         let ifindex = interface_index(interface)?;
         let (port, interface) = (PortId(number as u16), interface.to_owned());
         addresses.push(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 });
     }
-    let opened =
-        open_worker(&addresses, &Options { busy_poll, ..Options::default() }).map_err(kernel)?;
+    let opened = open_worker(&addresses, &Options::default()).map_err(kernel)?;
     let mut programs = Vec::new();
     for ((address, queue), mac) in addresses.iter().zip(&opened.queues).zip([LEFT_MAC, RIGHT_MAC]) {
         let program =
@@ -225,7 +221,12 @@ impl L3fwd {
         let v4 = write("v4", "R10.9.0.0/24 1\n")?;
         let v6 = write("v6", "R2001:0db8:0000:0000:0000:0000:0000:0000/48 1\n")?;
         let device = |number: u8, interface: &str| {
-            format!("--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1")
+            // By default its driver receives in its own system calls (preferred busy polling): it
+            // would take over what the generator's processor is to do.
+            format!(
+                "--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
+                 busy_budget=0"
+            )
         };
         let mut start = course.router.command(&program.to_string_lossy());
         start
@@ -245,7 +246,7 @@ impl L3fwd {
             .stderr(Stdio::null());
         let started = Self { child: command::spawn(&mut start)?, _rules: rules };
         // Before it has started other threads, which inherit it.
-        Thread::main_of(&started.child).set_nice(NICE)?;
+        Thread::main_of(&started.child).precede(Level::Drain)?;
         Ok(started)
     }
 }

@@ -1,11 +1,14 @@
 //! Where the contestants run: three namespaces, a generator, a sink that counts.
 
-use super::threads::Thread;
+use super::ration::Ration;
+use super::threads::{Level, Thread};
 use crate::Error;
 use crate::command::LIMIT;
 use crate::namespace::Namespace;
 use crate::topology::mac_text;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{CountingSink, LiveGenerator};
 
@@ -19,12 +22,14 @@ pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
 const OUTSIDE: usize = 0;
 /// The contestant's processor.
 pub const INSIDE: usize = 1;
-/// Priority of all that takes part: all the same, and before anything else on the machine.
-pub const NICE: i32 = -15;
-/// Priority of the thread that reads the figures, which otherwise would wait for the others.
-const OBSERVER_NICE: i32 = -20;
 /// Frames that are asked for at a time: about a tenth of a second's worth.
 const HELPING: u32 = 1 << 18;
+
+/// Receivers look for frames so long after they found none, woken by a timer and by no sender:
+/// a card's interrupt moderation (`gro_flush_timeout`, `napi_defer_hard_irqs`). Without it every
+/// few frames cost the contestant a wake-up of the sink. Within this time a veth's 256 slots
+/// take 5 million frames per second.
+const MODERATION: Duration = Duration::from_micros(50);
 
 /// Which processor receives for a contestant that has threads of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -35,6 +40,9 @@ pub enum Placement {
     /// The generator's: the contestant's threads have a processor to themselves, as where the
     /// interrupts of a card go elsewhere.
     Split,
+    /// As split, but the contestant's threads have their processor half of the time only: they
+    /// never run out of frames, so that their processor time is useful time even where they poll.
+    Rationed,
 }
 
 impl Placement {
@@ -43,6 +51,7 @@ impl Placement {
         match self {
             Self::Shared => "shared",
             Self::Split => "split",
+            Self::Rationed => "rationed",
         }
     }
 }
@@ -65,7 +74,8 @@ pub struct Course {
     pub left: String,
     pub right: String,
     uplink: String,
-    terminal: String,
+    pub terminal: String,
+    pub placement: Placement,
 }
 
 impl Course {
@@ -81,12 +91,13 @@ impl Course {
             right: name('r'),
             uplink: name('u'),
             terminal: name('t'),
+            placement,
         };
-        course.wire(placement)?;
+        course.wire()?;
         Ok(course)
     }
 
-    fn wire(&self, placement: Placement) -> Result<(), Error> {
+    fn wire(&self) -> Result<(), Error> {
         for (near, near_mac, far, far_mac, namespace) in [
             (&self.left, LEFT_MAC, &self.uplink, SOURCE_MAC, &self.source),
             (&self.right, RIGHT_MAC, &self.terminal, SINK_MAC, &self.sink),
@@ -105,6 +116,12 @@ impl Course {
                 namespace.ip(&format!("link set {interface} up"))?;
                 let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
                 namespace.run("sh", &["-c", &thread], LIMIT)?;
+                let moderation = format!(
+                    "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
+                     echo 1000000 > napi_defer_hard_irqs",
+                    MODERATION.as_nanos()
+                );
+                namespace.run("sh", &["-c", &moderation], LIMIT)?;
             }
         }
         self.router.ip(&format!(
@@ -116,9 +133,9 @@ impl Course {
             mac = mac_text(SINK_MAC)
         ))?;
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
-        let receiver = match placement {
+        let receiver = match self.placement {
             Placement::Shared => INSIDE,
-            Placement::Split => OUTSIDE,
+            Placement::Split | Placement::Rationed => OUTSIDE,
         };
         for (interface, processor) in [
             (&self.left, receiver),
@@ -128,13 +145,9 @@ impl Course {
         ] {
             let receiving = Thread::napi(interface)?;
             receiving.pin(processor)?;
-            // Whoever receives on the generator's processor goes before it, and would otherwise take
-            // turns with it: frames would be lost in one turn, and none be offered in the other.
-            if *interface == self.terminal || receiver == OUTSIDE {
-                receiving.run_before_all()?;
-            } else {
-                receiving.set_nice(NICE)?;
-            }
+            // On the generator's processor a receiver drains what that makes.
+            let drains = receiver == OUTSIDE || *interface == self.terminal;
+            receiving.precede(if drains { Level::Drain } else { Level::Source })?;
         }
         Ok(())
     }
@@ -143,17 +156,20 @@ impl Course {
     /// frames whenever it asks.
     pub fn under_load<R>(
         &self,
-        observe: impl FnOnce(&mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,
+        observe: impl FnOnce(Thread, &mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let attach = || CountingSink::attach(interface_index(&self.terminal)?).map_err(kernel);
         let sink = self.sink.enter(attach)??;
         let stop = AtomicBool::new(false);
+        let (name, named) = channel();
         let offered = AtomicU64::new(0);
+        let (stop, offered) = (&stop, &offered);
         std::thread::scope(|scope| {
-            let generator = scope.spawn(|| -> Result<(), Error> {
+            let generator = scope.spawn(move || -> Result<(), Error> {
                 enter_thread(self.source.name())?;
                 Thread::current().pin(OUTSIDE)?;
-                Thread::current().set_nice(NICE)?;
+                Thread::current().precede(Level::Source)?;
+                let _ = name.send(Thread::current());
                 let generator =
                     LiveGenerator::new(interface_index(&self.uplink)?, &frame()).map_err(kernel)?;
                 while !stop.load(Ordering::Relaxed) {
@@ -163,13 +179,16 @@ impl Course {
                 Ok(())
             });
             let observer = Thread::current();
-            let result = observer.set_nice(OBSERVER_NICE).and_then(|()| {
-                observe(&mut || {
+            let result = observer.precede(Level::Observer).and_then(|()| {
+                let _ration = (self.placement == Placement::Rationed)
+                    .then(|| Ration::of(INSIDE))
+                    .transpose()?;
+                observe(named.recv().map_err(kernel)?, &mut || {
                     let offered = offered.load(Ordering::Relaxed);
                     Ok(Count { offered, forwarded: sink.frames().map_err(kernel)? })
                 })
             });
-            let restored = observer.set_nice(0);
+            let restored = observer.follow();
             stop.store(true, Ordering::Relaxed);
             generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             restored.and(result)

@@ -6,23 +6,26 @@
 //! ```
 //!
 //! Generator and sink have one processor, the contestant's own threads the other. The kernel
-//! thread that receives for it (threaded NAPI) is on the contestant's processor in one placement
-//! and on the generator's in the other ([`Placement`]); where the kernel forwards, that thread is
-//! all there is, and has the contestant's processor. Its time counts in both. Frames are
-//! counted at the sink. Processor time is what the scheduler charged those threads
-//! (`/proc/…/schedstat`), and all of them run before other programs (nice -15), so that a
-//! neighbour on the machine disturbs them little.
+//! thread that receives for it (threaded NAPI) is on the one or the other ([`Placement`]); where
+//! the kernel forwards, that thread is all there is, and has the contestant's processor. Its
+//! time counts for the contestant in every placement. Frames are counted at the sink. Processor
+//! time is what the scheduler charged those threads (`/proc/…/schedstat`).
 //! Contestants take turns; each figure is the median of the rounds.
 //!
+//! All of them run under `SCHED_FIFO`, so that a neighbour on the machine takes no more than the
+//! twentieth of a processor that the kernel keeps for ordinary programs; and as that is a property
+//! of threads that end with the benchmark, nothing has to be set back, however it ends.
+//!
 //! A contestant that polls (l3fwd, `wattline_poll`) uses all the time that it is given, so its
-//! time per packet says something only where the load is more than it can forward: compare it
-//! by rate, and by time per packet only with another that polls.
+//! time per packet says something only where it never looks in vain: compare it in the rationed
+//! placement.
 //!
 //! A veth is no card: it has no zero-copy, and every frame is copied. Nothing here says how
 //! fast any contestant is on hardware.
 
 mod contestant;
 mod course;
+mod ration;
 mod threads;
 
 use crate::Error;
@@ -32,7 +35,6 @@ pub use course::Placement;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
-use threads::ForemostSession;
 use wattline_dataplane::worker::Mode;
 
 /// What is measured and for how long.
@@ -64,16 +66,13 @@ pub struct Round {
     pub cpu_seconds_per_packet: f64,
     /// Of that, in the kernel thread that receives for it.
     pub receive_thread_seconds_per_packet: f64,
-    /// Processors that this took, on average; what is missing to 1 where all shared one was idle
-    /// or taken by other programs.
-    pub cpu_share: f64,
-}
-
-impl Round {
-    /// Processor time of the contestant's own threads per frame at the sink.
-    fn own_seconds_per_packet(&self) -> f64 {
-        self.cpu_seconds_per_packet - self.receive_thread_seconds_per_packet
-    }
+    /// Of that, in the contestant's own threads.
+    pub own_threads_seconds_per_packet: f64,
+    /// Processor time of the generator per frame at the sink; not the contestant's.
+    pub generator_seconds_per_packet: f64,
+    /// Processor time of the kernel thread that counts and frees the frames, each; not the
+    /// contestant's, though what it costs depends on how the frame was sent.
+    pub sink_thread_seconds_per_packet: f64,
 }
 
 /// All rounds of one contestant.
@@ -87,12 +86,20 @@ pub struct Standing {
     pub offered_rate_pps: f64,
     /// Median of the rounds.
     pub rate_pps: f64,
-    /// Median of the rounds.
+    /// Processor time of all that works for the contestant. This and the rest are medians, too.
     pub cpu_seconds_per_packet: f64,
-    /// Frames per second of processor time: the reciprocal of that.
+    /// Of that, in the kernel thread that receives for it.
+    pub receive_thread_seconds_per_packet: f64,
+    /// Of that, in the contestant's own threads.
+    pub own_threads_seconds_per_packet: f64,
+    /// Processor time of the generator per frame at the sink.
+    pub generator_seconds_per_packet: f64,
+    /// Processor time of the kernel thread of the sink, each.
+    pub sink_thread_seconds_per_packet: f64,
+    /// Frames per second of processor time of all that works for the contestant.
     pub rate_per_cpu_second_pps: f64,
     /// Frames per second of processor time of the contestant's own threads, without the kernel
-    /// thread that receives for it; none where the kernel forwards. Median of the rounds.
+    /// thread that receives for it; none where the kernel forwards.
     pub rate_per_own_cpu_second_pps: Option<f64>,
     /// Every round.
     pub rounds: Vec<Round>,
@@ -111,8 +118,10 @@ pub struct Report {
 
 const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other. \
                     Generator and sink have processor 0, the contestant's threads processor 1; the \
-                    kernel thread that receives for it runs on processor 1 (shared) or 0 (split), \
-                    and its time is counted in both";
+                    kernel thread that receives for it runs on processor 1 (shared) or 0 (split, \
+                    rationed), and its time is counted in each. Rationed: half of processor 1 is \
+                    taken away, so that there is always a frame to be forwarded and the time of a \
+                    contestant that polls is useful time, too";
 
 /// Runs the benchmark.
 ///
@@ -125,18 +134,19 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             log: "one for generator and sink, one for the contestant".into(),
         });
     }
-    let mut contestants = vec![
-        Contestant::Wattline(Mode::Adaptive),
-        Contestant::Wattline(Mode::Poll),
-        Contestant::WattlineBusyPoll,
+    let (shared, split, rationed) = (Placement::Shared, Placement::Split, Placement::Rationed);
+    let mut entries = vec![
+        (Contestant::Kernel, shared),
+        (Contestant::Wattline(Mode::Adaptive), shared),
+        (Contestant::Wattline(Mode::Adaptive), split),
+        (Contestant::Wattline(Mode::Poll), split),
+        (Contestant::Wattline(Mode::Adaptive), rationed),
+        (Contestant::Wattline(Mode::Poll), rationed),
     ];
-    contestants.extend(options.l3fwd.clone().map(Contestant::L3fwd));
-    let split = contestants.clone().into_iter().map(|it| (it, Placement::Split));
-    let mut entries = vec![(Contestant::Kernel, Placement::Shared)];
-    entries.extend(contestants.into_iter().map(|it| (it, Placement::Shared)));
-    entries.extend(split);
+    for placement in [split, rationed] {
+        entries.extend(options.l3fwd.clone().map(|it| (Contestant::L3fwd(it), placement)));
+    }
     let mut rounds = vec![Vec::new(); entries.len()];
-    let _foremost = ForemostSession::begin();
     for _ in 0..options.rounds {
         for ((contestant, placement), rounds) in entries.iter().zip(&mut rounds) {
             // A course of its own: nothing of the one before is left over.
@@ -145,16 +155,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         }
     }
     let results = entries.iter().zip(rounds).map(|((contestant, placement), rounds)| {
-        let cpu_seconds_per_packet = median(rounds.iter().map(|r| r.cpu_seconds_per_packet));
-        let own = median(rounds.iter().map(Round::own_seconds_per_packet));
+        let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
+        let cpu_seconds_per_packet = of(|round| round.cpu_seconds_per_packet);
+        let own_threads_seconds_per_packet = of(|round| round.own_threads_seconds_per_packet);
         Standing {
             name: contestant.name(),
             placement: *placement,
-            offered_rate_pps: median(rounds.iter().map(|round| round.offered_rate_pps)),
-            rate_pps: median(rounds.iter().map(|round| round.rate_pps)),
+            offered_rate_pps: of(|round| round.offered_rate_pps),
+            rate_pps: of(|round| round.rate_pps),
             cpu_seconds_per_packet,
+            receive_thread_seconds_per_packet: of(|it| it.receive_thread_seconds_per_packet),
+            own_threads_seconds_per_packet,
+            generator_seconds_per_packet: of(|round| round.generator_seconds_per_packet),
+            sink_thread_seconds_per_packet: of(|round| round.sink_thread_seconds_per_packet),
             rate_per_cpu_second_pps: cpu_seconds_per_packet.recip(),
-            rate_per_own_cpu_second_pps: (own > 0.0).then(|| own.recip()),
+            rate_per_own_cpu_second_pps: (own_threads_seconds_per_packet > 0.0)
+                .then(|| own_threads_seconds_per_packet.recip()),
             rounds,
         }
     });
@@ -194,10 +210,13 @@ mod tests {
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(report.results.len(), 7);
+        assert_eq!(report.results.len(), 6);
         for standing in &report.results {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");
+            assert!(standing.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
+            let own = standing.own_threads_seconds_per_packet;
+            assert_eq!(own > 0.0, standing.name != "kernel", "{standing:?}");
         }
     }
 }

@@ -7,6 +7,19 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::process::Command;
 use std::time::Duration;
 
+/// Who runs first where several of the benchmark's threads share a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Level {
+    /// What makes frames: the generator, and the kernel thread that receives for a contestant.
+    Source = 1,
+    /// What frames come to: the contestant's own threads, and the kernel thread of the sink. Each
+    /// goes before its source, which otherwise would make what is only dropped.
+    Drain = 2,
+    /// Who reads the figures, which otherwise would wait for the others.
+    Observer = 3,
+}
+
 /// A thread by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread(i32);
@@ -52,18 +65,19 @@ impl Thread {
         })
     }
 
-    /// Puts the thread before every other program's (`nice`, -20 to 19), so that neighbours on
-    /// the machine do not take the processor from the contestant or starve the generator.
-    pub fn set_nice(self, nice: i32) -> Result<(), Error> {
-        rustix::process::setpriority_process(Pid::from_raw(self.0), nice)
-            .map_err(|errno| Error::io(format!("setting thread {}'s priority", self.0), errno))
+    /// Lets the thread run whenever it has work and no thread of a higher level has
+    /// (`SCHED_FIFO`): no other program of the machine takes its processor, whatever its
+    /// priority and session, but for the twentieth that the kernel keeps for them.
+    pub fn precede(self, level: Level) -> Result<(), Error> {
+        let (number, level) = (self.0.to_string(), (level as u8).to_string());
+        let mut chrt = Command::new("chrt");
+        command::run(chrt.args(["--fifo", "--pid", &level, &number]), LIMIT).map(drop)
     }
 
-    /// Lets the thread run whenever it has work (`SCHED_FIFO`).
-    pub fn run_before_all(self) -> Result<(), Error> {
-        let number = self.0.to_string();
+    /// An ordinary thread again.
+    pub fn follow(self) -> Result<(), Error> {
         let mut chrt = Command::new("chrt");
-        command::run(chrt.args(["--fifo", "--pid", "1", &number]), LIMIT).map(drop)
+        command::run(chrt.args(["--other", "--pid", "0", &self.0.to_string()]), LIMIT).map(drop)
     }
 
     /// Processor time that the scheduler has charged it; zero once it has ended.
@@ -72,30 +86,6 @@ impl Thread {
             .or_else(|_| std::fs::read_to_string(format!("/proc/{}/schedstat", self.0)));
         let nanos = text.ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
         Duration::from_nanos(nanos.unwrap_or(0))
-    }
-}
-
-/// The session of this process before all others as long as it lives: where the scheduler groups
-/// by session (sched(7), autogroup), a thread's own priority counts only within its group.
-pub struct ForemostSession {
-    before: String,
-}
-
-impl ForemostSession {
-    const FILE: &str = "/proc/self/autogroup";
-
-    /// `None` where there are no such groups or this process may not.
-    pub fn begin() -> Option<Self> {
-        let text = std::fs::read_to_string(Self::FILE).ok()?;
-        let before = text.split_whitespace().next_back()?.to_owned();
-        std::fs::write(Self::FILE, "-20").ok()?;
-        Some(Self { before })
-    }
-}
-
-impl Drop for ForemostSession {
-    fn drop(&mut self) {
-        let _ = std::fs::write(Self::FILE, &self.before);
     }
 }
 

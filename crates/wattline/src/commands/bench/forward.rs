@@ -36,41 +36,50 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    writeln!(
+    let row = |out: &mut dyn Write, cells: [&str; 11]| {
+        let [name, receiver, numbers @ ..] = cells;
+        write!(out, "{name:19}{receiver:9}")?;
+        numbers.iter().try_for_each(|cell| write!(out, "{cell:>11}"))?;
+        writeln!(out)
+    };
+    let mpps = |rate: f64| format!("{:.3}", rate / 1e6);
+    let nanos = |seconds: f64| format!("{:.0}", seconds * 1e9);
+    row(
         out,
-        "{:20}{:9}{:>9}{:>11}{:>15}{:>11}{:>11}{:>12}",
-        "",
-        "receiver",
-        "offered",
-        "forwarded",
-        "CPU ns/packet",
-        "processors",
-        "Mpps per",
-        "CPU second"
+        [
+            "",
+            "",
+            "offered",
+            "forwarded",
+            "receiver",
+            "own",
+            "both",
+            "Mpps/CPU s",
+            "Mpps/CPU s",
+            "sink",
+            "generator",
+        ],
     )?;
-    writeln!(
-        out,
-        "{:20}{:9}{:>9}{:>11}{:>15}{:>11}{:>11}{:>12}",
-        "", "", "Mpps", "Mpps", "", "", "all", "own threads"
-    )?;
+    row(out, ["", "placement", "Mpps", "Mpps", "ns", "ns", "ns", "all", "own", "ns", "ns"])?;
     for standing in &report.results {
-        let share = standing.rounds.iter().map(|round| round.cpu_share).sum::<f64>()
-            / standing.rounds.len().max(1) as f64;
-        let own = standing
-            .rate_per_own_cpu_second_pps
-            .map_or_else(|| "-".to_owned(), |rate| format!("{:.3}", rate / 1e6));
-        writeln!(
+        let own = standing.rate_per_own_cpu_second_pps.map_or_else(|| "-".to_owned(), mpps);
+        row(
             out,
-            "{:20}{:9}{:9.3}{:11.3}{:15.0}{:11.2}{:11.3}{:>12}",
-            standing.name,
-            standing.placement.name(),
-            standing.offered_rate_pps / 1e6,
-            standing.rate_pps / 1e6,
-            standing.cpu_seconds_per_packet * 1e9,
-            share,
-            standing.rate_per_cpu_second_pps / 1e6,
-            own,
+            [
+                standing.name,
+                standing.placement.name(),
+                &mpps(standing.offered_rate_pps),
+                &mpps(standing.rate_pps),
+                &nanos(standing.receive_thread_seconds_per_packet),
+                &nanos(standing.own_threads_seconds_per_packet),
+                &nanos(standing.cpu_seconds_per_packet),
+                &mpps(standing.rate_per_cpu_second_pps),
+                &own,
+                &nanos(standing.sink_thread_seconds_per_packet),
+                &nanos(standing.generator_seconds_per_packet),
+            ],
         )?;
     }
+    writeln!(out, "ns: processor time per forwarded packet.")?;
     writeln!(out, "{}", report.note)
 }
