@@ -17,6 +17,7 @@ pub const NUMBERS: [(&str, Column); 14] = [
     ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
     ("dropped_packets", |report| Some(report.dropped_packets as f64)),
     ("reordered_packets", |report| Some(report.reordered_packets as f64)),
+    ("held_packets", |report| Some(report.held_packets as f64)),
     ("latency_mean_seconds", |report| report.latency_mean_seconds),
     ("latency_p50_seconds", |report| report.latency_p50_seconds),
     ("latency_p99_seconds", |report| report.latency_p99_seconds),
