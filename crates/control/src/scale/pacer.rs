@@ -8,16 +8,15 @@
 //! fall behind.
 
 use super::Shared;
+use super::lane::Lane;
 use super::post::{Accruing, Order, Post, Report, Seen};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
+use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
 use wattline_policy::{CoreView, QueueView, Trigger};
 use wattline_sim::parts::{Core, Sink, Stop, Watched};
-use wattline_traffic::Packet;
 use wattline_units::{Span, Time};
 
 /// A thread looks around this often, whatever happens.
@@ -43,25 +42,11 @@ pub struct Pacer {
     starved: bool,
 }
 
-/// The frames of the packets that the core's ring of one port holds.
-#[derive(Default)]
-struct Lane {
-    frames: VecDeque<(u64, Frame)>,
-    /// Number of the last frame, from 1.
-    last: u64,
-    last_at: Time,
-    /// Numbers of frames that found the ring full.
-    dropped: VecDeque<u64>,
-    /// Packets taken from the ring whose frames have been forwarded.
-    forwarded: u64,
-    ready: VecDeque<Frame>,
-}
-
 impl Pacer {
     pub(super) fn new(shared: Arc<Shared>, mut core: Core, sink: Sink) -> Self {
         core.rings.iter_mut().for_each(|ring| ring.watch_drops());
         Self {
-            lanes: core.rings.iter().map(|_| Lane::default()).collect(),
+            lanes: (0..core.rings.len()).map(Lane::new).collect(),
             active_cores: shared.platform.cores,
             shared,
             core,
@@ -105,6 +90,7 @@ impl Pacer {
         }
         self.free(worker);
         worker.shut_down();
+        self.tell_who_waits();
         // Its figures can still be asked for, as of a core that gets nothing more.
         self.shared.posts[self.core.number].retire(self.core, self.sink);
     }
@@ -118,6 +104,7 @@ impl Pacer {
     fn take_in(&mut self, worker: &mut Worker, until: u64) {
         let (ports, pool) = worker.ports();
         self.starved = false;
+        let handover = self.shared.handover.as_deref();
         let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
         for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
             ring.compact();
@@ -131,16 +118,11 @@ impl Pacer {
                 let room = if stamp.is_some() { 1 } else { BATCH_MAX };
                 let count = port.receive(pool, &mut frames[..room]);
                 for frame in &frames[..count] {
-                    let at = stamp.unwrap_or_else(|| self.shared.clock.now()).max(lane.last_at);
-                    lane.last_at = at;
-                    lane.last += 1;
-                    lane.frames.push_back((lane.last, *frame));
-                    ring.lead(Packet {
-                        time: at,
-                        flow: 0,
-                        length: frame.length.saturating_add(super::FCS_BYTES),
-                        port: number as u8,
+                    let at = stamp.unwrap_or_else(|| self.shared.clock.now());
+                    let place = handover.and_then(|handover| {
+                        handover.take(number, pool.frame_bytes(frame), self.core.number)
                     });
+                    let at = lane.lead(ring, *frame, at, place);
                     let post = &self.shared.posts[self.core.number];
                     post.lateness.frame(at.as_picos() < self.position);
                 }
@@ -241,36 +223,36 @@ impl Pacer {
         }
     }
 
-    /// Sends the frames of packets that the core has served through the graph.
+    /// Sends the frames of packets that the core has served through the graph, but for those
+    /// that another core has earlier ones of.
     fn forward(&mut self, worker: &mut Worker) {
         let mut any = false;
+        let handover = self.shared.handover.as_deref();
         for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
-            lane.dropped.extend(ring.take_dropped());
-            let taken = ring.taken();
-            while lane.forwarded < taken {
-                let Some((number, frame)) = lane.frames.pop_front() else { break };
-                if lane.dropped.front() == Some(&number) {
-                    lane.dropped.pop_front();
-                    worker.pool().free(frame.offset);
-                    continue;
-                }
-                lane.forwarded += 1;
-                lane.ready.push_back(frame);
-                any = true;
-            }
+            any |= lane.serve(ring, handover, worker.pool());
         }
         let real = Time::ZERO + Span::from(self.shared.clock.real());
         loop {
             let lanes = &mut self.lanes;
             let received = worker.step_with(real, |port, _, _, frames| {
-                let Some(lane) = lanes.get_mut(port) else { return 0 };
-                let count = lane.ready.len().min(frames.len());
-                frames.iter_mut().zip(lane.ready.drain(..count)).for_each(|(to, from)| *to = from);
-                count
+                lanes.get_mut(port).map_or(0, |lane| lane.take_ready(frames))
             });
             if !any || received == 0 {
-                return;
+                break;
             }
+        }
+        self.tell_who_waits();
+    }
+
+    /// Wakes the cores that waited for what has left.
+    fn tell_who_waits(&mut self) {
+        let Some(handover) = &self.shared.handover else { return };
+        for lane in &mut self.lanes {
+            lane.have_left(handover, |core| {
+                if let Some(post) = self.shared.posts.get(core) {
+                    post.ring();
+                }
+            });
         }
     }
 
@@ -335,19 +317,11 @@ impl Pacer {
 
     fn is_empty(&self, worker: &mut Worker) -> bool {
         let (ports, _) = worker.ports();
-        self.lanes.iter().all(|lane| lane.frames.is_empty() && lane.ready.is_empty())
-            && ports.iter_mut().all(|port| port.pending() == 0)
+        self.lanes.iter().all(Lane::is_empty) && ports.iter_mut().all(|port| port.pending() == 0)
     }
 
     /// Frees what was not served: to the worker it is as if it still waited in the ports.
     fn free(&mut self, worker: &mut Worker) {
-        for lane in &mut self.lanes {
-            free_all(worker.pool(), lane.frames.drain(..).map(|(_, frame)| frame));
-            free_all(worker.pool(), lane.ready.drain(..));
-        }
+        self.lanes.iter_mut().for_each(|lane| lane.free(worker.pool()));
     }
-}
-
-fn free_all(pool: &mut FramePool, frames: impl Iterator<Item = Frame>) {
-    frames.for_each(|frame| pool.free(frame.offset));
 }

@@ -104,6 +104,8 @@ pub struct Simulated {
     pub dropped_packets: u64,
     /// Packets that came after a later one of their flow.
     pub reordered_packets: u64,
+    /// Packets that were held back so that none did.
+    pub held_packets: u64,
     /// Changes of the operating point.
     pub transitions: u64,
     /// Mean latency.
@@ -147,6 +149,7 @@ impl From<wattline_sim::Report> for Simulated {
             offered_packets: report.offered_packets,
             dropped_packets: report.dropped_packets,
             reordered_packets: report.reordered_packets,
+            held_packets: report.held_packets,
             transitions: report.transitions,
             latency_mean_seconds: report.latency_mean_seconds,
             latency_p50_seconds: report.latency_p50_seconds,
