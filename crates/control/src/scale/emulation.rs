@@ -2,7 +2,7 @@
 
 use super::books::{Books, Change};
 use super::clock::ModelClock;
-use super::handover::Handover;
+use super::order::Order;
 use super::post::{Post, Report};
 use crate::governor::energy::Energy;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub struct Emulation {
     pub(super) books: Mutex<Books>,
     pub(super) reported: Condvar,
     /// Keeps flows in order, where redirect tables are written.
-    pub(super) handover: Option<Arc<Handover>>,
+    pub(super) order: Option<Arc<Order>>,
 }
 
 impl Emulation {

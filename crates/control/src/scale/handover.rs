@@ -8,7 +8,6 @@
 //! Nobody waits in a circle: a packet waits only for such as were led to a core before it.
 
 use super::rss;
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -67,24 +66,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Sums {
-    longest_handover: Duration,
-    held: u64,
-    hold: Duration,
-    longest_hold: Duration,
-}
-
-/// What was held back for moves of redirect tables. Times are model time, the lateness of
-/// threads included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Holds {
-    /// Longest time from an entry's move until its old core had nothing left of it.
-    pub handover_max_seconds: f64,
-    /// Packets that were held back meanwhile.
-    pub held_packets: u64,
-    /// Mean time that one was held back.
-    pub hold_mean_seconds: f64,
-    /// Longest time.
-    pub hold_max_seconds: f64,
+    longest: Duration,
 }
 
 impl Handover {
@@ -159,24 +141,9 @@ impl Handover {
         .flatten()
     }
 
-    /// A frame was held back for so long in real time.
-    pub(super) fn held(&self, hold: Duration) {
-        let sums = &mut self.state().sums;
-        sums.held += 1;
-        sums.hold += hold;
-        sums.longest_hold = sums.longest_hold.max(hold);
-    }
-
-    /// What was held back so far, at this dilation.
-    pub fn holds(&self, dilation: u32) -> Holds {
-        let sums = &self.state().sums;
-        let model = |real: Duration| real.as_secs_f64() / f64::from(dilation.max(1));
-        Holds {
-            handover_max_seconds: model(sums.longest_handover),
-            held_packets: sums.held,
-            hold_mean_seconds: model(sums.hold) / sums.held.max(1) as f64,
-            hold_max_seconds: model(sums.longest_hold),
-        }
+    /// Longest real time from an entry's move until its old core had nothing left of it.
+    pub(super) fn longest(&self) -> Duration {
+        self.state().sums.longest
     }
 
     fn with<R>(
@@ -214,7 +181,7 @@ impl Entry {
             self.stays.pop_front();
             self.first += 1;
             if let Some(next) = self.stays.front() {
-                sums.longest_handover = sums.longest_handover.max(next.since.elapsed());
+                sums.longest = sums.longest.max(next.since.elapsed());
             }
         }
     }
@@ -264,12 +231,6 @@ mod tests {
         handover.take_back(0, 7);
         handover.lead(0, 7, 1);
         assert!(handover.may_leave(handover.take_hash(0, 7, 1).unwrap()));
-        handover.held(Duration::from_millis(1));
-        handover.held(Duration::from_millis(3));
-        let holds = handover.holds(1_000);
-        assert_eq!(holds.held_packets, 2);
-        assert!((holds.hold_mean_seconds - 2e-6).abs() < 1e-12);
-        assert!((holds.hold_max_seconds - 3e-6).abs() < 1e-12);
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! The frames of the packets that a core's ring of one port holds, from port to graph.
 
-use super::handover::{Handover, Place};
+use super::order::{Order, Place};
 use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 use wattline_dataplane::frame::{Frame, FramePool};
@@ -57,22 +57,17 @@ impl Lane {
 
     /// Makes the frames ready that the core has served, but for those that are held back, and
     /// frees those that found the ring full. True when any are ready.
-    pub fn serve(
-        &mut self,
-        ring: &mut Ring,
-        handover: Option<&Handover>,
-        pool: &mut FramePool,
-    ) -> bool {
+    pub fn serve(&mut self, ring: &mut Ring, order: Option<&Order>, pool: &mut FramePool) -> bool {
         let Self { frames, dropped, served, held, ready, leaving, .. } = self;
-        let may_leave = |place| handover.is_none_or(|handover| handover.may_leave(place));
+        let may_leave = |place| order.is_none_or(|order| order.may_leave(place));
         // In the order in which they came. What another core lets go of meanwhile must not let
         // a frame pass an earlier one that has just been found waiting.
         let mut waits: HashSet<u32> = HashSet::new();
         held.retain(|(since, place, frame)| {
             let leaves = !waits.contains(&place.entry()) && may_leave(*place);
             if leaves {
-                if let Some(handover) = handover {
-                    handover.held(since.elapsed());
+                if let Some(order) = order {
+                    order.held(since.elapsed());
                 }
                 leaving.push(*place);
                 ready.push_back(*frame);
@@ -116,8 +111,8 @@ impl Lane {
     }
 
     /// What was ready has left; calls `wake` for cores that may have waited for it.
-    pub fn have_left(&mut self, handover: &Handover, wake: impl FnMut(usize)) {
-        self.leaving.drain(..).filter_map(|place| handover.left(place)).for_each(wake);
+    pub fn have_left(&mut self, order: &Order, wake: impl FnMut(usize)) {
+        self.leaving.drain(..).filter_map(|place| order.left(place)).for_each(wake);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -146,15 +141,16 @@ mod tests {
 
     /// The lane of core 0 with four frames of the entries 7 and 8 in turn, of which the ring
     /// has served three. Of entry 7 there is an earlier one at another core.
-    fn served(handover: &Handover) -> (Lane, Ring, Place) {
+    fn served(order: &Order) -> (Lane, Ring, Place) {
+        let handover = order.counted().unwrap();
         handover.lead(0, 7, OTHER);
-        let other = handover.take_hash(0, 7, OTHER).unwrap();
+        let other = Place::Counted(handover.take_hash(0, 7, OTHER).unwrap());
         let (mut lane, mut ring) = (Lane::new(0), Ring::new(Some(8)));
         for number in 1..=4u32 {
             let frame = Frame { offset: number * 512, length: 60, ..Frame::default() };
             let entry = 7 + (number - 1) % 2;
             handover.lead(0, entry, 0);
-            let place = handover.take_hash(0, entry, 0);
+            let place = handover.take_hash(0, entry, 0).map(Place::Counted);
             lane.lead(&mut ring, frame, Time::from_picos(number.into()), place);
         }
         ring.admit(9);
@@ -170,34 +166,35 @@ mod tests {
 
     #[test]
     fn a_moved_entry_waits_and_others_go_on() {
-        let handover = Handover::new(1, 128);
-        let (mut lane, mut ring, other) = served(&handover);
+        let order = Order::counting(1, 128);
+        let (mut lane, mut ring, other) = served(&order);
         let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
-        assert!(lane.serve(&mut ring, Some(&handover), &mut pool));
+        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
         assert_eq!(offsets(&mut lane), [2]);
-        assert!(!lane.serve(&mut ring, Some(&handover), &mut pool) && !lane.is_empty());
-        assert_eq!(handover.left(other), Some(0));
+        assert!(!lane.serve(&mut ring, Some(&order), &mut pool) && !lane.is_empty());
+        assert_eq!(order.left(other), Some(0));
         ring.take();
-        assert!(lane.serve(&mut ring, Some(&handover), &mut pool));
+        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
         assert_eq!(offsets(&mut lane), [1, 3, 4]);
-        assert_eq!(handover.holds(1).held_packets, 2);
+        assert_eq!(order.holds(1).held_packets, 2);
         assert!(lane.is_empty());
     }
 
     #[test]
     fn frames_that_are_freed_or_dropped_hold_nobody_up() {
-        let handover = Handover::new(1, 128);
-        let (mut lane, _, other) = served(&handover);
+        let order = Order::counting(1, 128);
+        let (mut lane, _, other) = served(&order);
         let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
-        handover.left(other);
+        order.left(other);
+        let handover = order.counted().unwrap();
         handover.lead(0, 8, OTHER);
-        let next = handover.take_hash(0, 8, OTHER).unwrap();
-        assert!(!handover.may_leave(next));
+        let next = Place::Counted(handover.take_hash(0, 8, OTHER).unwrap());
+        assert!(!order.may_leave(next));
         (0..4).for_each(|_| assert!(pool.take_chunk().is_some()));
         lane.free(&mut pool);
         let mut woken = Vec::new();
-        lane.have_left(&handover, |core| woken.push(core));
-        assert!(handover.may_leave(next));
+        lane.have_left(&order, |core| woken.push(core));
+        assert!(order.may_leave(next));
         assert_eq!(woken, [OTHER]);
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
 //! - [`card`]: a card in memory with a redirect table, for routers without interfaces;
-//! - [`handover`]: flows stay in order when that table is rewritten;
+//! - [`steered`]: the tables of virtual cards, for routers with interfaces;
+//! - `order`: flows stay in order when tables are rewritten;
 //! - `machine`: steps of a governor become orders to cores; `post`: how they reach them;
 //! - `books`: energy from states.
 //!
@@ -20,20 +21,23 @@ pub mod card;
 pub mod clock;
 mod emulation;
 mod error;
-pub mod handover;
+mod handover;
 mod lane;
 mod machine;
+mod order;
 pub mod pacer;
 mod post;
 mod record;
 mod redirect;
 pub mod rss;
+pub mod steered;
+mod transit;
 
 pub use card::FCS_BYTES;
 pub use emulation::Emulation;
 pub use error::ScaleError;
-pub use handover::Holds;
 pub use machine::ScaleMachine;
+pub use order::{Holds, Order};
 pub use post::Disturbance;
 pub use record::Record;
 pub use redirect::Redirect;
@@ -43,7 +47,7 @@ use crate::governor::account::{LoopTotals, MachineTotals, Totals};
 use books::Books;
 use clock::ModelClock;
 use pacer::Pacer;
-use post::{Order, Post};
+use post::{Order as CoreOrder, Post};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -108,6 +112,11 @@ impl Shared {
             return;
         }
         self.spread_the_word(&governor, from);
+    }
+
+    /// A rewriting of tables is over: what was put off for it is done.
+    fn go_on(&self) {
+        self.governor().machine().go_on();
     }
 
     /// Tells cores and timer when the policy wants to be asked next.
@@ -187,7 +196,7 @@ impl Scale {
             posts: bells.into_iter().map(|bell| Post::new(bell, ports)).collect(),
             books: Mutex::new(Books::new(platform.cores, platform.fastest())),
             reported: Condvar::new(),
-            handover: redirect.as_ref().map(|redirect| redirect.handover()),
+            order: redirect.as_ref().map(|redirect| redirect.order()),
             platform,
             server,
         });
@@ -278,7 +287,7 @@ impl Scale {
         *number += 1;
         let at = at.max(shared.clock.now());
         for post in &shared.posts {
-            post.give(at, Order::Report { number: *number });
+            post.give(at, CoreOrder::Report { number: *number });
             post.ring();
         }
         while !shared.clock.until(at).is_zero() {
@@ -326,8 +335,8 @@ impl Scale {
 
     /// What was held back so far to keep flows in order; nothing where no table is written.
     pub fn holds(&self) -> Holds {
-        let handover = self.shared.emulation.handover.as_ref();
-        handover.map_or(Holds::default(), |handover| handover.holds(self.clock().dilation()))
+        let order = self.shared.emulation.order.as_ref();
+        order.map_or(Holds::default(), |order| order.holds(self.clock().dilation()))
     }
 
     /// How far threads lagged behind the model so far.

@@ -15,13 +15,13 @@ use std::time::Duration;
 use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
-use wattline_policy::{CoreView, QueueView, Trigger};
+use wattline_policy::{CoreSet, CoreView, QueueView, Trigger};
 use wattline_sim::parts::{Core, Sink, Stop, Watched};
 use wattline_units::{Span, Time};
 
 /// A thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// The same while frames wait for which there is no chunk.
+/// The same while frames wait for which there is no chunk, or other cores for this one.
 const STARVED_WAIT: Duration = Duration::from_millis(1);
 
 /// Brings one core and its worker through model time.
@@ -79,7 +79,8 @@ impl Pacer {
                 _ => {}
             }
             let due = self.next_event(worker);
-            let longest = if self.starved { STARVED_WAIT } else { LONGEST_WAIT };
+            let awaited = self.shared.order.as_ref().is_some_and(|o| o.awaits(self.core.number));
+            let longest = if self.starved || awaited { STARVED_WAIT } else { LONGEST_WAIT };
             let wait = due.map_or(longest, |due| shared.clock.until(due).min(longest));
             if !wait.is_zero() {
                 worker.sleep(waiter, wait);
@@ -91,6 +92,9 @@ impl Pacer {
         self.free(worker);
         worker.shut_down();
         self.tell_who_waits();
+        if let Some(order) = &self.shared.order {
+            self.wake(order.forget(self.core.number));
+        }
         // Its figures can still be asked for, as of a core that gets nothing more.
         self.shared.posts[self.core.number].retire(self.core, self.sink);
     }
@@ -104,7 +108,7 @@ impl Pacer {
     fn take_in(&mut self, worker: &mut Worker, until: u64) {
         let (ports, pool) = worker.ports();
         self.starved = false;
-        let handover = self.shared.handover.as_deref();
+        let order = self.shared.order.as_deref();
         let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
         for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
             ring.compact();
@@ -119,8 +123,8 @@ impl Pacer {
                 let count = port.receive(pool, &mut frames[..room]);
                 for frame in &frames[..count] {
                     let at = stamp.unwrap_or_else(|| self.shared.clock.now());
-                    let place = handover.and_then(|handover| {
-                        handover.take(number, pool.frame_bytes(frame), self.core.number)
+                    let place = order.and_then(|order| {
+                        order.take(number, pool.frame_bytes(frame), self.core.number)
                     });
                     let at = lane.lead(ring, *frame, at, place);
                     let post = &self.shared.posts[self.core.number];
@@ -227,9 +231,9 @@ impl Pacer {
     /// that another core has earlier ones of.
     fn forward(&mut self, worker: &mut Worker) {
         let mut any = false;
-        let handover = self.shared.handover.as_deref();
+        let order = self.shared.order.as_deref();
         for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
-            any |= lane.serve(ring, handover, worker.pool());
+            any |= lane.serve(ring, order, worker.pool());
         }
         let real = Time::ZERO + Span::from(self.shared.clock.real());
         loop {
@@ -242,13 +246,29 @@ impl Pacer {
             }
         }
         self.tell_who_waits();
+        let core = self.core.number;
+        if let Some(order) = &self.shared.order
+            && order.awaits(core)
+        {
+            // With a clock of its own a port cannot be asked like this, and need not be.
+            let found_none = !self.starved && worker.ports().0.iter_mut().all(|p| p.pending() == 0);
+            self.wake(order.look(core, found_none));
+        }
+    }
+
+    /// Wakes cores that waited for this one, and lets a rewriting go on that did.
+    fn wake(&self, cores: CoreSet) {
+        if !cores.is_empty() {
+            self.shared.go_on();
+            cores.iter().filter_map(|core| self.shared.posts.get(core)).for_each(Post::ring);
+        }
     }
 
     /// Wakes the cores that waited for what has left.
     fn tell_who_waits(&mut self) {
-        let Some(handover) = &self.shared.handover else { return };
+        let Some(order) = &self.shared.order else { return };
         for lane in &mut self.lanes {
-            lane.have_left(handover, |core| {
+            lane.have_left(order, |core| {
                 if let Some(post) = self.shared.posts.get(core) {
                     post.ring();
                 }

@@ -1,7 +1,7 @@
 //! Who rewrites redirect tables.
 
 use super::card::Card;
-use super::handover::Handover;
+use super::order::Order;
 use std::sync::Arc;
 use wattline_policy::CoreSet;
 use wattline_units::Time;
@@ -14,8 +14,16 @@ pub trait Redirect: Send {
     /// Why nothing was changed.
     fn redirect(&mut self, now: Time, active: CoreSet) -> Result<u64, String>;
 
-    /// Where it says which entries moved, before a packet can follow them.
-    fn handover(&self) -> Arc<Handover>;
+    /// Does what [`Self::redirect`] has put off, if it can now; says how many entries moved.
+    ///
+    /// # Errors
+    /// Why not.
+    fn go_on(&mut self) -> Result<u64, String> {
+        Ok(0)
+    }
+
+    /// What keeps flows in order meanwhile.
+    fn order(&self) -> Arc<Order>;
 }
 
 impl Redirect for Arc<Card> {
@@ -23,7 +31,7 @@ impl Redirect for Arc<Card> {
         Ok(Card::redirect(self, now, active))
     }
 
-    fn handover(&self) -> Arc<Handover> {
-        Card::handover(self)
+    fn order(&self) -> Arc<Order> {
+        Card::order(self)
     }
 }

@@ -10,6 +10,7 @@ mod harness;
 mod bgp;
 mod capture_ports;
 mod chain;
+mod cores;
 mod crafted;
 mod differential;
 mod faults;

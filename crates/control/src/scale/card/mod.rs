@@ -10,7 +10,7 @@ mod queue;
 
 pub use queue::CardQueue;
 
-use super::handover::Handover;
+use super::order::Order;
 use super::rss;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,7 +36,7 @@ pub struct Card {
     wires: Mutex<Wires>,
     far_end: Mutex<Box<dyn FarEnd>>,
     toeplitz: Toeplitz,
-    handover: Arc<Handover>,
+    order: Arc<Order>,
     /// Rung when a frame is led to a core's empty queue.
     bells: OnceLock<Vec<Waker>>,
 }
@@ -79,7 +79,7 @@ impl Card {
             }),
             far_end: Mutex::new(far_end),
             toeplitz: Toeplitz::default(),
-            handover: Arc::new(Handover::new(ports, model.redirect_table_entries)),
+            order: Arc::new(Order::counting(ports, model.redirect_table_entries)),
             bells: OnceLock::new(),
         })
     }
@@ -95,8 +95,8 @@ impl Card {
     }
 
     /// What keeps flows in order while its tables' entries move.
-    pub fn handover(&self) -> Arc<Handover> {
-        Arc::clone(&self.handover)
+    pub fn order(&self) -> Arc<Order> {
+        Arc::clone(&self.order)
     }
 
     /// Sends a frame (without FCS) into a port at a model time; not earlier than the one
@@ -119,7 +119,9 @@ impl Card {
             return false;
         };
         let first = queue.is_empty();
-        self.handover.lead(number, hash, core);
+        if let Some(handover) = self.order.counted() {
+            handover.lead(number, hash, core);
+        }
         let mut bytes = spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(frame);
@@ -137,6 +139,7 @@ impl Card {
     pub fn redirect(&self, now: Time, active: CoreSet) -> u64 {
         let mut wires = self.wires();
         let Wires { tables, queues, .. } = &mut *wires;
+        let Some(handover) = self.order.counted() else { return 0 };
         let mut held = [0; MAX_CORES];
         let mut moved = 0;
         for (port, (table, queues)) in tables.iter_mut().zip(queues).enumerate() {
@@ -150,13 +153,13 @@ impl Card {
                 let stay = queue.partition_point(|frame| frame.at <= now);
                 ahead.extend(queue.drain(stay..));
             }
-            ahead.iter().for_each(|frame| self.handover.take_back(port, frame.hash));
+            ahead.iter().for_each(|frame| handover.take_back(port, frame.hash));
             // Frames of one link never arrive at one time.
             ahead.sort_by_key(|frame| frame.at);
             for frame in ahead {
                 let core = table.core(frame.hash);
                 if let Some(queue) = queues.get_mut(core) {
-                    self.handover.lead(port, frame.hash, core);
+                    handover.lead(port, frame.hash, core);
                     queue.push_back(frame);
                 }
             }

@@ -36,7 +36,7 @@ impl PortQueue for CardQueue {
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let room = (pool.chunk_size() - pool.headroom()) as usize;
         let (port, mut invalid, mut bytes_received) = (self.port, 0, 0);
-        let (handover, core) = (&self.card.handover, self.core);
+        let (order, core) = (&self.card.order, self.core);
         let count = self.with(|queue, spare| {
             let mut count = 0;
             while count < frames.len() && !queue.is_empty() {
@@ -47,8 +47,10 @@ impl PortQueue for CardQueue {
                 if length == 0 || length > room.min(usize::from(u16::MAX)) {
                     invalid += 1;
                     // It goes no further.
-                    let place = handover.take_hash(usize::from(port.0), frame.hash, core);
-                    place.and_then(|place| handover.left(place));
+                    if let Some(handover) = order.counted() {
+                        let place = handover.take_hash(usize::from(port.0), frame.hash, core);
+                        place.and_then(|place| handover.left(place));
+                    }
                     pool.free(chunk);
                 } else {
                     let offset = chunk + pool.headroom();

@@ -1,0 +1,113 @@
+//! Platform `scale` behind a virtual card: cores come and go with the load, the redirect table
+//! of the veth pair moves, and no packet of any flow is lost or out of order.
+
+use crate::harness::{binary, privileged};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use wattline_lab::forwarder::{Mode, Wattline, configuration};
+use wattline_lab::topology::{LEFT, Options, SINK, SOURCE, Topology};
+
+const WORKERS: u16 = 4;
+const FLOWS: usize = 64;
+const PORT: u16 = 9;
+/// Rates of real time and how long they last: 1:500 of 0.3 and 4 Mpps, the latter what one
+/// core cannot carry at its lowest frequency.
+const PHASES: [(f64, f64); 5] = [(600.0, 1.5), (8e3, 2.5), (600.0, 2.5), (8e3, 2.0), (600.0, 2.0)];
+/// After so long without a packet none comes any more.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Sockets that are not connected: the kernel keeps a connected one on its first queue.
+fn senders(topology: &Topology) -> Vec<UdpSocket> {
+    let open = || UdpSocket::bind(("0.0.0.0", 0));
+    let open = || (0..FLOWS).map(|_| open()).collect::<Result<Vec<_>, _>>();
+    topology.source.enter(open).unwrap().unwrap()
+}
+
+fn receiver(topology: &Topology) -> UdpSocket {
+    let open = || {
+        let socket = UdpSocket::bind((SINK.v4, PORT)).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 32 << 20).unwrap();
+        socket.set_read_timeout(Some(SILENCE)).unwrap();
+        socket
+    };
+    topology.sink.enter(open).unwrap()
+}
+
+/// Sends by phases, calls `each` after every one; gives what was sent by flow.
+fn send(sockets: &[UdpSocket], mut each: impl FnMut(usize)) -> Vec<u64> {
+    let mut sent = vec![0u64; sockets.len()];
+    for (phase, (rate, seconds)) in PHASES.into_iter().enumerate() {
+        let began = Instant::now();
+        for index in 0..(rate * seconds) as u64 {
+            let due = Duration::from_secs_f64(index as f64 / rate);
+            std::thread::sleep(due.saturating_sub(began.elapsed()));
+            let flow = index as usize % sockets.len();
+            let mut payload = [0; 26];
+            payload[..8].copy_from_slice(&(flow as u64).to_be_bytes());
+            payload[8..16].copy_from_slice(&sent[flow].to_be_bytes());
+            sockets[flow].send_to(&payload, (SINK.v4, PORT)).unwrap();
+            sent[flow] += 1;
+        }
+        each(phase);
+    }
+    sent
+}
+
+/// What came: by flow the number of packets, and how many were late.
+fn receive(socket: &UdpSocket) -> (Vec<u64>, u64) {
+    let (mut received, mut next, mut late) = (vec![0; FLOWS], vec![0; FLOWS], 0);
+    let mut payload = [0; 64];
+    while let Ok((length, _)) = socket.recv_from(&mut payload) {
+        assert_eq!(length, 26);
+        let number = |from: usize| u64::from_be_bytes(payload[from..from + 8].try_into().unwrap());
+        let (flow, sequence) = (number(0) as usize, number(8));
+        received[flow] += 1;
+        late += u64::from(sequence < next[flow]);
+        next[flow] = next[flow].max(sequence + 1);
+    }
+    (received, late)
+}
+
+#[test]
+fn cores_come_and_go_with_the_load_on_interfaces() {
+    privileged("cores_come_and_go_with_the_load_on_interfaces", || {
+        let options = Options { queues: WORKERS, static_neighbours: true, ..Options::default() };
+        let topology = Topology::build(options).unwrap();
+        let steer = format!("steer = \"{}/{}\"\n", topology.source.name(), SOURCE.interface);
+        let wattline = Wattline::start_in(&topology.router, binary(), |socket| {
+            let text = configuration(Mode::Adaptive, WORKERS, socket);
+            let port = format!("interface = \"{}\"\n", LEFT.interface);
+            let text = text.replacen(&port, &format!("{port}{steer}"), 1);
+            text + "\n[power]\nplatform = \"scale\"\npolicy = \"powersave:c_down=20\"\n"
+        })
+        .unwrap();
+        let (sockets, socket) = (senders(&topology), receiver(&topology));
+        let listening = std::thread::spawn(move || receive(&socket));
+        let mut cores = Vec::new();
+        let sent = send(&sockets, |_| {
+            let stats: Value = wattline.stats().unwrap();
+            cores.push(stats["power"]["cores_active"].as_u64().unwrap());
+        });
+        let (received, late) = listening.join().unwrap();
+        let power = wattline.stats().unwrap()["power"].clone();
+        println!(
+            "active cores after each phase {cores:?}; {} packets; {} core changes moved {} entries; {late} \
+             packets out of order; {}; {}",
+            sent.iter().sum::<u64>(),
+            power["core_changes"],
+            power["entries_moved"],
+            power["holds"],
+            power["disturbance"],
+        );
+        assert_eq!(sent, received, "by flow");
+        assert_eq!(late, 0, "out of order");
+        let most = cores[1].max(cores[3]);
+        assert!(most > cores[0] && most > cores[2] && most > cores[4], "{cores:?}");
+        assert!(power["entries_moved"].as_u64().unwrap() > 0, "{power}");
+        assert!(power["core_changes"].as_u64().unwrap() >= 2, "{power}");
+        assert_eq!(power["steps_failed"], 0, "{power}");
+        let totals = wattline.stop().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+    });
+}
