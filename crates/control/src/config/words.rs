@@ -65,3 +65,18 @@ pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
     let interface = parse_interface(interface).filter(|_| named)?;
     Some(SteerSettings { namespace: Some(namespace.to_owned()), interface })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senders_end_is_an_interface_here_or_elsewhere() {
+        let parsed = |text| parse_steer(text).map(|steer| (steer.namespace, steer.interface));
+        assert_eq!(parsed("up0"), Some((None, "up0".to_owned())));
+        assert_eq!(parsed("lab/up0"), Some((Some("lab".to_owned()), "up0".to_owned())));
+        for wrong in ["", "/up0", "lab/", "../up0", "a/b/c", "lab/an-interface-too-long"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}
