@@ -20,7 +20,7 @@ fn demo(out: &Path, arguments: &[&str]) -> Command {
 fn a_short_day_gives_figures_with_their_source_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
-    let policies = "poll,napi:cores=6,idle=C1,powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
+    let policies = "poll,napi:cores=6,idle=C1,powersave";
     let arguments = ["--duration", "2s", "--policies", policies, "--json"];
     let output = demo(&out, &arguments).args(LIGHT).output().unwrap();
     let progress = String::from_utf8_lossy(&output.stderr);
@@ -48,8 +48,6 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
         assert!((0.99..1.01).contains(&ratio), "{real} and {simulated}");
     }
     assert_eq!(days[1]["policy"], "napi:cores=6,idle=C1");
-    // In order, although the table moved.
-    assert!(days[2]["outcome"]["entries_moved"].as_u64().unwrap() > 0, "{}", days[2]["outcome"]);
     assert_eq!(result["day"]["failures"].as_array().unwrap().len(), 0);
     let page = std::fs::read_to_string(out.join("wattline-demo.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("emulated"));
