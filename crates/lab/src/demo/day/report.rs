@@ -235,7 +235,7 @@ impl Report {
                 .to_owned(),
             format!(
                 "Frames went through cards in memory, which need neither root nor interfaces: on interfaces \
-                 frames carry no time of the model, and nobody can write a redirect table. Data plane, routes, policy and steering are the \
+                 frames carry no time of the model. Data plane, routes, policy and steering are the \
                  real ones; {} cores of {} are played by threads, {} times slower.",
                 conditions.cores, conditions.server, conditions.scale
             ),
