@@ -2,7 +2,7 @@
 
 use crate::config::PowerPlatform;
 use crate::governor::ledger::Entry;
-use crate::scale::Disturbance;
+use crate::scale::{Disturbance, Holds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
@@ -111,6 +111,9 @@ pub struct PowerStats {
     /// How far threads lagged behind the model, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
+    /// What was held back to keep flows in order while tables were rewritten, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<Holds>,
     /// What this machine has to tell of its knobs, on platform `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<crate::governor::host::Status>,
@@ -150,6 +153,7 @@ impl Default for PowerStats {
             steps_failed: 0,
             knobs: Vec::new(),
             disturbance: None,
+            holds: None,
             host: None,
         }
     }

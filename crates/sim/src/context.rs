@@ -39,6 +39,18 @@ impl Sink {
             pass_through,
         })
     }
+
+    /// Whoever waited when the redirect table moved has left: books what was held back for it.
+    pub(crate) fn end_watch(&mut self) {
+        let Self { watch, latency, asked, pass_through, .. } = self;
+        watch.end(|arrival, departure| {
+            let picos = departure - arrival + *pass_through;
+            latency.record(picos);
+            if let Some(asked) = asked {
+                asked.record(picos);
+            }
+        });
+    }
 }
 
 /// What a core costs at one frequency, in picoseconds.

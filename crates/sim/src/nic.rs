@@ -1,6 +1,7 @@
 //! From the link to the rings: pacing and the redirect table.
 
 use crate::cores::Core;
+use crate::reorder::Watch;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
 use wattline_traffic::Packet;
@@ -87,14 +88,14 @@ impl Nic {
     }
 
     /// Rewrites the redirect tables for these cores: what arrives after `now` follows it.
-    /// Calls `left` for every packet whose flow has just left the core that it waits at,
-    /// and returns how many entries moved.
+    /// Watches the entries that have just left a core which still has packets of them, and
+    /// returns how many moved.
     pub fn redirect(
         &mut self,
         now: u64,
         active: CoreSet,
         cores: &mut [Core],
-        mut left: impl FnMut(&Packet),
+        watch: &mut Watch,
     ) -> usize {
         let mut held = [0; MAX_CORES];
         let moved =
@@ -102,12 +103,20 @@ impl Nic {
         if moved == 0 {
             return 0;
         }
+        let mask = |table: &RedirectTable| table.entries().len() as u32 - 1;
         for core in cores.iter_mut() {
+            if let Some((port, flow, done)) = core.in_service(now)
+                && self.tables[port].core(flow) != core.number
+            {
+                watch.begin_in_service(port as u8, flow, done, mask(&self.tables[port]), now);
+            }
             for (ring, table) in core.rings.iter_mut().zip(&self.tables) {
                 ring.admit(now);
                 ring.take_back_after(now);
-                let gone = |packet: &&Packet| table.core(packet.flow) != core.number;
-                ring.waiting().filter(gone).for_each(&mut left);
+                for packet in ring.waiting().filter(|p| table.core(p.flow) != core.number) {
+                    let arrival = packet.time.as_picos();
+                    watch.begin(packet.port, packet.flow, arrival, mask(table), now);
+                }
             }
         }
         for packet in self.ahead.iter().filter(|packet| packet.time.as_picos() > now) {

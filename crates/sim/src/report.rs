@@ -52,6 +52,13 @@ pub struct Report {
     pub dropped_packets: u64,
     /// Packets that a later one of their flow overtook.
     pub reordered_packets: u64,
+    /// Packets that a later one of their flow would have overtaken, had none been held back.
+    pub reordered_unless_held_packets: u64,
+    /// Packets that were held back: their entry of the redirect table had moved, and its old
+    /// core still had earlier ones.
+    pub held_packets: u64,
+    /// Longest time that one was held back since the start of the run.
+    pub hold_max_seconds: f64,
     /// Packets that the source made beyond what the links carry; never offered.
     pub beyond_link_packets: u64,
     /// Packets inside when the span began.
@@ -171,7 +178,10 @@ impl Report {
             offered_packets: end.arrivals - start.arrivals,
             forwarded_packets: forwarded,
             dropped_packets: end.drops - start.drops,
-            reordered_packets: end.reordered - start.reordered,
+            reordered_packets: end.order.reordered - start.order.reordered,
+            reordered_unless_held_packets: end.order.overtaken - start.order.overtaken,
+            held_packets: end.order.held - start.order.held,
+            hold_max_seconds: end.order.hold_longest as f64 * 1e-12,
             beyond_link_packets: end.beyond_link - start.beyond_link,
             waiting_at_start_packets: start.waiting,
             waiting_at_end_packets: end.waiting,

@@ -1,6 +1,7 @@
 //! Everything that is counted, at one moment; a report is the difference of two.
 
 use crate::context::Counts;
+use crate::reorder::OrderCounts;
 use crate::states::Spent;
 
 /// Cumulative counts and sums since the start.
@@ -17,7 +18,7 @@ pub(crate) struct Totals {
     pub waiting: u64,
     pub arrival_sum: u64,
     pub beyond_link: u64,
-    pub reordered: u64,
+    pub order: OrderCounts,
     pub cores: Vec<Counts>,
     pub spent: Vec<Spent>,
     pub open_overload: u64,
@@ -45,7 +46,10 @@ impl Totals {
         let departures = self.cores.iter().fold(0u64, |a, core| a.wrapping_add(core.departure_sum));
         let accepted = self.arrivals - self.drops;
         let inside = (accepted - self.departed()).wrapping_mul(self.at);
-        inside.wrapping_sub(self.arrival_sum).wrapping_add(departures)
+        inside
+            .wrapping_sub(self.arrival_sum)
+            .wrapping_add(departures)
+            .wrapping_add(self.order.hold_picos)
     }
 
     /// Mean number of packets in the system since an earlier moment.

@@ -20,7 +20,8 @@ fn demo(out: &Path, arguments: &[&str]) -> Command {
 fn a_short_day_gives_figures_with_their_source_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
-    let arguments = ["--duration", "2s", "--policies", "poll,napi:cores=6,idle=C1", "--json"];
+    let policies = "poll,napi:cores=6,idle=C1,powersave";
+    let arguments = ["--duration", "2s", "--policies", policies, "--json"];
     let output = demo(&out, &arguments).args(LIGHT).output().unwrap();
     let progress = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{progress}");
@@ -28,12 +29,13 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["comparison"].is_null());
     let days = result["day"]["days"].as_array().unwrap();
-    assert_eq!(days.len(), 2);
+    assert_eq!(days.len(), 3);
     for day in days {
         let outcome = &day["outcome"];
         let count = |key: &str| outcome["delivery"][key].as_u64().unwrap();
         assert!(count("sent_packets") > 0, "{outcome}");
         assert_eq!(count("sent_packets"), count("received_packets") + count("dropped_packets"));
+        assert_eq!(count("reordered_packets"), 0, "{outcome}");
         assert_eq!(
             (&outcome["source"], &outcome["accuracy"]),
             (&"emulated".into(), &"static".into())
@@ -46,6 +48,7 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
         assert!((0.99..1.01).contains(&ratio), "{real} and {simulated}");
     }
     assert_eq!(days[1]["policy"], "napi:cores=6,idle=C1");
+    assert_eq!(result["day"]["failures"].as_array().unwrap().len(), 0);
     let page = std::fs::read_to_string(out.join("wattline-demo.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("emulated"));
 }

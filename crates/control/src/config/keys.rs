@@ -150,6 +150,8 @@ pub const KEYS: &[Key] = &[
         "Largest IP packet in bytes. Default: 1500 for captures; the interface's own, which it may only lower."),
     key(Section::Port, "promiscuous", Some("false"), "true", "true or false",
         "Route frames whatever Ethernet address they are sent to."),
+    key(Section::Port, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
+        "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. A redirect table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
     key(Section::Route, "prefix", None, "\"0.0.0.0/0\"", "an IPv4 or IPv6 prefix without host bits, such as \"198.51.100.0/24\"",
         "Destinations. Required."),
     key(Section::Route, "via", None, "[\"198.51.100.2\", \"198.51.100.3\"]", "an address of the prefix's family, ADDRESS%PORT, or a list of 1 to 64 of them",

@@ -278,9 +278,7 @@ fn read_ports(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
     for table in &tables {
         reader.refuse_unknown(table);
         let name = required(reader, table, "name", parse_name);
-        if let Some(name) = &name
-            && !names.insert(name.value.clone())
-        {
+        if let Some(name) = name.as_ref().filter(|name| !names.insert(name.value.clone())) {
             let message = "another port has this name already".to_owned();
             reader.problem(Section::Port, "name", &name.span, message);
         }
@@ -305,6 +303,7 @@ fn read_ports(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
                 .unwrap_or_default(),
             mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
             promiscuous: reader.boolean(table, "promiscuous").unwrap_or(false),
+            steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
         });
     }
     ports

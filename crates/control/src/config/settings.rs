@@ -87,6 +87,17 @@ pub struct PortSettings {
     pub mtu: Option<u16>,
     /// Whether frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
+    /// Where packets to it are spread by a redirect table of ours.
+    pub steer: Option<SteerSettings>,
+}
+
+/// The sender's end of a veth pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SteerSettings {
+    /// The network namespace that it is in; `None` for the router's own.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub interface: String,
 }
 
 /// Where a port's frames come from and go to.

@@ -1,6 +1,6 @@
 //! Values that are words or names.
 
-use super::settings::{LogLevel, Mode, RouteTarget};
+use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings};
 use std::net::IpAddr;
 
 pub(super) fn parse_mode(text: &str) -> Option<Mode> {
@@ -53,4 +53,30 @@ pub(super) fn parse_interface(text: &str) -> Option<String> {
     let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
     let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
     (named && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// The sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.
+pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
+    let Some((namespace, interface)) = text.split_once('/') else {
+        return Some(SteerSettings { namespace: None, interface: parse_interface(text)? });
+    };
+    // A file of that name stands for it, and an interface's name has no slash.
+    let named = !namespace.is_empty() && namespace != "." && namespace != "..";
+    let interface = parse_interface(interface).filter(|_| named)?;
+    Some(SteerSettings { namespace: Some(namespace.to_owned()), interface })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senders_end_is_an_interface_here_or_elsewhere() {
+        let parsed = |text| parse_steer(text).map(|steer| (steer.namespace, steer.interface));
+        assert_eq!(parsed("up0"), Some((None, "up0".to_owned())));
+        assert_eq!(parsed("lab/up0"), Some((Some("lab".to_owned()), "up0".to_owned())));
+        for wrong in ["", "/up0", "lab/", "../up0", "a/b/c", "lab/an-interface-too-long"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -4,17 +4,19 @@ use super::error::RouterError;
 use super::host::{self, Beside, ThisMachine};
 use super::queues::Interface;
 use super::workers::Workers;
-use crate::config::{Config, PowerPlatform, PowerSettings};
+use crate::config::{Config, PortSettings, PowerPlatform, PowerSettings, SteerSettings};
 use crate::governor::Governor;
 use crate::governor::account::{Interval, Totals};
 use crate::governor::ledger::Entry;
 use crate::governor::machine::Machine;
 use crate::governor::runner::Runner;
 use crate::scale::pacer::Pacer;
-use crate::scale::{Scale, Setting};
+use crate::scale::steered::{self, Steered};
+use crate::scale::{Redirect, Scale, Setting};
 use crate::stats::PowerStats;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use wattline_kernel::steer::Steering;
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build};
 use wattline_ports::waiter::Waker;
 use wattline_server::{ServerFile, ServerModel};
@@ -75,12 +77,30 @@ fn wrong(key: &str, error: &dyn std::fmt::Display) -> RouterError {
     RouterError::Unfit(format!("[power] {key}: {error}"))
 }
 
+/// Puts redirect tables where the configuration asks for them; they go with the values.
+pub(super) fn steer(config: &Config) -> Result<Vec<Steering>, RouterError> {
+    let workers = usize::from(config.router.workers);
+    let steered = config.ports.iter().filter_map(|port| Some((port, port.steer.as_ref()?)));
+    let attach = |(port, steer): (&PortSettings, &SteerSettings)| {
+        let name = &port.name;
+        if config.power.platform != PowerPlatform::Scale {
+            return Err(RouterError::Unfit(format!(
+                "[[port]] {name}: steer is for [power] platform = \"scale\" only"
+            )));
+        }
+        steered::attach(steer.namespace.as_deref(), &steer.interface, workers)
+            .map_err(|error| RouterError::Unfit(format!("[[port]] {name}: steer: {error}")))
+    };
+    steered.map(attach).collect()
+}
+
 /// Puts the governor together, and on platform `scale` what the workers are to run, one for
 /// each bell.
 pub(super) fn open(
     plan: Plan,
     ports: usize,
     bells: &[Waker],
+    steerings: Vec<Steering>,
 ) -> Result<(Power, Vec<Pacer>), RouterError> {
     let Plan { settings, spec, server } = plan;
     let (settings, server) = (&settings, &server);
@@ -97,8 +117,10 @@ pub(super) fn open(
                 dilation: settings.scale,
                 seed: settings.seed.into(),
             };
-            // Nobody here can write the tables of those who send to the interfaces.
-            let scale = Scale::new(&setting, ports, bells.to_vec(), None);
+            // Elsewhere nobody can write the tables of those who send to the interfaces.
+            let steered = (!steerings.is_empty()).then(|| Steered::new(steerings, bells.len()));
+            let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
+            let scale = Scale::new(&setting, ports, bells.to_vec(), redirect);
             let (scale, pacers) = scale.map_err(|error| match error {
                 crate::scale::ScaleError::Model(SimError::Policy(error)) => wrong("policy", &error),
                 other => wrong("server", &other),
@@ -197,6 +219,7 @@ impl Power {
         last.stats = self.compose(&totals, &recent, &point, &platform, knobs);
         if let Driver::Scale(scale) = &self.driver {
             last.stats.disturbance = Some(scale.disturbance());
+            last.stats.holds = Some(scale.holds());
         }
         if let Driver::Host(Some((_, beside))) = &self.driver {
             last.stats.host = Some(beside.status());
@@ -246,6 +269,7 @@ impl Power {
             steps_failed: totals.own.failed,
             knobs,
             disturbance: None,
+            holds: None,
             host: None,
         }
     }

@@ -91,6 +91,7 @@ impl Router {
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
         }
+        let steerings = power::steer(&config)?;
         let tunnel = if has_interfaces { Tunnel::open() } else { None };
 
         let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor))
@@ -107,7 +108,7 @@ impl Router {
         let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
         let (mut power, pacers) = match plan {
             Some(plan) => {
-                let (power, pacers) = power::open(plan, config.ports.len(), &bells)?;
+                let (power, pacers) = power::open(plan, config.ports.len(), &bells, steerings)?;
                 (Some(power), pacers)
             }
             None => (None, Vec::new()),

@@ -45,6 +45,23 @@ impl ScaleMachine {
         }
     }
 
+    /// Does what the redirect tables could not do at once.
+    pub(super) fn go_on(&mut self) {
+        match self.redirect.as_mut().map(|redirect| redirect.go_on()) {
+            Some(Ok(moved)) => self.entries_moved += moved,
+            Some(Err(why)) => tracing::warn!("a redirect table stays as it is: {why}"),
+            None => {}
+        }
+        self.wake_awaited();
+    }
+
+    /// Wakes those that others wait for.
+    fn wake_awaited(&self) {
+        let Some(order) = &self.emulation.order else { return };
+        let posts = self.emulation.posts.iter().enumerate();
+        posts.filter(|(core, _)| order.awaits(*core)).for_each(|(_, post)| post.ring());
+    }
+
     fn give_settings(&self, active_cores_changed: bool) {
         let cores = self.platform.cores;
         let ports = self.platform.queues.len() / cores;
@@ -114,6 +131,7 @@ impl Machine for ScaleMachine {
                     Ok(moved) => self.entries_moved += moved,
                     Err(why) => return Taken::Failed { why },
                 }
+                self.wake_awaited();
                 self.point.active = active;
             }
         }

@@ -7,6 +7,8 @@
 //!
 //! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
 //! - [`card`]: a card in memory with a redirect table, for routers without interfaces;
+//! - [`steered`]: the tables of virtual cards, for routers with interfaces;
+//! - `order`: flows stay in order when tables are rewritten;
 //! - `machine`: steps of a governor become orders to cores; `post`: how they reach them;
 //! - `books`: energy from states.
 //!
@@ -17,40 +19,47 @@
 mod books;
 pub mod card;
 pub mod clock;
+mod emulation;
 mod error;
+mod handover;
+mod lane;
 mod machine;
+mod order;
 pub mod pacer;
 mod post;
 mod record;
+mod redirect;
 pub mod rss;
+pub mod steered;
+mod transit;
 
 pub use card::FCS_BYTES;
+pub use emulation::Emulation;
 pub use error::ScaleError;
 pub use machine::ScaleMachine;
+pub use order::{Holds, Order};
 pub use post::Disturbance;
 pub use record::Record;
+pub use redirect::Redirect;
 
 use crate::governor::Governor;
 use crate::governor::account::{LoopTotals, MachineTotals, Totals};
-use crate::governor::energy::Energy;
-use books::{Books, Change};
+use books::Books;
 use clock::ModelClock;
 use pacer::Pacer;
-use post::{Order, Post, Report};
+use post::{Order as CoreOrder, Post};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::Waiter;
-use wattline_policy::{
-    BuildContext, CoreSet, OperatingPoint, Platform, PolicySpec, Trigger, build,
-};
+use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, Trigger, build};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
-use wattline_sim::parts::{CoreMake, Costs, Latency, Sink};
+use wattline_sim::parts::{CoreMake, Latency, Sink};
 use wattline_sim::platform_part;
-use wattline_units::{Joules, Provenance, Span, Time};
+use wattline_units::Time;
 
 /// The thread of timers looks around this often.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
@@ -72,73 +81,6 @@ pub struct Setting {
     pub dilation: u32,
     /// Seed of policy and service times.
     pub seed: u64,
-}
-
-/// Whoever can rewrite the redirect tables that spread packets over the workers.
-pub trait Redirect: Send {
-    /// Sends what arrives after `now` to these cores; says how many entries moved.
-    ///
-    /// # Errors
-    /// Why nothing was changed.
-    fn redirect(&mut self, now: Time, active: CoreSet) -> Result<u64, String>;
-}
-
-impl Redirect for Arc<card::Card> {
-    fn redirect(&mut self, now: Time, active: CoreSet) -> Result<u64, String> {
-        Ok(card::Card::redirect(self, now, active))
-    }
-}
-
-/// What cores and machine share.
-pub struct Emulation {
-    server: ServerModel,
-    platform: Platform,
-    clock: ModelClock,
-    /// What a core costs, by frequency and number of active cores less one.
-    costs: Vec<Vec<Costs>>,
-    transition: Span,
-    posts: Vec<Post>,
-    books: Mutex<Books>,
-    reported: Condvar,
-}
-
-impl Emulation {
-    fn costs(&self, frequency: usize, active_cores: usize) -> Costs {
-        let row = &self.costs[frequency.min(self.costs.len() - 1)];
-        row[active_cores.clamp(1, row.len()) - 1].clone()
-    }
-
-    fn report(&self, report: Report) {
-        if self.books().take(report) {
-            self.reported.notify_all();
-        }
-    }
-
-    /// Notes the frequency of each core, as an index, from a time on.
-    fn will_run_at(&self, due: u64, frequencies: &[usize]) {
-        let now = self.clock.now().as_picos().min(due);
-        self.books().change(due, now, Change::Frequencies(frequencies.to_vec()));
-    }
-
-    /// Notes the active cores from a time on.
-    fn is_active_at(&self, at: u64, active: CoreSet) {
-        self.books().change(at, at, Change::Active(active));
-    }
-
-    /// The energy when a run begins.
-    fn nothing_yet(&self) -> Energy {
-        let parts = self.server.power.base.parts();
-        let parts = parts.map(|(component, _)| (component.name(), Joules::ZERO));
-        Energy::new(Joules::ZERO, parts, Provenance::EMULATED)
-    }
-
-    fn last_energy(&self) -> Energy {
-        self.books().energy().clone()
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The emulation with its governor.
@@ -170,6 +112,11 @@ impl Shared {
             return;
         }
         self.spread_the_word(&governor, from);
+    }
+
+    /// A rewriting of tables is over: what was put off for it is done.
+    fn go_on(&self) {
+        self.governor().machine().go_on();
     }
 
     /// Tells cores and timer when the policy wants to be asked next.
@@ -249,6 +196,7 @@ impl Scale {
             posts: bells.into_iter().map(|bell| Post::new(bell, ports)).collect(),
             books: Mutex::new(Books::new(platform.cores, platform.fastest())),
             reported: Condvar::new(),
+            order: redirect.as_ref().map(|redirect| redirect.order()),
             platform,
             server,
         });
@@ -339,7 +287,7 @@ impl Scale {
         *number += 1;
         let at = at.max(shared.clock.now());
         for post in &shared.posts {
-            post.give(at, Order::Report { number: *number });
+            post.give(at, CoreOrder::Report { number: *number });
             post.ring();
         }
         while !shared.clock.until(at).is_zero() {
@@ -383,6 +331,12 @@ impl Scale {
     pub fn loop_totals(&self) -> LoopTotals {
         let now = self.shared.clock.now();
         self.shared.governor().loop_totals(now)
+    }
+
+    /// What was held back so far to keep flows in order; nothing where no table is written.
+    pub fn holds(&self) -> Holds {
+        let order = self.shared.emulation.order.as_ref();
+        order.map_or(Holds::default(), |order| order.holds(self.clock().dilation()))
     }
 
     /// How far threads lagged behind the model so far.

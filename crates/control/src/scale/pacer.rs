@@ -8,21 +8,20 @@
 //! fall behind.
 
 use super::Shared;
+use super::lane::Lane;
 use super::post::{Accruing, Order, Post, Report, Seen};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
+use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
-use wattline_policy::{CoreView, QueueView, Trigger};
+use wattline_policy::{CoreSet, CoreView, QueueView, Trigger};
 use wattline_sim::parts::{Core, Sink, Stop, Watched};
-use wattline_traffic::Packet;
 use wattline_units::{Span, Time};
 
 /// A thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// The same while frames wait for which there is no chunk.
+/// The same while frames wait for which there is no chunk, or other cores for this one.
 const STARVED_WAIT: Duration = Duration::from_millis(1);
 
 /// Brings one core and its worker through model time.
@@ -43,25 +42,11 @@ pub struct Pacer {
     starved: bool,
 }
 
-/// The frames of the packets that the core's ring of one port holds.
-#[derive(Default)]
-struct Lane {
-    frames: VecDeque<(u64, Frame)>,
-    /// Number of the last frame, from 1.
-    last: u64,
-    last_at: Time,
-    /// Numbers of frames that found the ring full.
-    dropped: VecDeque<u64>,
-    /// Packets taken from the ring whose frames have been forwarded.
-    forwarded: u64,
-    ready: VecDeque<Frame>,
-}
-
 impl Pacer {
     pub(super) fn new(shared: Arc<Shared>, mut core: Core, sink: Sink) -> Self {
         core.rings.iter_mut().for_each(|ring| ring.watch_drops());
         Self {
-            lanes: core.rings.iter().map(|_| Lane::default()).collect(),
+            lanes: (0..core.rings.len()).map(Lane::new).collect(),
             active_cores: shared.platform.cores,
             shared,
             core,
@@ -94,7 +79,8 @@ impl Pacer {
                 _ => {}
             }
             let due = self.next_event(worker);
-            let longest = if self.starved { STARVED_WAIT } else { LONGEST_WAIT };
+            let awaited = self.shared.order.as_ref().is_some_and(|o| o.awaits(self.core.number));
+            let longest = if self.starved || awaited { STARVED_WAIT } else { LONGEST_WAIT };
             let wait = due.map_or(longest, |due| shared.clock.until(due).min(longest));
             if !wait.is_zero() {
                 worker.sleep(waiter, wait);
@@ -105,6 +91,10 @@ impl Pacer {
         }
         self.free(worker);
         worker.shut_down();
+        self.tell_who_waits();
+        if let Some(order) = &self.shared.order {
+            self.wake(order.forget(self.core.number));
+        }
         // Its figures can still be asked for, as of a core that gets nothing more.
         self.shared.posts[self.core.number].retire(self.core, self.sink);
     }
@@ -118,6 +108,7 @@ impl Pacer {
     fn take_in(&mut self, worker: &mut Worker, until: u64) {
         let (ports, pool) = worker.ports();
         self.starved = false;
+        let order = self.shared.order.as_deref();
         let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
         for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
             ring.compact();
@@ -131,16 +122,11 @@ impl Pacer {
                 let room = if stamp.is_some() { 1 } else { BATCH_MAX };
                 let count = port.receive(pool, &mut frames[..room]);
                 for frame in &frames[..count] {
-                    let at = stamp.unwrap_or_else(|| self.shared.clock.now()).max(lane.last_at);
-                    lane.last_at = at;
-                    lane.last += 1;
-                    lane.frames.push_back((lane.last, *frame));
-                    ring.lead(Packet {
-                        time: at,
-                        flow: 0,
-                        length: frame.length.saturating_add(super::FCS_BYTES),
-                        port: number as u8,
+                    let at = stamp.unwrap_or_else(|| self.shared.clock.now());
+                    let place = order.and_then(|order| {
+                        order.take(number, pool.frame_bytes(frame), self.core.number)
                     });
+                    let at = lane.lead(ring, *frame, at, place);
                     let post = &self.shared.posts[self.core.number];
                     post.lateness.frame(at.as_picos() < self.position);
                 }
@@ -241,36 +227,52 @@ impl Pacer {
         }
     }
 
-    /// Sends the frames of packets that the core has served through the graph.
+    /// Sends the frames of packets that the core has served through the graph, but for those
+    /// that another core has earlier ones of.
     fn forward(&mut self, worker: &mut Worker) {
         let mut any = false;
+        let order = self.shared.order.as_deref();
         for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
-            lane.dropped.extend(ring.take_dropped());
-            let taken = ring.taken();
-            while lane.forwarded < taken {
-                let Some((number, frame)) = lane.frames.pop_front() else { break };
-                if lane.dropped.front() == Some(&number) {
-                    lane.dropped.pop_front();
-                    worker.pool().free(frame.offset);
-                    continue;
-                }
-                lane.forwarded += 1;
-                lane.ready.push_back(frame);
-                any = true;
-            }
+            any |= lane.serve(ring, order, worker.pool());
         }
         let real = Time::ZERO + Span::from(self.shared.clock.real());
         loop {
             let lanes = &mut self.lanes;
             let received = worker.step_with(real, |port, _, _, frames| {
-                let Some(lane) = lanes.get_mut(port) else { return 0 };
-                let count = lane.ready.len().min(frames.len());
-                frames.iter_mut().zip(lane.ready.drain(..count)).for_each(|(to, from)| *to = from);
-                count
+                lanes.get_mut(port).map_or(0, |lane| lane.take_ready(frames))
             });
             if !any || received == 0 {
-                return;
+                break;
             }
+        }
+        self.tell_who_waits();
+        let core = self.core.number;
+        if let Some(order) = &self.shared.order
+            && order.awaits(core)
+        {
+            // With a clock of its own a port cannot be asked like this, and need not be.
+            let found_none = !self.starved && worker.ports().0.iter_mut().all(|p| p.pending() == 0);
+            self.wake(order.look(core, found_none));
+        }
+    }
+
+    /// Wakes cores that waited for this one, and lets a rewriting go on that did.
+    fn wake(&self, cores: CoreSet) {
+        if !cores.is_empty() {
+            self.shared.go_on();
+            cores.iter().filter_map(|core| self.shared.posts.get(core)).for_each(Post::ring);
+        }
+    }
+
+    /// Wakes the cores that waited for what has left.
+    fn tell_who_waits(&mut self) {
+        let Some(order) = &self.shared.order else { return };
+        for lane in &mut self.lanes {
+            lane.have_left(order, |core| {
+                if let Some(post) = self.shared.posts.get(core) {
+                    post.ring();
+                }
+            });
         }
     }
 
@@ -335,19 +337,11 @@ impl Pacer {
 
     fn is_empty(&self, worker: &mut Worker) -> bool {
         let (ports, _) = worker.ports();
-        self.lanes.iter().all(|lane| lane.frames.is_empty() && lane.ready.is_empty())
-            && ports.iter_mut().all(|port| port.pending() == 0)
+        self.lanes.iter().all(Lane::is_empty) && ports.iter_mut().all(|port| port.pending() == 0)
     }
 
     /// Frees what was not served: to the worker it is as if it still waited in the ports.
     fn free(&mut self, worker: &mut Worker) {
-        for lane in &mut self.lanes {
-            free_all(worker.pool(), lane.frames.drain(..).map(|(_, frame)| frame));
-            free_all(worker.pool(), lane.ready.drain(..));
-        }
+        self.lanes.iter_mut().for_each(|lane| lane.free(worker.pool()));
     }
-}
-
-fn free_all(pool: &mut FramePool, frames: impl Iterator<Item = Frame>) {
-    frames.for_each(|frame| pool.free(frame.offset));
 }

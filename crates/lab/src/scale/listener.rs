@@ -3,12 +3,9 @@
 use super::frames::PAYLOAD;
 use crate::probe::payload::Payload;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use wattline_control::scale::card::{Card, FarEnd};
-use wattline_control::scale::rss;
+use std::sync::{Arc, Mutex, PoisonError};
+use wattline_control::scale::card::FarEnd;
 use wattline_dataplane::port::PortId;
-use wattline_packet::toeplitz::Toeplitz;
-use wattline_units::{Span, Time};
 
 /// What was heard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -19,9 +16,6 @@ pub struct Heard {
     pub repeated_packets: u64,
     /// Frames that came after a later one of their flow (RFC 4737, section 3.3).
     pub reordered_packets: u64,
-    /// Those of them that were sent after the entry of the redirect table that their flow is
-    /// on had moved last, so that no move explains it.
-    pub reordered_unexplained_packets: u64,
     /// Frames that are none of the generator's.
     pub strange_packets: u64,
 }
@@ -44,36 +38,16 @@ struct State {
 #[derive(Clone, Default)]
 pub(super) struct Listener {
     state: Arc<Mutex<State>>,
-    card: Arc<Mutex<Weak<Card>>>,
-    toeplitz: Toeplitz,
 }
 
 impl Listener {
-    /// Says whose tables explain what comes out of order.
-    pub fn connect(&self, card: &Arc<Card>) {
-        *self.card.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(card);
-    }
-
     pub fn heard(&self) -> Heard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).heard
-    }
-
-    /// Whether a move of the table explains that a frame came late: one after it was sent.
-    fn explained(&self, out: PortId, frame: &[u8], payload: Payload) -> bool {
-        let Some(card) = self.card.lock().unwrap_or_else(PoisonError::into_inner).upgrade() else {
-            return false;
-        };
-        // Flows go in one port before the one that they come out of.
-        let ports = card.tables().len().max(1);
-        let port_in = (usize::from(out.0) + ports - 1) % ports;
-        let hash = rss::hash(&self.toeplitz, frame);
-        let sent = Time::ZERO + Span::from_nanos(payload.nanos);
-        card.moved_at(PortId(port_in as u16), hash).is_some_and(|moved| moved >= sent)
     }
 }
 
 impl FarEnd for Listener {
-    fn receive(&mut self, port: PortId, frame: &[u8]) {
+    fn receive(&mut self, _: PortId, frame: &[u8]) {
         let payload = frame.get(PAYLOAD..).and_then(Payload::parse);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { heard, flows } = &mut *state;
@@ -92,7 +66,6 @@ impl FarEnd for Listener {
         } else if let Some(place) = flow.missing.iter().position(|n| *n == payload.sequence) {
             flow.missing.swap_remove(place);
             heard.reordered_packets += 1;
-            heard.reordered_unexplained_packets += u64::from(!self.explained(port, frame, payload));
         } else {
             heard.repeated_packets += 1;
             return;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wattline_control::governor::account::Interval;
 use wattline_control::governor::ledger::Entry;
-use wattline_control::scale::{Record, Scale, Setting};
+use wattline_control::scale::{Holds, Record, Scale, Setting};
 use wattline_dataplane::counters::Snapshot;
 use wattline_traffic::Source;
 use wattline_units::{Span, Time};
@@ -47,6 +47,8 @@ pub struct Outcome {
     pub record: Record,
     /// What became of every frame, by sequence numbers, from the start to the last one.
     pub delivery: Delivery,
+    /// What was held back to keep flows in order, from the start to the last frame.
+    pub holds: Holds,
     /// Longest real time by which the generator put a frame on the wire too late.
     pub feed_lateness_max_seconds: f64,
     /// What became of the steps, by knob.

@@ -58,7 +58,6 @@ impl Router {
         let listener = Listener::default();
         let all = CoreSet::first(cores);
         let card = Card::new(nic, ports, cores, all, Box::new(listener.clone()));
-        listener.connect(&card);
         let waiters = (0..cores)
             .map(|_| PollWaiter::new([]).map_err(|errno| Error::io("making a wake-up", errno)))
             .collect::<Result<Vec<_>, _>>()?;
@@ -146,10 +145,20 @@ impl Router {
             dropped_packets,
             heard: self.listener.heard(),
         };
+        let holds = self.scale.holds();
         let scale = self.scale.clock().dilation();
         let feed_lateness_max_seconds = fed.latest.as_secs_f64();
         let policy = self.policy;
-        Ok(Outcome { policy, scale, record, delivery, feed_lateness_max_seconds, knobs, workers })
+        Ok(Outcome {
+            policy,
+            scale,
+            record,
+            delivery,
+            holds,
+            feed_lateness_max_seconds,
+            knobs,
+            workers,
+        })
     }
 
     fn command(&self, command: Command) {

@@ -49,6 +49,8 @@ pub struct Core {
     /// Packets left of the batch, and the port that they come from.
     left: u32,
     port: usize,
+    /// Of the packet that it served last.
+    flow: u32,
     next_port: usize,
     /// The policy has seen the batch that is about to be taken.
     seen: bool,
@@ -87,6 +89,7 @@ impl Core {
             moderation: vec![0; make.ports],
             left: 0,
             port: 0,
+            flow: 0,
             next_port: 0,
             seen: false,
             empty_polls: 0,
@@ -188,15 +191,23 @@ impl Core {
         let arrival = packet.time.as_picos();
         let service = self.variation.apply(self.costs.service.picos(packet.length));
         self.at = self.at.max(arrival) + service;
-        let latency = self.at - arrival + sink.pass_through;
-        sink.latency.record(latency);
-        if let Some(asked) = &mut sink.asked {
-            asked.record(latency);
+        self.flow = packet.flow;
+        if sink.watch.done(packet.port, packet.flow, arrival, self.at) {
+            let latency = self.at - arrival + sink.pass_through;
+            sink.latency.record(latency);
+            if let Some(asked) = &mut sink.asked {
+                asked.record(latency);
+            }
         }
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);
         self.counts.departure_sum = self.counts.departure_sum.wrapping_add(self.at);
-        sink.watch.departed(packet.flow, arrival, self.at);
+    }
+
+    /// Port, flow and end of the packet that it serves at `now`.
+    pub(crate) fn in_service(&self, now: u64) -> Option<(usize, u32, u64)> {
+        let serves = matches!(self.state, State::Serving) && self.at > now;
+        serves.then_some((self.port, self.flow, self.at))
     }
 
     /// Looks at the rings in turn for a batch.

@@ -36,7 +36,7 @@ impl Engine<'_> {
         let mut totals = self.totals.clone();
         totals.at = self.now;
         totals.beyond_link = self.nic.beyond_link;
-        totals.reordered = self.sink.watch.reordered;
+        totals.order = self.sink.watch.counts;
         for ring in self.cores.iter().flat_map(|core| &core.rings) {
             totals.arrivals += ring.arrivals;
             totals.drops += ring.drops;

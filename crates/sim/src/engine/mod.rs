@@ -192,8 +192,10 @@ impl<'a> Engine<'a> {
         if let Some(moved_at) = self.sink.watch.moved_at() {
             let waits = |packet: &wattline_traffic::Packet| packet.time.as_picos() <= moved_at;
             let rings = self.cores.iter().flat_map(|core| &core.rings);
-            if !rings.flat_map(|ring| ring.waiting().take(1)).any(waits) {
-                self.sink.watch.end();
+            if self.sink.watch.is_over(self.now)
+                && !rings.flat_map(|ring| ring.waiting().take(1)).any(waits)
+            {
+                self.sink.end_watch();
             }
         }
         self.stopwatch.lap(Phase::Account);
@@ -259,9 +261,7 @@ impl<'a> Engine<'a> {
         }
         if cores_change {
             let Self { nic, cores, sink, now, point, .. } = self;
-            let moved = nic.redirect(*now, point.active, cores, |packet| {
-                sink.watch.begin(packet.flow, *now);
-            });
+            let moved = nic.redirect(*now, point.active, cores, &mut sink.watch);
             self.totals.entries_moved += moved as u64;
             self.take_costs();
         }

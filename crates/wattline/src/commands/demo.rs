@@ -141,7 +141,13 @@ fn show(
         }
         shown.comparison = Some(report);
     }
-    if json { output::print(&shown, json, |_, _| Ok(())) } else { Ok(()) }
+    if json {
+        output::print(&shown, json, |_, _| Ok(()))?;
+    }
+    match shown.day.map(|day| day.failures).filter(|failures| !failures.is_empty()) {
+        Some(failures) => Err(ExitError::new(ExitError::DATA, failures.join("\n"))),
+        None => Ok(()),
+    }
 }
 
 fn of_day(args: &Args) -> Result<day::Settings, ExitError> {

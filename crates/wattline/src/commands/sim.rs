@@ -128,6 +128,15 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     )?;
     row("dropped, ring full", format!("{} packets", report.dropped_packets))?;
     row("reordered", format!("{} packets", report.reordered_packets))?;
+    row(
+        "held back",
+        format!(
+            "{} packets, {:.2} us at most; {} would have been overtaken",
+            report.held_packets,
+            report.hold_max_seconds * 1e6,
+            report.reordered_unless_held_packets
+        ),
+    )?;
     row("latency min", micros(report.latency_min_seconds))?;
     row("latency mean", micros(report.latency_mean_seconds))?;
     row("latency p50", micros(report.latency_p50_seconds))?;

@@ -104,6 +104,8 @@ pub struct Simulated {
     pub dropped_packets: u64,
     /// Packets that came after a later one of their flow.
     pub reordered_packets: u64,
+    /// Packets that were held back so that none did.
+    pub held_packets: u64,
     /// Changes of the operating point.
     pub transitions: u64,
     /// Mean latency.
@@ -147,6 +149,7 @@ impl From<wattline_sim::Report> for Simulated {
             offered_packets: report.offered_packets,
             dropped_packets: report.dropped_packets,
             reordered_packets: report.reordered_packets,
+            held_packets: report.held_packets,
             transitions: report.transitions,
             latency_mean_seconds: report.latency_mean_seconds,
             latency_p50_seconds: report.latency_p50_seconds,
@@ -219,20 +222,28 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// What the figures mean, and what could not be shown.
     pub notes: Vec<String>,
+    /// What must not happen, on however busy a machine: defects.
+    pub failures: Vec<String>,
 }
 
 impl Report {
     pub(super) fn new(conditions: Conditions, days: Vec<Day>, checks: Vec<Check>) -> Self {
+        let failures = days.iter().flat_map(failures).collect();
         let mut notes = vec![
             "All watts are emulated (source: model, accuracy: static, estimated): those of the server \
              model for the states that the emulated cores passed through. Nothing here was measured."
                 .to_owned(),
             format!(
                 "Frames went through cards in memory, which need neither root nor interfaces: on interfaces \
-                 frames carry no time of the model, and nobody can write a redirect table. Data plane, routes, policy and steering are the \
+                 frames carry no time of the model. Data plane, routes, policy and steering are the \
                  real ones; {} cores of {} are played by threads, {} times slower.",
                 conditions.cores, conditions.server, conditions.scale
             ),
+            "Order: what a core has served leaves only when no other core has earlier frames of its \
+             redirect-table entry, so no flow is ever reordered, and a single frame out of order fails \
+             the demonstration. Time that frames are held back for it is counted apart (holds), not in \
+             the latency."
+                .to_owned(),
             format!(
                 "A day of {} ms: its spikes rise within {:.2} ms. A real day is slower, and asks less of a \
                  policy.",
@@ -256,6 +267,23 @@ impl Report {
             ));
         }
         debug_assert!(days.iter().all(|d| d.outcome.record.intervals.len() as u64 == INTERVALS));
-        Self { conditions, days, checks, notes }
+        Self { conditions, days, checks, notes, failures }
     }
+}
+
+/// Every frame is there at the end, or found a full ring; each once, and its flow in order.
+fn failures(day: &Day) -> Vec<String> {
+    let delivery = &day.outcome.delivery;
+    let heard = &delivery.heard;
+    let counts = [
+        (delivery.lost_packets(), "are neither there nor dropped by a full ring"),
+        (heard.reordered_packets as i64, "came after a later one of their flow"),
+        (heard.repeated_packets as i64, "came twice"),
+        (heard.strange_packets as i64, "were never sent"),
+    ];
+    let failed = counts.into_iter().filter(|(count, _)| *count != 0);
+    let text = |(count, what)| {
+        format!("under {}: {count} of {} frames {what}", day.policy, delivery.sent_packets)
+    };
+    failed.map(text).collect()
 }

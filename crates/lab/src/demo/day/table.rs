@@ -144,6 +144,25 @@ impl fmt::Display for Report {
         for note in about_step(self).iter().chain(&self.notes) {
             writeln!(out, "- {note}")?;
         }
+        for day in self.days.iter().filter(|day| day.outcome.record.whole.core_changes > 0) {
+            let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
+            writeln!(
+                out,
+                "- {}: cores came and went {} times and {} table entries moved; {} of {} frames were held \
+                 back for it, {:.1} µs at most; {} out of order, {} lost",
+                day.policy,
+                whole.core_changes,
+                whole.entries_moved,
+                holds.held_packets,
+                day.outcome.delivery.sent_packets,
+                holds.hold_max_seconds * 1e6,
+                day.outcome.delivery.heard.reordered_packets,
+                day.outcome.delivery.lost_packets(),
+            )?;
+        }
+        for failure in &self.failures {
+            writeln!(out, "- FAILED {failure}")?;
+        }
         if let Some(day) = self.days.last() {
             writeln!(out, "- the simulator's part again: {}", conditions.simulation(&day.policy))?;
         }

@@ -6,11 +6,15 @@
 //! does no harm, and a table that is rewritten counts from that very moment on: what arrives
 //! later is spread anew, what came before stays where it is.
 
+mod queue;
+
+pub use queue::CardQueue;
+
+use super::order::Order;
 use super::rss;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use wattline_dataplane::frame::{Frame, FramePool};
-use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
+use wattline_dataplane::port::PortId;
 use wattline_packet::toeplitz::Toeplitz;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_ports::waiter::Waker;
@@ -32,6 +36,7 @@ pub struct Card {
     wires: Mutex<Wires>,
     far_end: Mutex<Box<dyn FarEnd>>,
     toeplitz: Toeplitz,
+    order: Arc<Order>,
     /// Rung when a frame is led to a core's empty queue.
     bells: OnceLock<Vec<Waker>>,
 }
@@ -41,12 +46,6 @@ struct Wires {
     tables: Vec<RedirectTable>,
     /// By port, then by core.
     queues: Vec<Vec<VecDeque<Arriving>>>,
-    /// When each entry of each port's table moved last; no frame that arrived later went the
-    /// old way.
-    moved_at: Vec<Vec<Option<Time>>>,
-    /// By port: the arrival of the latest frame that was taken from any of its queues. A core
-    /// whose thread is ahead of the one that decides has its frames already.
-    taken_to: Vec<Time>,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
     beyond_link: u64,
@@ -75,13 +74,12 @@ impl Card {
                 links: vec![Link::new(model); ports],
                 tables: vec![RedirectTable::new(model.redirect_table_entries, active); ports],
                 queues: (0..ports).map(|_| queues()).collect(),
-                taken_to: vec![Time::ZERO; ports],
-                moved_at: vec![vec![None; model.redirect_table_entries]; ports],
                 spare: Vec::new(),
                 beyond_link: 0,
             }),
             far_end: Mutex::new(far_end),
             toeplitz: Toeplitz::default(),
+            order: Arc::new(Order::counting(ports, model.redirect_table_entries)),
             bells: OnceLock::new(),
         })
     }
@@ -93,7 +91,12 @@ impl Card {
 
     /// The queue of a port and core, to be given to its worker.
     pub fn queue(self: &Arc<Self>, port: PortId, core: usize) -> CardQueue {
-        CardQueue { card: Arc::clone(self), port, core, counters: PortCounters::default() }
+        CardQueue::new(Arc::clone(self), port, core)
+    }
+
+    /// What keeps flows in order while its tables' entries move.
+    pub fn order(&self) -> Arc<Order> {
+        Arc::clone(&self.order)
     }
 
     /// Sends a frame (without FCS) into a port at a model time; not earlier than the one
@@ -116,6 +119,9 @@ impl Card {
             return false;
         };
         let first = queue.is_empty();
+        if let Some(handover) = self.order.counted() {
+            handover.lead(number, hash, core);
+        }
         let mut bytes = spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(frame);
@@ -127,20 +133,17 @@ impl Card {
         true
     }
 
-    /// Rewrites all tables for these cores: what arrives after `now` follows them. Returns how
-    /// many entries moved.
+    /// Rewrites all tables for these cores: what arrives after `now` follows them, but for what
+    /// a core has taken already whose thread is ahead of the one that decides. Returns how many
+    /// entries moved.
     pub fn redirect(&self, now: Time, active: CoreSet) -> u64 {
         let mut wires = self.wires();
-        let Wires { tables, queues, moved_at, taken_to, .. } = &mut *wires;
+        let Wires { tables, queues, .. } = &mut *wires;
+        let Some(handover) = self.order.counted() else { return 0 };
         let mut held = [0; MAX_CORES];
         let mut moved = 0;
-        let ports = tables.iter_mut().zip(queues).zip(moved_at).zip(taken_to);
-        for (((table, queues), moved_at), taken_to) in ports {
-            let moved_by = now.max(*taken_to);
-            let before = table.entries().to_vec();
+        for (port, (table, queues)) in tables.iter_mut().zip(queues).enumerate() {
             let changed = table.spread_beside(active, &mut held);
-            let entries = before.iter().zip(table.entries()).zip(moved_at);
-            entries.filter(|((a, b), _)| a != b).for_each(|(_, at)| *at = Some(moved_by));
             moved += changed as u64;
             if changed == 0 {
                 continue;
@@ -150,10 +153,13 @@ impl Card {
                 let stay = queue.partition_point(|frame| frame.at <= now);
                 ahead.extend(queue.drain(stay..));
             }
+            ahead.iter().for_each(|frame| handover.take_back(port, frame.hash));
             // Frames of one link never arrive at one time.
             ahead.sort_by_key(|frame| frame.at);
             for frame in ahead {
-                if let Some(queue) = queues.get_mut(table.core(frame.hash)) {
+                let core = table.core(frame.hash);
+                if let Some(queue) = queues.get_mut(core) {
+                    handover.lead(port, frame.hash, core);
                     queue.push_back(frame);
                 }
             }
@@ -164,14 +170,6 @@ impl Card {
     /// The redirect table of each port.
     pub fn tables(&self) -> Vec<RedirectTable> {
         self.wires().tables.clone()
-    }
-
-    /// When the entry of a hash moved last in the table of a port, if it ever did: what arrived
-    /// later went the new way.
-    pub fn moved_at(&self, port: PortId, hash: u32) -> Option<Time> {
-        let wires = self.wires();
-        let entries = wires.moved_at.get(usize::from(port.0))?;
-        *entries.get(hash as usize & entries.len().checked_sub(1)?)?
     }
 
     /// Frames that did not fit on their link, and were never offered.
@@ -190,92 +188,11 @@ impl Card {
     }
 }
 
-/// One queue of a [`Card`]: that of one port and one core.
-pub struct CardQueue {
-    card: Arc<Card>,
-    port: PortId,
-    core: usize,
-    counters: PortCounters,
-}
-
-impl CardQueue {
-    fn with<R>(
-        &self,
-        look: impl FnOnce(&mut VecDeque<Arriving>, &mut Vec<Vec<u8>>, &mut Time) -> R,
-    ) -> Option<R> {
-        let mut wires = self.card.wires();
-        let Wires { queues, spare, taken_to, .. } = &mut *wires;
-        let port = usize::from(self.port.0);
-        let queue = queues.get_mut(port)?.get_mut(self.core)?;
-        Some(look(queue, spare, taken_to.get_mut(port)?))
-    }
-}
-
-impl PortQueue for CardQueue {
-    /// Takes frames that have arrived or will: see [`PortQueue::next_arrival`].
-    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
-        let room = (pool.chunk_size() - pool.headroom()) as usize;
-        let (port, mut invalid, mut bytes_received) = (self.port, 0, 0);
-        let count = self.with(|queue, spare, taken_to| {
-            let mut count = 0;
-            while count < frames.len() && !queue.is_empty() {
-                // Without a chunk the frame stays where it is; it is not lost.
-                let Some(chunk) = pool.take_chunk() else { break };
-                let Some(frame) = queue.pop_front() else { break };
-                *taken_to = frame.at.max(*taken_to);
-                let length = frame.bytes.len();
-                if length == 0 || length > room.min(usize::from(u16::MAX)) {
-                    invalid += 1;
-                    pool.free(chunk);
-                } else {
-                    let offset = chunk + pool.headroom();
-                    pool.bytes()[offset as usize..][..length].copy_from_slice(&frame.bytes);
-                    frames[count] = Frame { offset, length: length as u16, port_in: port };
-                    bytes_received += length as u64;
-                    count += 1;
-                }
-                spare.push(frame.bytes);
-            }
-            count
-        });
-        let count = count.unwrap_or(0);
-        self.counters.receive_invalid += invalid;
-        self.counters.received_bytes += bytes_received;
-        self.counters.received_packets += count as u64;
-        count
-    }
-
-    fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
-        let mut far_end = self.card.far_end.lock().unwrap_or_else(PoisonError::into_inner);
-        for frame in frames {
-            far_end.receive(self.port, pool.frame_bytes(frame));
-            pool.free(frame.offset);
-            self.counters.transmitted_bytes += u64::from(frame.length);
-        }
-        self.counters.transmitted_packets += frames.len() as u64;
-        frames.len()
-    }
-
-    fn flush(&mut self, _pool: &mut FramePool) {}
-
-    fn recycle(&mut self, _pool: &mut FramePool) {}
-
-    fn pending(&mut self) -> usize {
-        self.with(|queue, _, _| queue.len()).unwrap_or(0)
-    }
-
-    fn next_arrival(&mut self) -> Option<Time> {
-        self.with(|queue, _, _| queue.front().map(|frame| frame.at)).flatten()
-    }
-
-    fn counters(&self) -> PortCounters {
-        self.counters
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_dataplane::frame::{Frame, FramePool};
+    use wattline_dataplane::port::PortQueue;
     use wattline_server::ServerFile;
 
     type Sent = Arc<Mutex<Vec<(PortId, Vec<u8>)>>>;
@@ -325,7 +242,6 @@ mod tests {
         card.redirect(micros(50), CoreSet::only(2));
         assert!(queues[2].next_arrival() > Some(micros(50)));
         assert_eq!(card.waiting(), 100);
-        assert!((0..128).all(|hash| card.moved_at(PortId(0), hash) == Some(micros(50))));
         assert!(card.tables().iter().all(|table| table.entries().iter().all(|core| *core == 2)));
     }
 

@@ -1,0 +1,198 @@
+//! What keeps flows in order while entries of redirect tables move, and what it took.
+
+use super::handover::{self, Handover};
+use super::transit::{self, Transit};
+use serde::Serialize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wattline_policy::CoreSet;
+
+/// Says which frames have to wait at their way out.
+#[derive(Debug)]
+pub struct Order {
+    kind: Kind,
+    sums: Mutex<Sums>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Frames are counted when they are led to a core.
+    Counted(Handover),
+    /// Nobody counts them before a core takes them.
+    Drained(Transit),
+}
+
+/// Where a frame belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Counted(handover::Place),
+    Drained(transit::Place),
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    held: u64,
+    hold: Duration,
+    longest_hold: Duration,
+    deferred: u64,
+    longest_deferral: Duration,
+}
+
+/// What was held back for moves of redirect tables. Times are model time, the lateness of
+/// threads included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Holds {
+    /// Longest time from a move until the old core had nothing left of what moved.
+    pub handover_max_seconds: f64,
+    /// Packets that were held back meanwhile.
+    pub held_packets: u64,
+    /// Mean time that one was held back.
+    pub hold_mean_seconds: f64,
+    /// Longest time.
+    pub hold_max_seconds: f64,
+    /// Rewritings of tables that were put off until the one before was over; on interfaces.
+    pub deferred_moves: u64,
+    /// Longest time that one was put off.
+    pub deferral_max_seconds: f64,
+}
+
+impl Order {
+    /// For so many ports with tables of so many entries (a power of two), where whoever leads
+    /// frames to cores counts them ([`Self::counted`]).
+    pub fn counting(ports: usize, entries: usize) -> Self {
+        Self { kind: Kind::Counted(Handover::new(ports, entries)), sums: Mutex::default() }
+    }
+
+    /// For interfaces and so many cores.
+    pub fn draining(cores: usize) -> Self {
+        Self { kind: Kind::Drained(Transit::new(cores)), sums: Mutex::default() }
+    }
+
+    /// The counts, where frames are counted.
+    pub(super) fn counted(&self) -> Option<&Handover> {
+        match &self.kind {
+            Kind::Counted(handover) => Some(handover),
+            Kind::Drained(_) => None,
+        }
+    }
+
+    /// The state of rewriting, where frames are not.
+    pub(super) fn drained(&self) -> Option<&Transit> {
+        match &self.kind {
+            Kind::Counted(_) => None,
+            Kind::Drained(transit) => Some(transit),
+        }
+    }
+
+    /// A core takes a frame from a port.
+    pub(super) fn take(&self, port: usize, frame: &[u8], core: usize) -> Option<Place> {
+        match &self.kind {
+            Kind::Counted(handover) => handover.take(port, frame, core).map(Place::Counted),
+            Kind::Drained(transit) => transit.take(core).map(Place::Drained),
+        }
+    }
+
+    /// Whether a frame may leave.
+    pub(super) fn may_leave(&self, place: Place) -> bool {
+        match (&self.kind, place) {
+            (Kind::Counted(handover), Place::Counted(place)) => handover.may_leave(place),
+            (Kind::Drained(transit), Place::Drained(place)) => transit.may_leave(place),
+            _ => true,
+        }
+    }
+
+    /// A frame has left, or never will. Gives the core that may have waited for it.
+    pub(super) fn left(&self, place: Place) -> Option<usize> {
+        match (&self.kind, place) {
+            (Kind::Counted(handover), Place::Counted(place)) => handover.left(place),
+            (Kind::Drained(transit), Place::Drained(place)) => {
+                transit.left(place);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A core has looked at its queues and forwarded what it could. Gives the cores that need
+    /// wait for it no longer.
+    pub(super) fn look(&self, core: usize, found_none: bool) -> CoreSet {
+        self.drained().map_or(CoreSet::EMPTY, |transit| transit.look(core, found_none))
+    }
+
+    /// Whether others wait until a core has looked.
+    pub(super) fn awaits(&self, core: usize) -> bool {
+        self.drained().is_some_and(|transit| transit.awaits(core))
+    }
+
+    /// A core ends.
+    pub(super) fn forget(&self, core: usize) -> CoreSet {
+        self.drained().map_or(CoreSet::EMPTY, |transit| transit.forget(core))
+    }
+
+    /// A frame was held back for so long in real time.
+    pub(super) fn held(&self, hold: Duration) {
+        let mut sums = self.sums();
+        sums.held += 1;
+        sums.hold += hold;
+        sums.longest_hold = sums.longest_hold.max(hold);
+    }
+
+    /// A rewriting was put off for so long in real time.
+    pub(super) fn deferred(&self, deferral: Duration) {
+        let mut sums = self.sums();
+        sums.deferred += 1;
+        sums.longest_deferral = sums.longest_deferral.max(deferral);
+    }
+
+    /// What was held back so far, at this dilation.
+    pub fn holds(&self, dilation: u32) -> Holds {
+        let longest = match &self.kind {
+            Kind::Counted(handover) => handover.longest(),
+            Kind::Drained(transit) => transit.longest(),
+        };
+        let sums = self.sums();
+        let model = |real: Duration| real.as_secs_f64() / f64::from(dilation.max(1));
+        Holds {
+            handover_max_seconds: model(longest),
+            held_packets: sums.held,
+            hold_mean_seconds: model(sums.hold) / sums.held.max(1) as f64,
+            hold_max_seconds: model(sums.longest_hold),
+            deferred_moves: sums.deferred,
+            deferral_max_seconds: model(sums.longest_deferral),
+        }
+    }
+
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        // Nothing that holds it leaves it half done.
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// The entry of its port's table; where it is not known, one for all.
+    pub(super) fn entry(&self) -> u32 {
+        match self {
+            Self::Counted(place) => place.entry(),
+            Self::Drained(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_are_summed_in_model_time() {
+        let order = Order::draining(2);
+        order.held(Duration::from_millis(1));
+        order.held(Duration::from_millis(3));
+        order.deferred(Duration::from_millis(5));
+        let holds = order.holds(1_000);
+        assert_eq!((holds.held_packets, holds.deferred_moves), (2, 1));
+        assert!((holds.hold_mean_seconds - 2e-6).abs() < 1e-12);
+        assert!((holds.hold_max_seconds - 3e-6).abs() < 1e-12);
+        assert!((holds.deferral_max_seconds - 5e-6).abs() < 1e-12);
+        assert!(order.counted().is_none() && order.drained().is_some());
+    }
+}

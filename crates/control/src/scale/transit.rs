@@ -1,0 +1,241 @@
+//! Flows stay in order on interfaces, where nobody counts what is led to whom.
+//!
+//! A table of a real card, or of what stands for one, is rewritten at once, and what it had
+//! led to a core before is somewhere in the kernel's queues. So a core that gives entries away
+//! is waited for in three steps: for a grace time all that was on its way arrives; once the
+//! core has found its queues empty after that, all of it is in its hands; and when those
+//! frames have left, and had another grace time on the way out, the cores that were given its
+//! entries let go of what they hold back. One rewriting at a time: another meanwhile is
+//! deferred.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wattline_policy::CoreSet;
+
+/// What was sent by the old table has reached its queue after so long (real time), and what a
+/// core has sent has passed the kernel.
+const GRACE: Duration = Duration::from_millis(2);
+
+/// Where a frame belongs: the core that took it, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    core: usize,
+    /// Rewritings before it was taken.
+    rewritings: u64,
+    /// It may have been led to the core by the table before the last of these.
+    old: bool,
+}
+
+/// The rewriting that is not over.
+#[derive(Debug)]
+struct Rewriting {
+    since: Instant,
+    givers: Vec<Giver>,
+}
+
+#[derive(Debug)]
+struct Giver {
+    core: usize,
+    /// The cores that were given entries of its.
+    to: CoreSet,
+    /// All that the old table had led to it is in its hands.
+    complete: bool,
+    /// Of that, frames that have not left.
+    old: u64,
+    /// Since when there have been none.
+    empty_since: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By core: frames that it has taken, and that have not left.
+    inside: Vec<u64>,
+    rewritings: u64,
+    present: Option<Rewriting>,
+    longest: Duration,
+}
+
+/// Which cores wait for which.
+#[derive(Debug)]
+pub(super) struct Transit {
+    state: Mutex<State>,
+}
+
+impl Transit {
+    pub fn new(cores: usize) -> Self {
+        Self { state: Mutex::new(State { inside: vec![0; cores], ..State::default() }) }
+    }
+
+    /// Whether the last rewriting is over, so that another may begin.
+    pub fn is_over(&self) -> bool {
+        self.state().present.is_none()
+    }
+
+    /// Tables are about to be rewritten: entries go from core to core.
+    pub fn begin(&self, moves: impl Iterator<Item = (usize, usize)>) {
+        let mut state = self.state();
+        state.rewritings += 1;
+        let mut givers: Vec<Giver> = Vec::new();
+        for (from, to) in moves {
+            match givers.iter_mut().find(|giver| giver.core == from) {
+                Some(giver) => giver.to.insert(to),
+                None => givers.push(Giver {
+                    core: from,
+                    to: CoreSet::only(to),
+                    complete: false,
+                    old: state.inside.get(from).copied().unwrap_or(0),
+                    empty_since: None,
+                }),
+            }
+        }
+        state.present = (!givers.is_empty()).then(|| Rewriting { since: Instant::now(), givers });
+    }
+
+    /// A core takes a frame.
+    pub fn take(&self, core: usize) -> Option<Place> {
+        let mut state = self.state();
+        let rewritings = state.rewritings;
+        *state.inside.get_mut(core)? += 1;
+        let giver = state.giver(core).filter(|giver| !giver.complete);
+        let old = giver.is_some();
+        if let Some(giver) = giver {
+            giver.old += 1;
+        }
+        Some(Place { core, rewritings, old })
+    }
+
+    /// Whether a frame may leave: nobody who gave entries to its core has older ones.
+    pub fn may_leave(&self, place: Place) -> bool {
+        let state = self.state();
+        let Some(present) = &state.present else { return true };
+        place.rewritings < state.rewritings
+            || !present.givers.iter().any(|giver| giver.to.contains(place.core))
+    }
+
+    /// A frame has left, or never will.
+    pub fn left(&self, place: Place) {
+        let mut state = self.state();
+        if let Some(inside) = state.inside.get_mut(place.core) {
+            *inside = inside.saturating_sub(1);
+        }
+        let before = place.rewritings < state.rewritings;
+        if let Some(giver) = state.giver(place.core).filter(|_| before || place.old) {
+            giver.old = giver.old.saturating_sub(1);
+        }
+    }
+
+    /// A core has looked at all its queues and forwarded what it could; `found_none` where they
+    /// were empty. Gives the cores that need wait for it no longer. Call it often while
+    /// [`Self::awaits`] that core.
+    pub fn look(&self, core: usize, found_none: bool) -> CoreSet {
+        let mut state = self.state();
+        let Some(since) = state.present.as_ref().map(|present| present.since) else {
+            return CoreSet::EMPTY;
+        };
+        let Some(giver) = state.giver(core) else { return CoreSet::EMPTY };
+        giver.complete |= found_none && since.elapsed() >= GRACE;
+        if !giver.complete || giver.old > 0 {
+            return CoreSet::EMPTY;
+        }
+        if giver.empty_since.get_or_insert_with(Instant::now).elapsed() < GRACE {
+            return CoreSet::EMPTY;
+        }
+        let to = giver.to;
+        if let Some(present) = &mut state.present {
+            present.givers.retain(|giver| giver.core != core);
+            if present.givers.is_empty() {
+                state.present = None;
+                state.longest = state.longest.max(since.elapsed());
+            }
+        }
+        to
+    }
+
+    /// A core ends: nobody waits for it any longer.
+    pub fn forget(&self, core: usize) -> CoreSet {
+        let mut state = self.state();
+        let to = state.giver(core).map_or(CoreSet::EMPTY, |giver| giver.to);
+        if let Some(present) = &mut state.present {
+            present.givers.retain(|giver| giver.core != core);
+            if present.givers.is_empty() {
+                state.present = None;
+            }
+        }
+        to
+    }
+
+    /// Whether others wait for a core.
+    pub fn awaits(&self, core: usize) -> bool {
+        self.state().giver(core).is_some()
+    }
+
+    /// The longest that a rewriting took until it was over.
+    pub fn longest(&self) -> Duration {
+        self.state().longest
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds it leaves it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn giver(&mut self, core: usize) -> Option<&mut Giver> {
+        self.present.as_mut()?.givers.iter_mut().find(|giver| giver.core == core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait() {
+        std::thread::sleep(GRACE + Duration::from_millis(1));
+    }
+
+    #[test]
+    fn the_new_core_waits_until_the_old_one_has_emptied_itself() {
+        let transit = Transit::new(3);
+        let before = transit.take(0).unwrap();
+        let early = transit.take(1).unwrap();
+        transit.begin([(0, 1), (0, 1)].into_iter());
+        assert!(!transit.is_over() && transit.awaits(0) && !transit.awaits(1));
+        let late = transit.take(0).unwrap();
+        let held = transit.take(1).unwrap();
+        let third = transit.take(2).unwrap();
+        assert!(transit.may_leave(before) && transit.may_leave(late) && transit.may_leave(early));
+        assert!(!transit.may_leave(held) && transit.may_leave(third));
+        assert!(transit.look(0, true).is_empty(), "some may still be on their way");
+        wait();
+        assert!(transit.look(0, false).is_empty(), "it has not seen all");
+        assert!(transit.look(0, true).is_empty());
+        let new = transit.take(0).unwrap();
+        transit.left(before);
+        assert!(transit.look(0, true).is_empty());
+        transit.left(late);
+        assert!(transit.look(0, true).is_empty(), "not out of the kernel yet");
+        wait();
+        assert_eq!(transit.look(0, false), CoreSet::only(1));
+        assert!(transit.is_over() && transit.may_leave(held) && transit.may_leave(new));
+        assert!(transit.longest() >= GRACE * 2);
+    }
+
+    #[test]
+    fn a_core_that_gets_and_gives_waits_and_is_waited_for() {
+        let transit = Transit::new(3);
+        // The first leaves, the third comes.
+        transit.begin([(0, 1), (1, 2)].into_iter());
+        let (middle, last) = (transit.take(1).unwrap(), transit.take(2).unwrap());
+        assert!(!transit.may_leave(middle) && !transit.may_leave(last));
+        wait();
+        assert!(transit.look(1, true).is_empty() && transit.look(0, true).is_empty());
+        wait();
+        assert_eq!(transit.look(0, true), CoreSet::only(1));
+        assert!(transit.may_leave(middle) && !transit.may_leave(last));
+        transit.left(middle);
+        transit.look(1, true);
+        assert_eq!(transit.forget(1), CoreSet::only(2));
+        assert!(transit.may_leave(last) && transit.is_over());
+    }
+}
