@@ -3,20 +3,19 @@
 //! it was sent, and the records of its flows add up.
 
 use crate::chain::tunnel_end;
-use crate::harness::{captures, has, privileged};
+use crate::harness::{captures, has, privileged, terminate};
+use crate::recorded::{Collector, PORT, flows};
 use crate::redundancy::{Chain, HOST4, HOST6, elimination};
 use crate::throughput::Server;
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wattline_kernel::namespace::interface_index;
 use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
 use wattline_lab::command;
-use wattline_lab::namespace::Namespace;
 use wattline_lab::raw::Sniffer;
 use wattline_lab::replay::{fingerprint, is_transit, load, send};
 use wattline_lab::topology::{Options, RIGHT, SOURCE};
@@ -30,7 +29,6 @@ const RATE_PPS: f64 = 4_000.0;
 const DRAIN: Duration = Duration::from_millis(700);
 /// A tunnel needs room for what it adds; nothing has to be cut then.
 const TUNNEL_MTU: u16 = 1600;
-const PORT: u16 = 4739;
 /// Of the first router's side and of the second's: those of source and host, and those to which
 /// the addresses in captures are moved, so that every packet belongs to one direction.
 const NETWORKS: [[&str; 2]; 6] = [
@@ -296,7 +294,7 @@ struct Client(Child);
 impl Client {
     /// Ends it before its time; what it reports of the time it had.
     fn interrupt(&mut self) -> Value {
-        terminate(&self.0, rustix::process::Signal::INT);
+        terminate(&self.0, Signal::INT);
         let mut text = String::new();
         std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -307,104 +305,5 @@ impl Drop for Client {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn terminate(child: &Child, signal: rustix::process::Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
-}
-
-/// Protocol, source and destination; no ports where the protocol has none.
-type Flow = (u8, IpAddr, u16, IpAddr, u16);
-/// Packets and bytes.
-type Flows = BTreeMap<Flow, [u64; 2]>;
-
-fn flows(frames: &[Vec<u8>]) -> Flows {
-    let mut flows = Flows::new();
-    for frame in frames {
-        let packet = SlicedPacket::from_ethernet(frame).unwrap();
-        let (protocol, source, destination, bytes): (u8, IpAddr, IpAddr, u64) = match packet.net {
-            Some(NetSlice::Ipv4(ip)) => {
-                let header = ip.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                (header.protocol().0, from.into(), to.into(), header.total_len().into())
-            }
-            Some(NetSlice::Ipv6(ip)) => {
-                let header = ip.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                let bytes = 40 + u64::from(header.payload_length());
-                (header.next_header().0, from.into(), to.into(), bytes)
-            }
-            _ => panic!("no IP: {frame:02x?}"),
-        };
-        let [from, to] = match packet.transport {
-            Some(TransportSlice::Tcp(tcp)) => [tcp.source_port(), tcp.destination_port()],
-            Some(TransportSlice::Udp(udp)) => [udp.source_port(), udp.destination_port()],
-            _ => [0, 0],
-        };
-        let counts = flows.entry((protocol, source, from, destination, to)).or_default();
-        counts[0] += 1;
-        counts[1] += bytes;
-    }
-    flows
-}
-
-/// nfcapd beside a router; killed with the value.
-struct Collector {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Collector {
-    fn start(namespace: &Namespace) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut nfcapd = namespace.command("nfcapd");
-        nfcapd.args(["-b", "127.0.0.1", "-p", &PORT.to_string(), "-B", "4000000", "-w"]);
-        nfcapd.arg(folder.path());
-        nfcapd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let collector = Self { child: command::spawn(&mut nfcapd).unwrap(), folder };
-        let listening = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            namespace.run("ss", &["-Hlun"], LIMIT).unwrap().contains(&format!(":{PORT}"))
-        });
-        assert!(listening, "nfcapd does not listen");
-        collector
-    }
-
-    /// The flows that it was told of, once it has taken all.
-    fn stop(mut self) -> Flows {
-        std::thread::sleep(Duration::from_millis(500));
-        terminate(&self.child, rustix::process::Signal::TERM);
-        self.child.wait().unwrap();
-        let mut nfdump = Command::new("nfdump");
-        nfdump.arg("-R").arg(self.folder.path());
-        nfdump.args(["-q", "-6", "-N", "-o", "fmt:%pr,%sa,%sp,%da,%dp,%pkt,%byt"]);
-        let text = command::run(&mut nfdump, LIMIT).unwrap();
-        let mut flows = Flows::new();
-        for line in text.lines().filter(|line| line.contains(',')) {
-            let words: Vec<_> = line.split(',').map(str::trim).collect();
-            let [protocol, source, from, destination, to, packets, bytes] = words[..] else {
-                panic!("{line}")
-            };
-            let protocol = protocol.parse().unwrap();
-            // Of ICMP the ports' places hold type and code.
-            let port = |text: &str| match protocol {
-                6 | 17 => text.parse().unwrap(),
-                _ => 0,
-            };
-            let address = |text: &str| text.parse::<IpAddr>().unwrap();
-            let flow = (protocol, address(source), port(from), address(destination), port(to));
-            let counts = flows.entry(flow).or_default();
-            counts[0] += packets.parse::<u64>().unwrap();
-            counts[1] += bytes.parse::<u64>().unwrap();
-        }
-        flows
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

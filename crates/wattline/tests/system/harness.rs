@@ -1,6 +1,8 @@
 //! What all tests of the router share.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Duration;
 use wattline_lab::forwarder::{Forwarder, Mode, Running};
 use wattline_lab::leftovers::can_build_namespaces;
@@ -66,6 +68,11 @@ pub fn has(program: &str, test: &str) -> bool {
         eprintln!("SKIPPED {test}: `{program}` is not installed (`make tools` installs it)");
     }
     there
+}
+
+/// Asks a program that the test started to end.
+pub fn terminate(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// How long a long load lasts.

@@ -18,6 +18,7 @@ mod faults;
 mod ipsec;
 mod life;
 mod reachability;
+mod recorded;
 mod redundancy;
 mod steering;
 mod throughput;
