@@ -12,7 +12,7 @@ pub struct Record {
     /// The whole stretch.
     #[serde(flatten)]
     pub whole: Interval,
-    /// By interval.
+    /// By interval. One that a late thread closed is longer than asked for.
     pub intervals: Vec<Interval>,
     /// How far the threads lagged behind the model.
     pub disturbance: Disturbance,

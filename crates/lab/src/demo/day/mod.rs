@@ -131,7 +131,11 @@ mod tests {
             assert_eq!(delivery.lost_packets(), 0, "{delivery:?}");
             assert_eq!(delivery.heard.repeated_packets + delivery.heard.strange_packets, 0);
             let whole = &day.outcome.record.whole;
-            assert_eq!(day.outcome.record.intervals.len(), INTERVALS as usize);
+            // On a busy machine one is closed late, and so longer: no time goes missing.
+            let intervals = &day.outcome.record.intervals;
+            assert!(!intervals.is_empty() && intervals.len() <= INTERVALS as usize);
+            let together: f64 = intervals.iter().map(|it| it.duration_seconds).sum();
+            assert!((together - whole.duration_seconds).abs() < 1e-9, "{together}");
             assert_eq!(whole.source, wattline_units::Source::Emulated);
             assert!(whole.power_rest_watts.unwrap().abs() < 1e-6, "parts and rest are the whole");
         }
