@@ -1,5 +1,8 @@
 //! Wattline inside an emulated machine, on the real drivers of frequency, idle states, network
 //! card and power meter. Skipped where `rig/fetch` (part of `make tools`) has fetched nothing.
+//! Two machines are booted side by side, one for each processor of a small host.
+
+mod ipsec;
 
 use std::path::PathBuf;
 use wattline_lab::rig::{Machine, Options, Rig, agent, checks};
