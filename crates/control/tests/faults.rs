@@ -178,6 +178,8 @@ proptest! {
                 prop_assert!(astray.is_empty(), "{led:?} of {serving:?}");
             }
         }
+        // What was written after the last look is told with the next.
+        governor.look(now + Span::from_seconds(10.0));
         let writes = status.lock().unwrap().writes.clone();
         let told: u64 = writes.values().flat_map(|by| by.iter())
             .filter(|(outcome, _)| **outcome != "done").map(|(_, count)| count).sum();
