@@ -1,6 +1,6 @@
 //! Each application alone, and all three in a chain, between two routers, with iperf3 and
 //! captures through it and workers that come and go all the while: every packet arrives as
-//! it was sent, and the records of its flows add up.
+//! it was sent, or is counted as missed by a decoder, and the records of its flows add up.
 
 use crate::chain::tunnel_end;
 use crate::harness::{captures, has, privileged, terminate};
