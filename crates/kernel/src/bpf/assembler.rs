@@ -64,6 +64,8 @@ pub struct Label(usize);
 pub mod helper {
     /// `bpf_map_lookup_elem(map, key) -> *value or null`
     pub const MAP_LOOKUP: i32 = 1;
+    /// `bpf_ktime_get_ns() -> time since the start of the machine`
+    pub const KTIME_GET_NS: i32 = 5;
     /// `bpf_redirect(ifindex, flags) -> action`
     pub const REDIRECT: i32 = 23;
     /// `bpf_get_hash_recalc(skb) -> flow hash`

@@ -10,6 +10,7 @@ use crate::bpf::{
     helper,
 };
 use rustix::fd::AsFd;
+use std::time::Duration;
 
 /// `XDP_DROP`
 const XDP_DROP: i32 = 1;
@@ -18,59 +19,103 @@ const BATCH: u32 = 64;
 /// Bytes of each frame that are written anew: Ethernet, IPv4 and UDP ports, rounded up.
 const REWRITTEN: usize = 40;
 
+/// How many frames a paced generator makes up for after it was kept from its processor.
+const MADE_UP_FOR: i32 = 64;
+/// Where the generator's state has the number of frames sent.
+const SENT: i16 = 0;
+/// Where it has the time at which the next is due.
+const DUE: i16 = 8;
+
 /// Sends copies of a frame out of an interface.
 #[derive(Debug)]
 pub struct LiveGenerator {
     program: Program,
     frame: Vec<u8>,
+    state: Map,
 }
 
 impl LiveGenerator {
-    /// Prepares to send `frame` out of an interface of this thread's network namespace. A
-    /// veth's peer must run NAPI (an XDP program or GRO) or it takes nothing.
+    /// Prepares to send `frame` out of an interface of this thread's network namespace: one in
+    /// `gap` (up to a second), or as many as it can without one. A veth's peer must run NAPI (an
+    /// XDP program or GRO) or it takes nothing.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
     ///
     /// # Panics
     /// When the frame is shorter than 60 bytes.
-    pub fn new(ifindex: u32, frame: &[u8]) -> Result<Self, BpfError> {
+    pub fn new(ifindex: u32, frame: &[u8], gap: Option<Duration>) -> Result<Self, BpfError> {
         assert!(frame.len() >= 60, "the shortest Ethernet frame has 60 bytes");
-        let code = rewrite_and_redirect(ifindex, frame);
+        let state = Map::create(MapKind::Array, "wl_generator", 4, 16, 1)?;
+        let code = rewrite_and_redirect(&state, ifindex, frame, gap);
         let program = Program::load(ProgramKind::Xdp, "wl_generator", &code)?;
-        Ok(Self { program, frame: frame.to_vec() })
+        Ok(Self { program, frame: frame.to_vec(), state })
     }
 
-    /// Sends `count` copies from the calling thread, as fast as it goes; what the other side
-    /// has no room for is lost there. Bounded by the count: ask again for more.
+    /// Makes `count` copies from the calling thread, as fast as it goes, and sends those that are
+    /// due; what the other side has no room for is lost there. Bounded by the count: ask again
+    /// for more.
     ///
     /// # Errors
     /// When the kernel has no live frames (Linux 5.18), or a signal came (EINTR).
     pub fn send(&self, count: u32) -> Result<(), BpfError> {
         self.program.run_live(&self.frame, count, BATCH)
     }
+
+    /// Frames sent so far.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn sent(&self) -> Result<u64, BpfError> {
+        let state = self.state.get(&0_u32.to_ne_bytes())?.unwrap_or_default();
+        Ok(state.first_chunk().map_or(0, |sent| u64::from_ne_bytes(*sent)))
+    }
 }
 
-fn rewrite_and_redirect(ifindex: u32, frame: &[u8]) -> Vec<u64> {
-    use Register::{R0, R1, R2, R3, R5};
+fn rewrite_and_redirect(
+    state: &Map,
+    ifindex: u32,
+    frame: &[u8],
+    gap: Option<Duration>,
+) -> Vec<u64> {
+    use Register::{R0, R1, R2, R3, R5, R6, R7, R8};
     let mut a = Assembler::new();
-    let short = a.label();
-    a.load(Size::Word, R2, R1, 0);
-    a.load(Size::Word, R3, R1, 4);
+    let drop = a.label();
+    a.copy(R6, R1);
+    a.map_value(R7, state.as_fd());
+    if let Some(gap) = gap {
+        let gap = gap.as_nanos().min(1_000_000_000) as i32;
+        let in_time = a.label();
+        a.call(helper::KTIME_GET_NS);
+        a.load(Size::Double, R8, R7, DUE);
+        a.jump_if_register(R8, Condition::Greater, R0, drop);
+        a.add(R8, gap);
+        // What is more than some frames late is not made up for.
+        a.add(R0, -gap.saturating_mul(MADE_UP_FOR));
+        a.jump_if_register(R8, Condition::Greater, R0, in_time);
+        a.copy(R8, R0);
+        a.place(in_time);
+        a.store(Size::Double, R7, DUE, R8);
+    }
+    a.load(Size::Word, R2, R6, 0);
+    a.load(Size::Word, R3, R6, 4);
     a.copy(R5, R2);
     a.add(R5, REWRITTEN as i32);
-    a.jump_if_register(R5, Condition::Greater, R3, short);
+    a.jump_if_register(R5, Condition::Greater, R3, drop);
     let (words, _) = frame[..REWRITTEN].as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         a.set_64(R5, u64::from_ne_bytes(*word));
         a.store(Size::Double, R2, 8 * index as i16, R5);
     }
+    a.load(Size::Double, R5, R7, SENT);
+    a.add(R5, 1);
+    a.store(Size::Double, R7, SENT, R5);
     // Interface numbers are positive and have 31 bits.
     a.set(R1, ifindex as i32);
     a.set(R2, 0);
     a.call(helper::REDIRECT);
     a.exit();
-    a.place(short);
+    a.place(drop);
     a.set(R0, XDP_DROP);
     a.exit();
     a.finish()
@@ -146,7 +191,7 @@ mod tests {
             .enter(|| {
                 let sink = CountingSink::attach(interface_index("x1").unwrap()).unwrap();
                 let generator =
-                    LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60]).unwrap();
+                    LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60], None).unwrap();
                 // Fewer than a veth's ring holds, so that none is lost.
                 generator.send(200).unwrap();
                 let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -154,13 +199,29 @@ mod tests {
                     std::thread::yield_now();
                 }
                 assert!(sink.frames().unwrap() >= 200);
+                assert_eq!(generator.sent().unwrap(), 200);
+
+                let gap = Some(std::time::Duration::from_millis(500));
+                let seldom =
+                    LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60], gap).unwrap();
+                let began = std::time::Instant::now();
+                // Due times begin that of 64 frames ago.
+                seldom.send(1000).unwrap();
+                let most = 64 + 1 + began.elapsed().as_millis() as u64 / 500;
+                let sent = seldom.sent().unwrap();
+                assert!((1..=most).contains(&sent), "{sent} of at most {most}");
             })
             .unwrap();
     }
 
     #[test]
     fn a_round_begins_with_a_fresh_header() {
-        let code = rewrite_and_redirect(1, &[9; 60]);
+        let state = match Map::create(MapKind::Array, "wl_test", 4, 16, 1) {
+            Ok(state) => state,
+            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let code = rewrite_and_redirect(&state, 1, &[9; 60], None);
         let program = match Program::load(ProgramKind::Xdp, "wl_test", &code) {
             Ok(program) => program,
             Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),

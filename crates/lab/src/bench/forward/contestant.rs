@@ -1,7 +1,8 @@
 //! Who forwards: the kernel, Wattline's data plane, DPDK's l3fwd.
 
 use super::Round;
-use super::course::{Course, INSIDE, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
+use super::arrangement::INSIDE;
+use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
 use super::threads::{Level, Thread};
 use crate::{Error, command};
 use std::path::{Path, PathBuf};

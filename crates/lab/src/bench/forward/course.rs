@@ -1,12 +1,13 @@
 //! Where the contestants run: three namespaces, a generator, a sink that counts.
 
+use super::arrangement::{Arrangement, INSIDE, OUTSIDE, Placement};
 use super::ration::Ration;
 use super::threads::{Level, Thread};
 use crate::Error;
 use crate::command::LIMIT;
 use crate::namespace::Namespace;
 use crate::topology::mac_text;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use wattline_kernel::namespace::{enter_thread, interface_index};
@@ -18,11 +19,7 @@ pub const SOURCE_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x12];
 pub const LEFT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x11];
 pub const RIGHT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x21];
 pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
-/// The processor of generator and sink.
-const OUTSIDE: usize = 0;
-/// The contestant's processor.
-pub const INSIDE: usize = 1;
-/// Frames that are asked for at a time: about a tenth of a second's worth.
+/// Frames that the generator makes at a time, due or not: a tenth of a second's worth at most.
 const HELPING: u32 = 1 << 18;
 
 /// Receivers look for frames so long after they found none, woken by a timer and by no sender:
@@ -31,35 +28,10 @@ const HELPING: u32 = 1 << 18;
 /// take 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
 
-/// Which processor receives for a contestant that has threads of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// The contestant's: all that works for it shares one processor.
-    Shared,
-    /// The generator's: the contestant's threads have a processor to themselves, as where the
-    /// interrupts of a card go elsewhere.
-    Split,
-    /// As split, but the contestant's threads have their processor half of the time only: they
-    /// never run out of frames, so that their processor time is useful time even where they poll.
-    Rationed,
-}
-
-impl Placement {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Split => "split",
-            Self::Rationed => "rationed",
-        }
-    }
-}
-
 /// Frames so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Count {
-    /// Made by the generator; known to [`HELPING`] frames.
+    /// Sent by the generator.
     pub offered: u64,
     /// Arrived at the sink.
     pub forwarded: u64,
@@ -75,11 +47,11 @@ pub struct Course {
     pub right: String,
     uplink: String,
     pub terminal: String,
-    pub placement: Placement,
+    arrangement: Arrangement,
 }
 
 impl Course {
-    pub fn build(placement: Placement) -> Result<Self, Error> {
+    pub fn build(arrangement: Arrangement) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
         let name = |end: char| format!("{end}{serial}p{}", std::process::id());
@@ -91,7 +63,7 @@ impl Course {
             right: name('r'),
             uplink: name('u'),
             terminal: name('t'),
-            placement,
+            arrangement,
         };
         course.wire()?;
         Ok(course)
@@ -133,21 +105,22 @@ impl Course {
             mac = mac_text(SINK_MAC)
         ))?;
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
-        let receiver = match self.placement {
-            Placement::Shared => INSIDE,
-            Placement::Split | Placement::Rationed => OUTSIDE,
+        let Arrangement { placement, sink, .. } = self.arrangement;
+        // On the generator's processor a receiver drains what that makes; on its own, a
+        // contestant's receiver makes what its threads drain.
+        let receiver = match placement.receiver() {
+            OUTSIDE => Level::Drain,
+            _ => Level::Source,
         };
-        for (interface, processor) in [
-            (&self.left, receiver),
-            (&self.right, receiver),
-            (&self.uplink, OUTSIDE),
-            (&self.terminal, OUTSIDE),
+        for (interface, processor, level) in [
+            (&self.left, placement.receiver(), receiver),
+            (&self.right, placement.receiver(), receiver),
+            (&self.uplink, OUTSIDE, Level::Source),
+            (&self.terminal, sink.processor(), Level::Sink),
         ] {
             let receiving = Thread::napi(interface)?;
             receiving.pin(processor)?;
-            // On the generator's processor a receiver drains what that makes.
-            let drains = receiver == OUTSIDE || *interface == self.terminal;
-            receiving.precede(if drains { Level::Drain } else { Level::Source })?;
+            receiving.precede(level)?;
         }
         Ok(())
     }
@@ -160,37 +133,37 @@ impl Course {
     ) -> Result<R, Error> {
         let attach = || CountingSink::attach(interface_index(&self.terminal)?).map_err(kernel);
         let sink = self.sink.enter(attach)??;
+        let gap = self.arrangement.load.gap();
+        let generator = self.source.enter(|| {
+            LiveGenerator::new(interface_index(&self.uplink)?, &frame(), gap).map_err(kernel)
+        })??;
         let stop = AtomicBool::new(false);
         let (name, named) = channel();
-        let offered = AtomicU64::new(0);
-        let (stop, offered) = (&stop, &offered);
+        let (stop, generator) = (&stop, &generator);
         std::thread::scope(|scope| {
-            let generator = scope.spawn(move || -> Result<(), Error> {
+            let offering = scope.spawn(move || -> Result<(), Error> {
                 enter_thread(self.source.name())?;
                 Thread::current().pin(OUTSIDE)?;
                 Thread::current().precede(Level::Source)?;
                 let _ = name.send(Thread::current());
-                let generator =
-                    LiveGenerator::new(interface_index(&self.uplink)?, &frame()).map_err(kernel)?;
                 while !stop.load(Ordering::Relaxed) {
                     generator.send(HELPING).map_err(kernel)?;
-                    offered.fetch_add(u64::from(HELPING), Ordering::Relaxed);
                 }
                 Ok(())
             });
             let observer = Thread::current();
             let result = observer.precede(Level::Observer).and_then(|()| {
-                let _ration = (self.placement == Placement::Rationed)
+                let _ration = (self.arrangement.placement == Placement::Rationed)
                     .then(|| Ration::of(INSIDE))
                     .transpose()?;
                 observe(named.recv().map_err(kernel)?, &mut || {
-                    let offered = offered.load(Ordering::Relaxed);
+                    let offered = generator.sent().map_err(kernel)?;
                     Ok(Count { offered, forwarded: sink.frames().map_err(kernel)? })
                 })
             });
             let restored = observer.follow();
             stop.store(true, Ordering::Relaxed);
-            generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            offering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             restored.and(result)
         })
     }

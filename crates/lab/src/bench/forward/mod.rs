@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   generator ── uplink   left  [contestant]  right   uplink ── counting sink
-//!   processor 0           processor 1                 processor 0
+//!   processor 0           processor 1                 processor 0 or 1
 //! ```
 //!
-//! Generator and sink have one processor, the contestant's own threads the other. The kernel
-//! thread that receives for it (threaded NAPI) is on the one or the other ([`Placement`]); where
-//! the kernel forwards, that thread is all there is, and has the contestant's processor. Its
-//! time counts for the contestant in every placement. Frames are counted at the sink. Processor
-//! time is what the scheduler charged those threads (`/proc/…/schedstat`).
+//! The generator has one processor, the contestant's own threads the other; where the kernel
+//! threads run that receive for the contestant and that free what it sent, and how much is
+//! offered, is the [`Arrangement`]. Where the kernel forwards, the receiving thread is all there
+//! is, and has the contestant's processor; its time counts for the contestant everywhere.
+//! Frames are counted at the sink. Processor time is what the scheduler charged those threads
+//! (`/proc/…/schedstat`).
 //! Contestants take turns; each figure is the median of the rounds.
 //!
 //! All of them run under `SCHED_FIFO`, so that a neighbour on the machine takes no more than the
@@ -23,15 +24,16 @@
 //! A veth is no card: it has no zero-copy, and every frame is copied. Nothing here says how
 //! fast any contestant is on hardware.
 
+mod arrangement;
 mod contestant;
 mod course;
 mod ration;
 mod threads;
 
 use crate::Error;
+pub use arrangement::{Arrangement, Load, Placement, Sink};
 use contestant::Contestant;
 use course::Course;
-pub use course::Placement;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,7 +60,7 @@ impl Default for Options {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Round {
     /// Frames that the generator made per second of time; what the contestant's receive ring had
-    /// no room for is lost there. Known to about a tenth.
+    /// no room for is lost there.
     pub offered_rate_pps: f64,
     /// Frames at the sink per second of time.
     pub rate_pps: f64,
@@ -80,8 +82,9 @@ pub struct Round {
 pub struct Standing {
     /// Who.
     pub name: &'static str,
-    /// Where its receiving thread ran.
-    pub placement: Placement,
+    /// Who ran where, at what load.
+    #[serde(flatten)]
+    pub arrangement: Arrangement,
     /// Median of the rounds.
     pub offered_rate_pps: f64,
     /// Median of the rounds.
@@ -96,6 +99,9 @@ pub struct Standing {
     pub generator_seconds_per_packet: f64,
     /// Processor time of the kernel thread of the sink, each.
     pub sink_thread_seconds_per_packet: f64,
+    /// Processor time of all that works for the contestant and of the sink, which frees what the
+    /// contestant allocated: of a card's router that is the contestant's, too.
+    pub cpu_and_sink_seconds_per_packet: f64,
     /// Frames per second of processor time of all that works for the contestant.
     pub rate_per_cpu_second_pps: f64,
     /// Frames per second of processor time of the contestant's own threads, without the kernel
@@ -116,12 +122,14 @@ pub struct Report {
     pub note: &'static str,
 }
 
-const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other. \
-                    Generator and sink have processor 0, the contestant's threads processor 1; the \
-                    kernel thread that receives for it runs on processor 1 (shared) or 0 (split, \
-                    rationed), and its time is counted in each. Rationed: half of processor 1 is \
-                    taken away, so that there is always a frame to be forwarded and the time of a \
-                    contestant that polls is useful time, too";
+const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other. The \
+                    generator has processor 0, the contestant's threads processor 1. The kernel \
+                    thread that receives for it runs on processor 1 (shared) or 0 (split, \
+                    rationed), and its time is counted in each. The sink, which frees what was \
+                    sent, runs on processor 1 (local: as a card's transmit completions are handled \
+                    where was sent) or 0 (remote). Paced: at a load that all forward. Rationed: \
+                    half of processor 1 is taken away, so that there is always a frame to be \
+                    forwarded and the time of a contestant that polls is useful time, too";
 
 /// Runs the benchmark.
 ///
@@ -134,33 +142,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             log: "one for generator and sink, one for the contestant".into(),
         });
     }
-    let (shared, split, rationed) = (Placement::Shared, Placement::Split, Placement::Rationed);
-    let mut entries = vec![
-        (Contestant::Kernel, shared),
-        (Contestant::Wattline(Mode::Adaptive), shared),
-        (Contestant::Wattline(Mode::Adaptive), split),
-        (Contestant::Wattline(Mode::Poll), split),
-        (Contestant::Wattline(Mode::Adaptive), rationed),
-        (Contestant::Wattline(Mode::Poll), rationed),
-    ];
-    for placement in [split, rationed] {
-        entries.extend(options.l3fwd.clone().map(|it| (Contestant::L3fwd(it), placement)));
-    }
+    let entries = entries(options.l3fwd.as_ref());
     let mut rounds = vec![Vec::new(); entries.len()];
     for _ in 0..options.rounds {
-        for ((contestant, placement), rounds) in entries.iter().zip(&mut rounds) {
+        for ((contestant, arrangement), rounds) in entries.iter().zip(&mut rounds) {
             // A course of its own: nothing of the one before is left over.
-            let course = Course::build(*placement)?;
+            let course = Course::build(*arrangement)?;
             rounds.push(contestant.measure(&course, options.duration)?);
         }
     }
-    let results = entries.iter().zip(rounds).map(|((contestant, placement), rounds)| {
+    let results = entries.iter().zip(rounds).map(|((contestant, arrangement), rounds)| {
         let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
         let cpu_seconds_per_packet = of(|round| round.cpu_seconds_per_packet);
         let own_threads_seconds_per_packet = of(|round| round.own_threads_seconds_per_packet);
         Standing {
             name: contestant.name(),
-            placement: *placement,
+            arrangement: *arrangement,
             offered_rate_pps: of(|round| round.offered_rate_pps),
             rate_pps: of(|round| round.rate_pps),
             cpu_seconds_per_packet,
@@ -168,6 +165,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             own_threads_seconds_per_packet,
             generator_seconds_per_packet: of(|round| round.generator_seconds_per_packet),
             sink_thread_seconds_per_packet: of(|round| round.sink_thread_seconds_per_packet),
+            cpu_and_sink_seconds_per_packet: of(|round| {
+                round.cpu_seconds_per_packet + round.sink_thread_seconds_per_packet
+            }),
             rate_per_cpu_second_pps: cpu_seconds_per_packet.recip(),
             rate_per_own_cpu_second_pps: (own_threads_seconds_per_packet > 0.0)
                 .then(|| own_threads_seconds_per_packet.recip()),
@@ -175,6 +175,35 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         }
     });
     Ok(Report { frame_bytes: course::FRAME_BYTES, results: results.collect(), note: NOTE })
+}
+
+/// Who takes turns, and how each is set up.
+fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
+    use Placement::{Rationed, Shared, Split};
+    let adaptive = || Contestant::Wattline(Mode::Adaptive);
+    let poll = || Contestant::Wattline(Mode::Poll);
+    let mut entries = Vec::new();
+    for sink in [Sink::Local, Sink::Remote] {
+        let mut add = |contestant, placement, load| {
+            entries.push((contestant, Arrangement { placement, sink, load }));
+        };
+        add(Contestant::Kernel, Shared, Load::Full);
+        add(adaptive(), Shared, Load::Full);
+        add(adaptive(), Split, Load::Full);
+        add(poll(), Split, Load::Full);
+        if let Some(program) = l3fwd {
+            add(Contestant::L3fwd(program.clone()), Split, Load::Full);
+        }
+    }
+    // Whoever polls uses all of its processor at any load: no figure.
+    for (contestant, placement) in [(Contestant::Kernel, Shared), (adaptive(), Split)] {
+        let paced = Arrangement { placement, sink: Sink::Local, load: Load::Paced };
+        entries.push((contestant, paced));
+    }
+    let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
+    entries.extend([adaptive(), poll()].map(|contestant| (contestant, rationed)));
+    entries.extend(l3fwd.map(|program| (Contestant::L3fwd(program.clone()), rationed)));
+    entries
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -210,7 +239,7 @@ mod tests {
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(report.results.len(), 6);
+        assert_eq!(report.results.len(), 12);
         for standing in &report.results {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");

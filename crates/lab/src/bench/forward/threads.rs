@@ -13,11 +13,13 @@ use std::time::Duration;
 pub enum Level {
     /// What makes frames: the generator, and the kernel thread that receives for a contestant.
     Source = 1,
-    /// What frames come to: the contestant's own threads, and the kernel thread of the sink. Each
-    /// goes before its source, which otherwise would make what is only dropped.
+    /// What frames come to: the contestant's own threads, which go before what makes their
+    /// frames; the other way round it would make what is only dropped.
     Drain = 2,
+    /// The kernel thread of the sink, which comes after all others on the frames' way.
+    Sink = 3,
     /// Who reads the figures, which otherwise would wait for the others.
-    Observer = 3,
+    Observer = 4,
 }
 
 /// A thread by its number.

@@ -36,9 +36,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let row = |out: &mut dyn Write, cells: [&str; 11]| {
-        let [name, receiver, numbers @ ..] = cells;
-        write!(out, "{name:19}{receiver:9}")?;
+    let row = |out: &mut dyn Write, cells: [&str; 14]| {
+        let [name, receiver, sink, load, numbers @ ..] = cells;
+        write!(out, "{name:19}{receiver:9}{sink:7}{load:6}")?;
         numbers.iter().try_for_each(|cell| write!(out, "{cell:>11}"))?;
         writeln!(out)
     };
@@ -49,6 +49,8 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         [
             "",
             "",
+            "",
+            "",
             "offered",
             "forwarded",
             "receiver",
@@ -57,17 +59,26 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             "Mpps/CPU s",
             "Mpps/CPU s",
             "sink",
+            "with sink",
             "generator",
         ],
     )?;
-    row(out, ["", "placement", "Mpps", "Mpps", "ns", "ns", "ns", "all", "own", "ns", "ns"])?;
+    row(
+        out,
+        [
+            "", "receiver", "sink", "load", "Mpps", "Mpps", "ns", "ns", "ns", "all", "own", "ns",
+            "ns", "ns",
+        ],
+    )?;
     for standing in &report.results {
         let own = standing.rate_per_own_cpu_second_pps.map_or_else(|| "-".to_owned(), mpps);
         row(
             out,
             [
                 standing.name,
-                standing.placement.name(),
+                standing.arrangement.placement.name(),
+                standing.arrangement.sink.name(),
+                standing.arrangement.load.name(),
                 &mpps(standing.offered_rate_pps),
                 &mpps(standing.rate_pps),
                 &nanos(standing.receive_thread_seconds_per_packet),
@@ -76,6 +87,7 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
                 &mpps(standing.rate_per_cpu_second_pps),
                 &own,
                 &nanos(standing.sink_thread_seconds_per_packet),
+                &nanos(standing.cpu_and_sink_seconds_per_packet),
                 &nanos(standing.generator_seconds_per_packet),
             ],
         )?;
