@@ -6,6 +6,7 @@ use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::service::ServiceTime;
 use crate::states::StateSpan;
+use wattline_traffic::Packet;
 
 /// What cores write to while they run.
 #[derive(Debug)]
@@ -38,6 +39,19 @@ impl Sink {
             states: None,
             pass_through,
         })
+    }
+
+    /// A core is done with a packet: it leaves, unless it is held back for others.
+    #[inline]
+    pub(crate) fn depart(&mut self, packet: &Packet, done: u64) {
+        let arrival = packet.time.as_picos();
+        if self.watch.done(packet.port, packet.flow, arrival, done) {
+            let latency = done - arrival + self.pass_through;
+            self.latency.record(latency);
+            if let Some(asked) = &mut self.asked {
+                asked.record(latency);
+            }
+        }
     }
 
     /// Whoever waited when the redirect table moved has left: books what was held back for it.

@@ -50,8 +50,6 @@ impl Link {
 pub(crate) struct Nic {
     tables: Vec<RedirectTable>,
     links: Vec<Link>,
-    /// The packets of the present block, as their links deliver them.
-    ahead: Vec<Packet>,
     /// Packets that did not fit on their link.
     pub beyond_link: u64,
 }
@@ -61,17 +59,15 @@ impl Nic {
         Self {
             tables: vec![RedirectTable::new(model.redirect_table_entries, active); model.ports],
             links: vec![Link::new(model); model.ports],
-            ahead: Vec::new(),
             beyond_link: 0,
         }
     }
 
-    /// Leads a block of packets to the rings; all cores have come to `now`. Where traffic
-    /// is described for more ports than the server has, its ports share them.
-    pub fn lead(&mut self, now: u64, block: &[Packet], cores: &mut [Core]) {
+    /// Leads a block of packets to the rings. Where traffic is described for more ports than
+    /// the server has, its ports share them.
+    pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
         let ports = self.links.len();
         cores.iter_mut().flat_map(|core| &mut core.rings).for_each(|ring| ring.compact());
-        self.ahead.retain(|packet| packet.time.as_picos() > now);
         for packet in block {
             let port = usize::from(packet.port);
             let port = if port < ports { port } else { port % ports };
@@ -82,7 +78,6 @@ impl Nic {
             };
             let time = Time::from_picos(arrival);
             let packet = Packet { time, port: port as u8, ..*packet };
-            self.ahead.push(packet);
             cores[self.tables[port].core(packet.flow)].rings[port].lead(packet);
         }
     }
@@ -104,6 +99,7 @@ impl Nic {
             return 0;
         }
         let mask = |table: &RedirectTable| table.entries().len() as u32 - 1;
+        let mut ahead = Vec::new();
         for core in cores.iter_mut() {
             if let Some((port, flow, done)) = core.in_service(now)
                 && self.tables[port].core(flow) != core.number
@@ -112,16 +108,18 @@ impl Nic {
             }
             for (ring, table) in core.rings.iter_mut().zip(&self.tables) {
                 ring.admit(now);
-                ring.take_back_after(now);
-                for packet in ring.waiting().filter(|p| table.core(p.flow) != core.number) {
+                ahead.extend(ring.take_back_after(now));
+                for packet in ring.waiting().iter().filter(|p| table.core(p.flow) != core.number) {
                     let arrival = packet.time.as_picos();
                     watch.begin(packet.port, packet.flow, arrival, mask(table), now);
                 }
             }
         }
-        for packet in self.ahead.iter().filter(|packet| packet.time.as_picos() > now) {
+        // On one port packets arrive one after the other.
+        ahead.sort_by_key(|packet: &Packet| packet.time);
+        for packet in ahead {
             let port = usize::from(packet.port);
-            cores[self.tables[port].core(packet.flow)].rings[port].lead(*packet);
+            cores[self.tables[port].core(packet.flow)].rings[port].lead(packet);
         }
         moved
     }
