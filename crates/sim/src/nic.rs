@@ -2,6 +2,7 @@
 
 use crate::cores::Core;
 use crate::reorder::Watch;
+use crate::ring::Ring;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
 use wattline_traffic::Packet;
@@ -67,7 +68,9 @@ impl Nic {
     /// the server has, its ports share them.
     pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
         let ports = self.links.len();
-        cores.iter_mut().flat_map(|core| &mut core.rings).for_each(|ring| ring.compact());
+        // By core, then by port: at hand without asking each packet's core for its rings.
+        let mut rings: Vec<&mut Ring> = cores.iter_mut().flat_map(|core| &mut core.rings).collect();
+        rings.iter_mut().for_each(|ring| ring.compact());
         for packet in block {
             let port = usize::from(packet.port);
             let port = if port < ports { port } else { port % ports };
@@ -78,7 +81,7 @@ impl Nic {
             };
             let time = Time::from_picos(arrival);
             let packet = Packet { time, port: port as u8, ..*packet };
-            cores[self.tables[port].core(packet.flow)].rings[port].lead(packet);
+            rings[self.tables[port].core(packet.flow) * ports + port].lead(packet);
         }
     }
 

@@ -76,9 +76,9 @@ impl<'a> Engine<'a> {
         let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let core_make = CoreMake::new(server, setting.application, setting.seed)?;
-        let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos())?;
+        let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos());
         sink.states = setting.log_states.then(Vec::new);
-        sink.asked = looks.latency.then(Latency::new).transpose()?;
+        sink.asked = looks.latency.then(Latency::new);
         let cores = (0..platform.cores).map(|number| core_make.core(number, &point, &platform));
         Ok(Self {
             setting,
