@@ -37,11 +37,11 @@ impl Sink {
         }
     }
 
-    /// A core is done with a packet: it leaves, unless it is held back for others.
+    /// A core is done with a packet that came in by `port`: it leaves, unless it is held back for others.
     #[inline]
-    pub(crate) fn depart(&mut self, packet: &Packet, done: u64) {
+    pub(crate) fn depart(&mut self, port: usize, packet: &Packet, done: u64) {
         let arrival = packet.time.as_picos();
-        if self.watch.done(packet.port, packet.flow, arrival, done) {
+        if self.watch.done(port as u8, packet.flow, arrival, done) {
             let latency = done - arrival + self.pass_through;
             self.latency.record(latency);
             if let Some(asked) = &mut self.asked {

@@ -37,6 +37,8 @@ pub struct Ring {
 }
 
 impl Ring {
+    const WORTH_COMPACTING: usize = 32;
+
     /// An empty one; `None` for one without bound.
     pub fn new(capacity: Option<usize>) -> Self {
         Self {
@@ -61,16 +63,18 @@ impl Ring {
     }
 
     /// Makes room for the next block: forgets what was taken out or dropped, once that is
-    /// no less than what stays and has to be moved.
+    /// worth the while, and no less than what stays and has to be moved.
     pub fn compact(&mut self) {
-        let (waiting, ahead) = (self.fill(), self.packets.len() - self.next);
-        if self.packets.len() < 2 * (waiting + ahead) {
+        let stay = self.fill() + self.packets.len() - self.next;
+        if self.packets.len() < Self::WORTH_COMPACTING.max(2 * stay) {
             return;
         }
-        self.packets.copy_within(self.head..self.tail, 0);
-        self.packets.copy_within(self.next.., waiting);
-        self.packets.truncate(waiting + ahead);
-        (self.head, self.tail, self.next) = (0, waiting, waiting);
+        if self.tail < self.next {
+            self.packets.drain(self.tail..self.next);
+        }
+        self.packets.drain(..self.head);
+        (self.head, self.tail) = (0, self.fill());
+        self.next = self.tail;
     }
 
     /// Takes back the packets that arrive after `now`: they are led anew.

@@ -183,23 +183,30 @@ impl Core {
     /// looked at its rings from later on.
     #[inline]
     fn serve(&mut self, until: u64, sink: &mut Sink) {
-        let Self { at, flow, counts, costs, variation, .. } = self;
+        let Self { costs, variation, .. } = self;
         let ring = &mut self.rings[self.port];
-        let mut served = 0;
-        for packet in ring.batch() {
-            if *at >= until {
+        let batch = ring.batch();
+        // Sums are kept aside until the end: what is written through `sink` might be them.
+        let (mut at, mut served, mut bytes, mut departures) = (self.at, 0, 0, 0u64);
+        for packet in batch {
+            if at >= until {
                 break;
             }
             let service = variation.apply(costs.service.picos(packet.length));
-            *at = (*at).max(packet.time.as_picos()) + service;
-            *flow = packet.flow;
-            sink.depart(packet, *at);
-            counts.bytes += u64::from(packet.length);
-            counts.departure_sum = counts.departure_sum.wrapping_add(*at);
+            at = at.max(packet.time.as_picos()) + service;
+            sink.depart(self.port, packet, at);
             served += 1;
+            bytes += u64::from(packet.length);
+            departures = departures.wrapping_add(at);
         }
-        counts.packets += served as u64;
+        if let Some(last) = batch[..served].last() {
+            self.flow = last.flow;
+        }
         ring.served(served);
+        self.at = at;
+        self.counts.packets += served as u64;
+        self.counts.bytes += bytes;
+        self.counts.departure_sum = self.counts.departure_sum.wrapping_add(departures);
     }
 
     /// Port, flow and end of the packet that it serves at `now`.
