@@ -5,7 +5,6 @@ use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::service::ServiceTime;
 use crate::states::StateSpan;
-use wattline_traffic::Packet;
 
 /// What cores write to while they run.
 #[derive(Debug)]
@@ -37,16 +36,13 @@ impl Sink {
         }
     }
 
-    /// A core is done with a packet that came in by `port`: it leaves, unless it is held back for others.
+    /// A core is done with a packet that nothing holds back.
     #[inline]
-    pub(crate) fn depart(&mut self, port: usize, packet: &Packet, done: u64) {
-        let arrival = packet.time.as_picos();
-        if self.watch.done(port as u8, packet.flow, arrival, done) {
-            let latency = done - arrival + self.pass_through;
-            self.latency.record(latency);
-            if let Some(asked) = &mut self.asked {
-                asked.record(latency);
-            }
+    pub(crate) fn leave(&mut self, arrival: u64, done: u64) {
+        let latency = done - arrival + self.pass_through;
+        self.latency.record(latency);
+        if let Some(asked) = &mut self.asked {
+            asked.record(latency);
         }
     }
 

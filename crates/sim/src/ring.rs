@@ -87,11 +87,15 @@ impl Ring {
     /// Admits what has arrived by `now`; what finds the ring full is dropped.
     #[inline]
     pub fn admit(&mut self, now: u64) {
+        // At low load most looks find nothing.
+        if self.packets.get(self.next).is_some_and(|packet| packet.time.as_picos() <= now) {
+            self.admit_arrived(now);
+        }
+    }
+
+    fn admit_arrived(&mut self, now: u64) {
         let ahead = &self.packets[self.next..];
         let arrived = ahead.iter().take_while(|packet| packet.time.as_picos() <= now).count();
-        if arrived == 0 {
-            return;
-        }
         let room = self.capacity.saturating_sub(self.fill() - self.in_service);
         let accepted = arrived.min(room);
         if self.tail < self.next {

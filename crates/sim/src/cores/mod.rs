@@ -183,30 +183,28 @@ impl Core {
     /// looked at its rings from later on.
     #[inline]
     fn serve(&mut self, until: u64, sink: &mut Sink) {
-        let Self { costs, variation, .. } = self;
         let ring = &mut self.rings[self.port];
         let batch = ring.batch();
-        // Sums are kept aside until the end: what is written through `sink` might be them.
-        let (mut at, mut served, mut bytes, mut departures) = (self.at, 0, 0, 0u64);
+        // Counted aside: for all that is known here, what is written to `sink` might be counts.
+        let (mut at, mut counts, mut served) = (self.at, self.counts, 0);
         for packet in batch {
             if at >= until {
                 break;
             }
-            let service = variation.apply(costs.service.picos(packet.length));
-            at = at.max(packet.time.as_picos()) + service;
-            sink.depart(self.port, packet, at);
+            let arrival = packet.time.as_picos();
+            let service = self.variation.apply(self.costs.service.picos(packet.length));
+            at = at.max(arrival) + service;
+            if sink.watch.done(self.port as u8, packet.flow, arrival, at) {
+                sink.leave(arrival, at);
+            }
             served += 1;
-            bytes += u64::from(packet.length);
-            departures = departures.wrapping_add(at);
+            counts.bytes += u64::from(packet.length);
+            counts.departure_sum = counts.departure_sum.wrapping_add(at);
         }
-        if let Some(last) = batch[..served].last() {
-            self.flow = last.flow;
-        }
+        counts.packets += served as u64;
+        (self.at, self.counts) = (at, counts);
+        self.flow = batch[..served].last().map_or(self.flow, |packet| packet.flow);
         ring.served(served);
-        self.at = at;
-        self.counts.packets += served as u64;
-        self.counts.bytes += bytes;
-        self.counts.departure_sum = self.counts.departure_sum.wrapping_add(departures);
     }
 
     /// Port, flow and end of the packet that it serves at `now`.
