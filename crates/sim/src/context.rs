@@ -1,7 +1,6 @@
 //! What a core is given, and what it leaves behind.
 
 use crate::energy::AwakeLog;
-use crate::error::SimError;
 use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::service::ServiceTime;
@@ -26,18 +25,25 @@ pub struct Sink {
 impl Sink {
     /// For so many cores; `pass_through` is the time in picoseconds that every packet spends
     /// outside queue and core.
-    ///
-    /// # Errors
-    /// When there is no memory for the histogram of latencies.
-    pub fn new(cores: usize, pass_through: u64) -> Result<Self, SimError> {
-        Ok(Self {
-            latency: Latency::new()?,
+    pub fn new(cores: usize, pass_through: u64) -> Self {
+        Self {
+            latency: Latency::new(),
             asked: None,
             awake: AwakeLog::new(cores),
             watch: Watch::default(),
             states: None,
             pass_through,
-        })
+        }
+    }
+
+    /// A core is done with a packet that nothing holds back.
+    #[inline]
+    pub(crate) fn leave(&mut self, arrival: u64, done: u64) {
+        let latency = done - arrival + self.pass_through;
+        self.latency.record(latency);
+        if let Some(asked) = &mut self.asked {
+            asked.record(latency);
+        }
     }
 
     /// Whoever waited when the redirect table moved has left: books what was held back for it.

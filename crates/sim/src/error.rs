@@ -51,9 +51,6 @@ pub enum SimError {
     /// The packets come from a file that cannot be read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),
-    /// The latency histogram could not be made.
-    #[error("latency histogram: {0}")]
-    Histogram(String),
 }
 
 impl SimError {

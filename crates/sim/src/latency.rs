@@ -1,7 +1,6 @@
 //! Latency of forwarded packets.
 
-use crate::error::SimError;
-use hdrhistogram::Histogram;
+use crate::histogram::Histogram;
 use wattline_policy::LatencyView;
 use wattline_units::Span;
 
@@ -9,31 +8,25 @@ use wattline_units::Span;
 /// distribution in nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latency {
-    histogram: Histogram<u64>,
+    /// In nanoseconds.
+    histogram: Histogram,
     picos: u64,
     packets: u64,
     shortest: u64,
     longest: u64,
 }
 
-/// Longer latencies than 100 s are counted as 100 s by the histogram.
-const LONGEST_NANOS: u64 = 100_000_000_000;
-
 impl Latency {
     /// No packet yet.
-    ///
-    /// # Errors
-    /// When there is no memory for the histogram.
-    pub fn new() -> Result<Self, SimError> {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NANOS, 3)
-            .map_err(|error| SimError::Histogram(error.to_string()))?;
-        Ok(Self { histogram, picos: 0, packets: 0, shortest: u64::MAX, longest: 0 })
+    pub fn new() -> Self {
+        let histogram = Histogram::new();
+        Self { histogram, picos: 0, packets: 0, shortest: u64::MAX, longest: 0 }
     }
 
     /// Records one packet's latency in picoseconds.
     #[inline]
     pub fn record(&mut self, picos: u64) {
-        self.histogram.saturating_record(picos / 1_000);
+        self.histogram.record(picos / 1_000);
         self.picos += picos;
         self.packets += 1;
         self.shortest = self.shortest.min(picos);
@@ -41,16 +34,12 @@ impl Latency {
     }
 
     /// Adds another's packets.
-    ///
-    /// # Errors
-    /// Never: all have the same bounds.
-    pub fn add(&mut self, other: &Self) -> Result<(), SimError> {
-        self.histogram.add(&other.histogram).map_err(|e| SimError::Histogram(e.to_string()))?;
+    pub fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram);
         self.picos += other.picos;
         self.packets += other.packets;
         self.shortest = self.shortest.min(other.shortest);
         self.longest = self.longest.max(other.longest);
-        Ok(())
     }
 
     /// Gives all packets away and forgets them.
@@ -91,7 +80,13 @@ impl Latency {
     }
     /// The latency that a fraction of the packets does not exceed, in seconds.
     pub fn quantile(&self, fraction: f64) -> Option<f64> {
-        (self.packets > 0).then(|| self.histogram.value_at_quantile(fraction) as f64 * 1e-9)
+        (self.packets > 0).then(|| self.histogram.quantile(fraction, self.packets) as f64 * 1e-9)
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -101,14 +96,14 @@ mod tests {
 
     #[test]
     fn percentiles_within_a_thousandth() {
-        let mut latency = Latency::new().unwrap();
+        let mut latency = Latency::new();
         assert_eq!(latency.mean(), None);
         (1..=100_000u64).for_each(|nanos| latency.record(nanos * 1_000));
         let near = |a: Option<f64>, b: f64| (a.unwrap() / b - 1.0).abs() < 2e-3;
         assert!(near(latency.quantile(0.5), 50e-6) && near(latency.quantile(0.99), 99e-6));
         assert!(near(latency.mean(), 50.0005e-6));
         let mut both = latency.clone();
-        both.add(&latency).unwrap();
+        both.add(&latency);
         assert!(near(both.min(), 1e-9) && near(both.max(), 100e-6));
         let view = both.take_view().unwrap();
         assert!(

@@ -16,6 +16,7 @@ mod cores;
 mod energy;
 mod engine;
 mod error;
+mod histogram;
 mod latency;
 mod make;
 mod nic;

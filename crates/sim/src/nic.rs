@@ -2,6 +2,7 @@
 
 use crate::cores::Core;
 use crate::reorder::Watch;
+use crate::ring::Ring;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
 use wattline_traffic::Packet;
@@ -45,45 +46,44 @@ impl Link {
     }
 }
 
+#[derive(Debug, Clone)]
+struct Port {
+    link: Link,
+    table: RedirectTable,
+}
+
 /// The network cards: all ports, each with its redirect table.
 #[derive(Debug)]
 pub(crate) struct Nic {
-    tables: Vec<RedirectTable>,
-    links: Vec<Link>,
-    /// The packets of the present block, as their links deliver them.
-    ahead: Vec<Packet>,
+    ports: Vec<Port>,
     /// Packets that did not fit on their link.
     pub beyond_link: u64,
 }
 
 impl Nic {
     pub fn new(model: &NicModel, active: CoreSet) -> Self {
-        Self {
-            tables: vec![RedirectTable::new(model.redirect_table_entries, active); model.ports],
-            links: vec![Link::new(model); model.ports],
-            ahead: Vec::new(),
-            beyond_link: 0,
-        }
+        let table = RedirectTable::new(model.redirect_table_entries, active);
+        Self { ports: vec![Port { link: Link::new(model), table }; model.ports], beyond_link: 0 }
     }
 
-    /// Leads a block of packets to the rings; all cores have come to `now`. Where traffic
-    /// is described for more ports than the server has, its ports share them.
-    pub fn lead(&mut self, now: u64, block: &[Packet], cores: &mut [Core]) {
-        let ports = self.links.len();
-        cores.iter_mut().flat_map(|core| &mut core.rings).for_each(|ring| ring.compact());
-        self.ahead.retain(|packet| packet.time.as_picos() > now);
+    /// Leads a block of packets to the rings. Where traffic is described for more ports than
+    /// the server has, its ports share them.
+    pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
+        let count = self.ports.len();
+        // By core, then by port: at hand without asking each packet's core for its rings.
+        let mut rings: Vec<&mut Ring> = cores.iter_mut().flat_map(|core| &mut core.rings).collect();
+        rings.iter_mut().for_each(|ring| ring.compact());
         for packet in block {
             let port = usize::from(packet.port);
-            let port = if port < ports { port } else { port % ports };
-            let Some(arrival) = self.links[port].carry(packet.time.as_picos(), packet.length)
-            else {
-                self.beyond_link += 1;
-                continue;
-            };
-            let time = Time::from_picos(arrival);
-            let packet = Packet { time, port: port as u8, ..*packet };
-            self.ahead.push(packet);
-            cores[self.tables[port].core(packet.flow)].rings[port].lead(packet);
+            let port = if port < count { port } else { port % count };
+            let Port { link, table } = &mut self.ports[port];
+            match link.carry(packet.time.as_picos(), packet.length) {
+                Some(arrival) => {
+                    let time = Time::from_picos(arrival);
+                    rings[table.core(packet.flow) * count + port].lead(Packet { time, ..*packet });
+                }
+                None => self.beyond_link += 1,
+            }
         }
     }
 
@@ -98,30 +98,35 @@ impl Nic {
         watch: &mut Watch,
     ) -> usize {
         let mut held = [0; MAX_CORES];
-        let moved =
-            self.tables.iter_mut().map(|table| table.spread_beside(active, &mut held)).sum();
+        let tables = self.ports.iter_mut().map(|port| &mut port.table);
+        let moved = tables.map(|table| table.spread_beside(active, &mut held)).sum();
         if moved == 0 {
             return 0;
         }
         let mask = |table: &RedirectTable| table.entries().len() as u32 - 1;
+        let mut ahead = Vec::new();
         for core in cores.iter_mut() {
             if let Some((port, flow, done)) = core.in_service(now)
-                && self.tables[port].core(flow) != core.number
+                && let Port { table, .. } = &self.ports[port]
+                && table.core(flow) != core.number
             {
-                watch.begin_in_service(port as u8, flow, done, mask(&self.tables[port]), now);
+                watch.begin_in_service(port as u8, flow, done, mask(table), now);
             }
-            for (ring, table) in core.rings.iter_mut().zip(&self.tables) {
+            for (port, (ring, Port { table, .. })) in
+                core.rings.iter_mut().zip(&self.ports).enumerate()
+            {
                 ring.admit(now);
-                ring.take_back_after(now);
-                for packet in ring.waiting().filter(|p| table.core(p.flow) != core.number) {
+                ahead.extend(ring.take_back_after(now).map(|packet| (port, packet)));
+                for packet in ring.waiting().iter().filter(|p| table.core(p.flow) != core.number) {
                     let arrival = packet.time.as_picos();
-                    watch.begin(packet.port, packet.flow, arrival, mask(table), now);
+                    watch.begin(port as u8, packet.flow, arrival, mask(table), now);
                 }
             }
         }
-        for packet in self.ahead.iter().filter(|packet| packet.time.as_picos() > now) {
-            let port = usize::from(packet.port);
-            cores[self.tables[port].core(packet.flow)].rings[port].lead(*packet);
+        // On one port packets arrive one after the other.
+        ahead.sort_by_key(|(_, packet): &(usize, Packet)| packet.time);
+        for (port, packet) in ahead {
+            cores[self.ports[port].table.core(packet.flow)].rings[port].lead(packet);
         }
         moved
     }

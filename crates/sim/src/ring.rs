@@ -5,18 +5,20 @@ use wattline_traffic::Packet;
 /// A receive queue of one core: packets that wait in the ring, and, beyond the present
 /// time, those that the redirect table has already led here.
 ///
+/// Both lie in one list, so that admitting a packet copies it only where others were dropped
+/// before it, and a batch is a slice.
+///
 /// The places of a batch are free once it is taken, and no others become free until the next
 /// one is. So arrivals may be admitted at any time up to the core's next look, and the tail
 /// drop is exact whenever that is done.
 #[derive(Debug)]
 pub struct Ring {
-    /// Packets on their way, in order of time; those before `next` were admitted.
-    inbox: Vec<Packet>,
-    next: usize,
-    /// A circular buffer, its length a power of two; grows when the ring has no bound.
-    slots: Vec<Packet>,
+    /// In order of time: up to `head` those that were taken out, up to `tail` those that wait,
+    /// from `next` on those on their way; between `tail` and `next` lies what dropped ones left.
+    packets: Vec<Packet>,
     head: usize,
-    waiting: usize,
+    tail: usize,
+    next: usize,
     /// Packets of the batch that is being served: their places are free already.
     in_service: usize,
     /// Packets that the ring holds at most.
@@ -34,18 +36,16 @@ pub struct Ring {
     pub(crate) interrupt_allowed: u64,
 }
 
-const NO_PACKET: Packet = Packet { time: wattline_units::Time::ZERO, flow: 0, length: 0, port: 0 };
-
 impl Ring {
+    const WORTH_COMPACTING: usize = 32;
+
     /// An empty one; `None` for one without bound.
     pub fn new(capacity: Option<usize>) -> Self {
-        let slots = capacity.unwrap_or(64).clamp(1, 64).next_power_of_two();
         Self {
-            inbox: Vec::new(),
-            next: 0,
-            slots: vec![NO_PACKET; slots],
+            packets: Vec::new(),
             head: 0,
-            waiting: 0,
+            tail: 0,
+            next: 0,
             in_service: 0,
             capacity: capacity.unwrap_or(usize::MAX),
             arrivals: 0,
@@ -59,57 +59,70 @@ impl Ring {
     /// Leads a packet here; not earlier than the one led here before.
     #[inline]
     pub fn lead(&mut self, packet: Packet) {
-        self.inbox.push(packet);
+        self.packets.push(packet);
     }
 
-    /// Forgets what was admitted, to make room for the next block.
+    /// Makes room for the next block: forgets what was taken out or dropped, once that is
+    /// worth the while, and no less than what stays and has to be moved.
     pub fn compact(&mut self) {
-        if self.next == self.inbox.len() {
-            self.inbox.clear();
-        } else {
-            self.inbox.drain(..self.next);
+        let stay = self.fill() + self.packets.len() - self.next;
+        if self.packets.len() < Self::WORTH_COMPACTING.max(2 * stay) {
+            return;
         }
-        self.next = 0;
+        if self.tail < self.next {
+            self.packets.drain(self.tail..self.next);
+        }
+        self.packets.drain(..self.head);
+        (self.head, self.tail) = (0, self.fill());
+        self.next = self.tail;
     }
 
     /// Takes back the packets that arrive after `now`: they are led anew.
-    pub fn take_back_after(&mut self, now: u64) {
-        let kept = self.inbox[self.next..].partition_point(|packet| packet.time.as_picos() <= now);
-        self.inbox.truncate(self.next + kept);
+    pub fn take_back_after(&mut self, now: u64) -> impl Iterator<Item = Packet> {
+        let ahead = &self.packets[self.next..];
+        let kept = ahead.partition_point(|packet| packet.time.as_picos() <= now);
+        self.packets.drain(self.next + kept..)
     }
 
     /// Admits what has arrived by `now`; what finds the ring full is dropped.
     #[inline]
     pub fn admit(&mut self, now: u64) {
-        while let Some(packet) = self.inbox.get(self.next) {
-            let time = packet.time.as_picos();
-            if time > now {
-                break;
-            }
-            self.next += 1;
-            self.arrivals += 1;
-            if self.waiting - self.in_service >= self.capacity {
-                self.drops += 1;
-                if let Some(dropped) = &mut self.dropped {
-                    dropped.push(self.arrivals);
-                }
-                continue;
-            }
-            if self.waiting == self.slots.len() {
-                self.grow();
-            }
-            let mask = self.slots.len() - 1;
-            self.slots[(self.head + self.waiting) & mask] = self.inbox[self.next - 1];
-            self.waiting += 1;
-            self.arrival_sum = self.arrival_sum.wrapping_add(time);
+        // At low load most looks find nothing.
+        if self.packets.get(self.next).is_some_and(|packet| packet.time.as_picos() <= now) {
+            self.admit_arrived(now);
         }
     }
 
-    /// The core takes a batch of the packets that wait longest; it then serves them with
-    /// [`Self::take`].
+    fn admit_arrived(&mut self, now: u64) {
+        let ahead = &self.packets[self.next..];
+        let arrived = ahead.iter().take_while(|packet| packet.time.as_picos() <= now).count();
+        let room = self.capacity.saturating_sub(self.fill() - self.in_service);
+        let accepted = arrived.min(room);
+        if self.tail < self.next {
+            self.packets.copy_within(self.next..self.next + accepted, self.tail);
+        }
+        for packet in &self.packets[self.tail..self.tail + accepted] {
+            self.arrival_sum = self.arrival_sum.wrapping_add(packet.time.as_picos());
+        }
+        self.tail += accepted;
+        self.next += arrived;
+        self.arrivals += arrived as u64;
+        self.drop_last(arrived - accepted);
+    }
+
+    /// The last so many of those that arrived find the ring full.
+    #[inline]
+    fn drop_last(&mut self, count: usize) {
+        self.drops += count as u64;
+        if let Some(dropped) = &mut self.dropped {
+            dropped.extend(self.arrivals - count as u64 + 1..=self.arrivals);
+        }
+    }
+
+    /// The core takes a batch of the packets that wait longest; it then serves [`Self::batch`].
     #[inline]
     pub fn begin_batch(&mut self, packets: u32) {
-        self.in_service = (packets as usize).min(self.waiting);
+        self.in_service = (packets as usize).min(self.fill());
     }
 
     /// From now on remembers which packets are dropped.
@@ -125,46 +138,49 @@ impl Ring {
 
     /// Packets that were taken out to be served.
     pub fn taken(&self) -> u64 {
-        self.arrivals - self.drops - self.waiting as u64
+        self.arrivals - self.drops - self.fill() as u64
     }
 
     /// Packets that wait, of those admitted, and those of a batch that are not served yet.
     #[inline]
     pub fn fill(&self) -> usize {
-        self.waiting
+        self.tail - self.head
     }
 
     /// When the oldest packet came that waits, or the next one will come.
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
-        let packet =
-            if self.waiting > 0 { self.slots.get(self.head) } else { self.inbox.get(self.next) };
-        packet.map(|packet| packet.time.as_picos())
+        let first = if self.head < self.tail { self.head } else { self.next };
+        self.packets.get(first).map(|packet| packet.time.as_picos())
     }
 
-    /// Takes the packet that waits longest.
+    /// The packets of the batch that are not served yet, the oldest first.
+    #[inline]
+    pub(crate) fn batch(&self) -> &[Packet] {
+        &self.packets[self.head..self.head + self.in_service]
+    }
+
+    /// The first so many packets of the batch are served.
+    #[inline]
+    pub(crate) fn served(&mut self, count: usize) {
+        debug_assert!(count <= self.in_service, "no more than the batch");
+        self.head += count;
+        self.in_service -= count;
+    }
+
+    /// Takes the packet that waits longest, which there must be.
     #[inline]
     pub fn take(&mut self) -> Packet {
-        debug_assert!(self.waiting > 0, "a batch holds no more than what waits");
-        let mask = self.slots.len() - 1;
-        let packet = self.slots[self.head & mask];
-        self.head = (self.head + 1) & mask;
-        self.waiting -= 1;
+        debug_assert!(self.fill() > 0, "a batch holds no more than what waits");
+        let packet = self.packets[self.head];
+        self.head += 1;
         self.in_service = self.in_service.saturating_sub(1);
         packet
     }
 
     /// The packets that wait, the oldest first.
-    pub fn waiting(&self) -> impl Iterator<Item = &Packet> {
-        let mask = self.slots.len() - 1;
-        (0..self.waiting).map(move |i| &self.slots[(self.head + i) & mask])
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        self.slots.rotate_left(self.head);
-        self.head = 0;
-        self.slots.resize(self.slots.len() * 2, NO_PACKET);
+    pub fn waiting(&self) -> &[Packet] {
+        &self.packets[self.head..self.tail]
     }
 }
 
@@ -175,7 +191,7 @@ mod tests {
     use wattline_units::Time;
 
     fn packet(time: u64) -> Packet {
-        Packet { time: Time::from_picos(time), ..NO_PACKET }
+        Packet { time: Time::from_picos(time), flow: 0, length: 0, port: 0 }
     }
 
     #[test]
@@ -190,7 +206,7 @@ mod tests {
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 5, 2));
         assert_eq!(ring.take_dropped().collect::<Vec<_>>(), [3, 5]);
         assert_eq!(ring.take_dropped().count(), 0);
-        let left: Vec<u64> = ring.waiting().map(|packet| packet.time.as_picos()).collect();
+        let left: Vec<u64> = ring.waiting().iter().map(|packet| packet.time.as_picos()).collect();
         assert_eq!(left, [2, 4]);
         assert_eq!(ring.taken(), 1);
     }

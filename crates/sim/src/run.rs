@@ -36,7 +36,7 @@ pub fn run_with(
     engine.run_to(setting.warmup.as_picos())?;
     engine.sink.latency.reset();
     let at_start = engine.totals();
-    let mut whole = Latency::new()?;
+    let mut whole = Latency::new();
     let mut intervals = Vec::new();
     let mut from = at_start.clone();
     while engine.now < end {
@@ -48,7 +48,7 @@ pub fn run_with(
             let (server, platform) = (setting.server, &engine.platform);
             intervals.push(Report::between(&from, &until, latency, server, platform));
         }
-        whole.add(&engine.sink.latency)?;
+        whole.add(&engine.sink.latency);
         engine.sink.latency.reset();
         from = until;
     }

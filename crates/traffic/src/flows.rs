@@ -26,10 +26,11 @@ pub enum Spread {
     Hash,
 }
 
+/// A flow of a source.
 #[derive(Debug, Clone, Copy)]
-struct Flow {
-    hash: u32,
-    port: u8,
+pub(crate) struct Flow {
+    pub hash: u32,
+    pub port: u8,
 }
 
 /// The flows of a source: their hashes, their ports, and how to pick the next one.
@@ -83,9 +84,18 @@ impl Flows {
         Self { flows, pick }
     }
 
-    /// Hash and port of the next packet's flow.
+    /// Where flows come in turn: those of the next packets, at least one and at most `most`.
+    pub(crate) fn in_turn(&mut self, most: usize) -> Option<&[Flow]> {
+        let Pick::Turns { next } = &mut self.pick else { return None };
+        let from = *next as usize;
+        let to = self.flows.len().min(from + most);
+        *next = if to == self.flows.len() { 0 } else { to as u32 };
+        Some(&self.flows[from..to])
+    }
+
+    /// The next packet's flow.
     #[inline]
-    pub(crate) fn next(&mut self, random: &mut Random) -> (u32, u8) {
+    pub(crate) fn next(&mut self, random: &mut Random) -> Flow {
         let count = self.flows.len() as u32;
         let index = match &mut self.pick {
             Pick::Turns { next } => {
@@ -96,8 +106,7 @@ impl Flows {
             Pick::Uniform => random.below(count) as usize,
             Pick::Weighted(alias) => alias.draw(random),
         };
-        let flow = self.flows[index];
-        (flow.hash, flow.port)
+        self.flows[index]
     }
 
     /// The flows of one port alone, for sources whose ports go their own ways. Where a
@@ -127,7 +136,7 @@ mod tests {
         let mut flows = Flows::new(1024, 4, Popularity::Turns, Spread::Even, &mut random);
         let mut counts = HashMap::new();
         for _ in 0..1024 {
-            let (hash, port) = flows.next(&mut random);
+            let Flow { hash, port } = flows.next(&mut random);
             *counts.entry((hash % TABLE, port)).or_insert(0) += 1;
         }
         assert_eq!(counts.len(), 128 * 4);
@@ -143,7 +152,7 @@ mod tests {
             flows.flows.iter().enumerate().map(|(rank, flow)| (flow.hash, rank)).collect();
         let mut counts = [0f64; 100];
         for _ in 0..1_000_000 {
-            counts[ranks[&flows.next(&mut random).0]] += 1e-6;
+            counts[ranks[&flows.next(&mut random).hash]] += 1e-6;
         }
         let harmonic: f64 = (1..=100).map(|k| 1.0 / f64::from(k)).sum();
         for rank in [0, 1, 9, 99] {

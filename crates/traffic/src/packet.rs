@@ -48,11 +48,19 @@ impl Block {
         debug_assert!(self.packets.last().is_none_or(|last| last.time <= packet.time));
         self.packets.push(packet);
     }
+    /// How many packets there is room for.
+    pub fn room(&self) -> usize {
+        Self::CAPACITY.saturating_sub(self.packets.len())
+    }
+    /// Appends packets in order of time. An iterator of known length spares a check of the
+    /// capacity per packet.
+    pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        self.packets.extend(packets);
+    }
     /// Replaces the content by a whole block from `next`.
     pub fn fill(&mut self, mut next: impl FnMut() -> Packet) {
         self.packets.clear();
-        // An iterator of known length spares a check of the capacity per packet.
-        self.packets.extend((0..Self::CAPACITY).map(|_| next()));
+        self.extend((0..Self::CAPACITY).map(|_| next()));
     }
 }
 

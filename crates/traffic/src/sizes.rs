@@ -46,6 +46,14 @@ impl Sizes {
         self.mean
     }
 
+    /// The length of all, if it is one.
+    pub(crate) fn same(&self) -> Option<u16> {
+        match self.pick {
+            Pick::Fixed(bytes) => Some(bytes),
+            Pick::Weighted { .. } => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn next(&self, random: &mut Random) -> u16 {
         match &self.pick {

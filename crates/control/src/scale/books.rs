@@ -99,8 +99,7 @@ impl Books {
             bytes += report.counts.bytes;
             spent.push(report.spent);
             match &mut latency {
-                // All histograms have the same bounds.
-                Some(sum) => drop(sum.add(&report.latency)),
+                Some(sum) => sum.add(&report.latency),
                 None => latency = Some(report.latency),
             }
         }
@@ -166,7 +165,7 @@ mod tests {
         }
         let mut counts = Counts::default();
         (counts.packets, counts.bytes) = (1, 64);
-        let latency = Latency::new().unwrap();
+        let latency = Latency::new();
         Report { core, number: 1, spent, counts, arrivals: 1, drops: 0, latency, awake }
     }
 

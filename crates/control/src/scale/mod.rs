@@ -185,7 +185,7 @@ impl Scale {
             .collect();
         let cores = (0..platform.cores)
             .map(|core| {
-                let sink = Sink::new(platform.cores, server.nic.pass_through.as_picos())?;
+                let sink = Sink::new(platform.cores, server.nic.pass_through.as_picos());
                 Ok((make.core(core, &point, &platform), sink))
             })
             .collect::<Result<Vec<_>, ScaleError>>()?;

@@ -45,7 +45,7 @@ impl Scale {
             intervals.push(seen);
             last = totals;
             match (&mut all, latency) {
-                (Some(all), Some(latency)) => all.add(&latency)?,
+                (Some(all), Some(latency)) => all.add(&latency),
                 (all @ None, latency) => *all = latency,
                 (Some(_), None) => {}
             }

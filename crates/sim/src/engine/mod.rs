@@ -76,9 +76,9 @@ impl<'a> Engine<'a> {
         let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let core_make = CoreMake::new(server, setting.application, setting.seed)?;
-        let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos())?;
+        let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos());
         sink.states = setting.log_states.then(Vec::new);
-        sink.asked = looks.latency.then(Latency::new).transpose()?;
+        sink.asked = looks.latency.then(Latency::new);
         let cores = (0..platform.cores).map(|number| core_make.core(number, &point, &platform));
         Ok(Self {
             setting,
@@ -193,7 +193,7 @@ impl<'a> Engine<'a> {
             let waits = |packet: &wattline_traffic::Packet| packet.time.as_picos() <= moved_at;
             let rings = self.cores.iter().flat_map(|core| &core.rings);
             if self.sink.watch.is_over(self.now)
-                && !rings.flat_map(|ring| ring.waiting().take(1)).any(waits)
+                && !rings.filter_map(|ring| ring.waiting().first()).any(waits)
             {
                 self.sink.end_watch();
             }
@@ -211,7 +211,7 @@ impl<'a> Engine<'a> {
         let rate = self.block.len() as f64 / span;
         let weight = if from == 0 { 1.0 } else { 1.0 - (-span / RATE_SMOOTHING_SECONDS).exp() };
         self.offered += weight * (rate - self.offered);
-        self.nic.lead(self.now, &self.block, &mut self.cores);
+        self.nic.lead(&self.block, &mut self.cores);
         self.stopwatch.lap(Phase::Links);
         Ok(())
     }

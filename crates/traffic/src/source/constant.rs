@@ -34,15 +34,13 @@ impl Source for Constant {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         let Self { content, spacing, picos } = self;
         match *spacing {
-            Spacing::PerPacket(gap) => out.fill(|| {
+            Spacing::PerPacket(gap) => content.fill(out, |_| {
                 *picos += gap;
-                content.packet(*picos)
+                *picos
             }),
-            Spacing::PerByte(gap) => out.fill(|| {
-                let mut packet = content.packet(0.0);
-                *picos += gap * f64::from(packet.length);
-                packet.time = wattline_units::Time::from_picos(*picos as u64);
-                packet
+            Spacing::PerByte(gap) => content.fill(out, |length| {
+                *picos += gap * f64::from(length);
+                *picos
             }),
         }
         Ok(())

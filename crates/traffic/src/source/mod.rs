@@ -21,7 +21,7 @@ pub use replay::{Replay, Trace, TracePacket};
 pub use self_similar::SelfSimilar;
 
 use crate::capture::CaptureError;
-use crate::flows::{Flows, Popularity, Spread};
+use crate::flows::{Flow, Flows, Popularity, Spread};
 use crate::packet::{Block, Packet};
 use crate::random::Random;
 use crate::sizes::Sizes;
@@ -93,6 +93,11 @@ impl Links {
     }
 }
 
+#[inline]
+fn packet(flow: Flow, length: u16, picos: f64) -> Packet {
+    Packet { time: Time::from_picos(picos as u64), flow: flow.hash, length, port: flow.port }
+}
+
 /// What all synthetic packets have beside their time.
 #[derive(Debug, Clone)]
 pub struct Content {
@@ -121,11 +126,34 @@ impl Content {
         self.sizes.mean()
     }
 
+    /// One packet, which arrives after so many picoseconds.
     #[inline]
     fn packet(&mut self, picos: f64) -> Packet {
-        let (flow, port) = self.flows.next(&mut self.random);
-        let length = self.sizes.next(&mut self.random);
-        Packet { time: Time::from_picos(picos as u64), flow, length, port }
+        let flow = self.flows.next(&mut self.random);
+        packet(flow, self.sizes.next(&mut self.random), picos)
+    }
+
+    /// A whole block of packets. `arrive` is told a packet's length and says after how many
+    /// picoseconds it arrives.
+    #[inline]
+    fn fill(&mut self, out: &mut Block, mut arrive: impl FnMut(u16) -> f64) {
+        let Self { flows, sizes, random } = self;
+        let Some(length) = sizes.same() else {
+            return out.fill(|| {
+                let (flow, length) = (flows.next(random), sizes.next(random));
+                packet(flow, length, arrive(length))
+            });
+        };
+        out.clear();
+        // Flows in turn are there to be walked through.
+        while !out.is_full()
+            && let Some(run) = flows.in_turn(out.room())
+        {
+            out.extend(run.iter().map(|flow| packet(*flow, length, arrive(length))));
+        }
+        if !out.is_full() {
+            out.fill(|| packet(flows.next(random), length, arrive(length)));
+        }
     }
 
     /// The same kind of packets, but those of one port only.

@@ -34,14 +34,14 @@ impl<M: Modulator> Modulated<M> {
 impl<M: Modulator> Source for Modulated<M> {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         let Self { content, modulator, random, mean_gap, picos, until } = self;
-        out.fill(|| {
+        content.fill(out, |_| {
             // Exponential gaps have no memory: one that reaches past the end of its step
             // is drawn anew from there, at the rate of the next.
             loop {
                 let next = *picos + random.exponential() * *mean_gap;
                 if next < *until {
                     *picos = next;
-                    return content.packet(next);
+                    return next;
                 }
                 *picos = *until;
                 let (rate, seconds) = modulator.next_step();

@@ -26,9 +26,9 @@ impl Poisson {
 impl Source for Poisson {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         let Self { content, mean_gap, picos, random } = self;
-        out.fill(|| {
+        content.fill(out, |_| {
             *picos += random.exponential() * *mean_gap;
-            content.packet(*picos)
+            *picos
         });
         Ok(())
     }

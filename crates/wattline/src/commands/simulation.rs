@@ -101,8 +101,7 @@ impl From<SimError> for ExitError {
             | SimError::Interval
             | SimError::BeyondLinks { .. }
             | SimError::Source(BuildError::Spec(_))
-            | SimError::Policy(_)
-            | SimError::Histogram(_) => Self::USAGE,
+            | SimError::Policy(_) => Self::USAGE,
         };
         Self::new(code, error)
     }
