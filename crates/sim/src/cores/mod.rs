@@ -4,6 +4,7 @@
 mod idle;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
+use crate::egress::Departure;
 use crate::make::CoreFixed;
 use crate::ring::Ring;
 use crate::service::Variation;
@@ -192,12 +193,16 @@ impl Core {
         let service = self.variation.apply(self.costs.service.picos(packet.length));
         self.at = self.at.max(arrival) + service;
         self.flow = packet.flow;
-        if sink.watch.done(packet.port, packet.flow, arrival, self.at) {
-            let latency = self.at - arrival + sink.pass_through;
-            sink.latency.record(latency);
-            if let Some(asked) = &mut sink.asked {
-                asked.record(latency);
-            }
+        let departure = Departure {
+            arrival,
+            done: self.at,
+            flow: packet.flow,
+            length: packet.length,
+            port: packet.port,
+            core: self.number as u8,
+        };
+        if sink.watch.done(departure) {
+            sink.leave(departure);
         }
         self.counts.packets += 1;
         self.counts.bytes += u64::from(packet.length);

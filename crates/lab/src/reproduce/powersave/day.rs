@@ -76,6 +76,7 @@ pub(super) fn days(
             // The controller begins with one core: let it find its place first.
             warmup: Span::from_millis(100),
             interval: Some(Span::from_seconds(SECONDS) / INTERVALS),
+            output_links: false,
         };
         simulate(server, &job, &mut source)
     })?;
