@@ -11,7 +11,7 @@ use wattline_units::{Hertz, Span};
 /// Every run draws from this seed, so that the page is the same each time.
 pub(super) const SEED: u64 = 2012;
 /// Flows, enough that none matters.
-pub(super) const FLOWS: u32 = 8192;
+const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
 
 pub(super) fn server() -> Result<ServerModel, ReproduceError> {
