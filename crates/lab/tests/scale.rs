@@ -49,6 +49,7 @@ fn simulated(plan: &Plan, traffic: &Spec) -> Report {
         duration: plan.duration,
         warmup: plan.warmup,
         interval: None,
+        output_links: false,
         seed: plan.setting.seed,
         log_states: false,
         profile: false,

@@ -1,5 +1,6 @@
 //! What a core is given, and what it leaves behind.
 
+use crate::egress::{Departure, Egress};
 use crate::energy::AwakeLog;
 use crate::latency::Latency;
 use crate::reorder::Watch;
@@ -16,6 +17,8 @@ pub struct Sink {
     /// When cores are awake.
     pub awake: AwakeLog,
     pub(crate) watch: Watch,
+    /// The output links, where they are modelled.
+    pub(crate) egress: Option<Box<Egress>>,
     /// Every state of every core, where asked for.
     pub states: Option<Vec<StateSpan>>,
     /// Time that every packet spends outside queue and core.
@@ -31,6 +34,7 @@ impl Sink {
             asked: None,
             awake: AwakeLog::new(cores),
             watch: Watch::default(),
+            egress: None,
             states: None,
             pass_through,
         }
@@ -38,24 +42,38 @@ impl Sink {
 
     /// A core is done with a packet that nothing holds back.
     #[inline]
-    pub(crate) fn leave(&mut self, arrival: u64, done: u64) {
-        let latency = done - arrival + self.pass_through;
-        self.latency.record(latency);
-        if let Some(asked) = &mut self.asked {
-            asked.record(latency);
+    pub(crate) fn leave(&mut self, departure: Departure) {
+        match &mut self.egress {
+            None => self.record(departure.done - departure.arrival),
+            Some(egress) => egress.push(departure),
         }
     }
 
-    /// Whoever waited when the redirect table moved has left: books what was held back for it.
+    #[inline]
+    fn record(&mut self, picos: u64) {
+        let picos = picos + self.pass_through;
+        self.latency.record(picos);
+        if let Some(asked) = &mut self.asked {
+            asked.record(picos);
+        }
+    }
+
+    /// Whoever waited when the redirect table moved has left: lets go what was held back for it.
     pub(crate) fn end_watch(&mut self) {
-        let Self { watch, latency, asked, pass_through, .. } = self;
-        watch.end(|arrival, departure| {
-            let picos = departure - arrival + *pass_through;
-            latency.record(picos);
-            if let Some(asked) = asked {
-                asked.record(picos);
-            }
-        });
+        let mut watch = std::mem::take(&mut self.watch);
+        watch.end(|departure| self.leave(departure));
+        self.watch = watch;
+    }
+
+    /// All cores have come to `now`: lets output links carry what was done by then. Not while
+    /// packets are held back, which may go before others that are here.
+    pub(crate) fn carry(&mut self, now: u64) {
+        if self.watch.moved_at().is_none()
+            && let Some(mut egress) = self.egress.take()
+        {
+            egress.carry(now, |arrival, exit| self.record(exit - arrival));
+            self.egress = Some(egress);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod context;
 mod cores;
+mod egress;
 mod energy;
 mod engine;
 mod error;

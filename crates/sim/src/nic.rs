@@ -34,15 +34,20 @@ impl Link {
     /// `None` when the link carries no more.
     #[inline]
     pub fn carry(&mut self, time: u64, bytes: u16) -> Option<u64> {
-        let bytes = u64::from(bytes) + u64::from(ETHERNET_OVERHEAD_BYTES);
         // Times beyond any run are the largest there is.
-        let busy = (bytes * self.picos_per_byte) >> POINT;
-        let arrival = time.max(self.free.saturating_add(busy));
+        let arrival = time.max(self.free.saturating_add(self.busy(bytes)));
         if arrival - time > LONGEST_HOLD {
             return None;
         }
         self.free = arrival;
         Some(arrival)
+    }
+
+    /// How long a packet of so many bytes occupies it, in picoseconds.
+    #[inline]
+    pub(crate) fn busy(&self, bytes: u16) -> u64 {
+        let bytes = u64::from(bytes) + u64::from(ETHERNET_OVERHEAD_BYTES);
+        (bytes * self.picos_per_byte) >> POINT
     }
 }
 

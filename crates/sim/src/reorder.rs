@@ -4,6 +4,7 @@
 //! the old core's ring. Then what it has done is held back until those have left. Only the
 //! way out waits: the core goes on meanwhile, so that neither power nor capacity change.
 
+use crate::egress::Departure;
 use std::collections::{HashMap, HashSet};
 
 /// A port and an entry of its redirect table.
@@ -27,15 +28,6 @@ pub(crate) struct Watch {
     /// The last of them leaves then at the earliest.
     until: u64,
     pub counts: OrderCounts,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Departure {
-    entry: Entry,
-    flow: u32,
-    arrival: u64,
-    /// When its core is done with it.
-    done: u64,
 }
 
 /// What was held back, since the start.
@@ -79,42 +71,47 @@ impl Watch {
         self.until <= now
     }
 
+    /// Packets that are held back, or whose departure has to be told yet.
+    pub fn holding(&self) -> u64 {
+        self.watched.len() as u64
+    }
+
     /// A core is done with a packet. True when it may leave at once; otherwise
     /// [`Self::end`] says when it left.
     #[inline]
-    pub fn done(&mut self, port: u8, flow: u32, arrival: u64, done: u64) -> bool {
-        self.moved_at.is_none() || self.free(port, flow, arrival, done)
+    pub fn done(&mut self, departure: Departure) -> bool {
+        self.moved_at.is_none() || self.free(departure)
     }
 
     #[cold]
-    fn free(&mut self, port: u8, flow: u32, arrival: u64, done: u64) -> bool {
-        let entry = (port, flow & self.mask);
-        if !self.entries.contains(&entry) {
+    fn free(&mut self, departure: Departure) -> bool {
+        if !self.entries.contains(&(departure.port, departure.flow & self.mask)) {
             return true;
         }
-        if self.moved_at.is_some_and(|moved_at| arrival <= moved_at) {
-            self.until = self.until.max(done);
+        if self.moved_at.is_some_and(|moved_at| departure.arrival <= moved_at) {
+            self.until = self.until.max(departure.done);
         }
-        self.watched.push(Departure { entry, flow, arrival, done });
+        self.watched.push(departure);
         false
     }
 
-    /// All packets that waited at the move have left: tells `left` the arrival and departure
-    /// of all that were watched, and stops watching.
-    pub fn end(&mut self, mut left: impl FnMut(u64, u64)) {
+    /// All packets that waited at the move have left: tells `left` all that were watched, each
+    /// with the time at which it left, and stops watching.
+    pub fn end(&mut self, mut left: impl FnMut(Departure)) {
         self.counts.overtaken += overtaken(&mut self.watched);
         // On one port packets arrive one after the other.
         self.watched.sort_unstable_by_key(|departure| departure.arrival);
         let mut latest = std::mem::take(&mut self.in_service);
-        for Departure { entry, arrival, done, .. } in &mut self.watched {
-            let latest = latest.entry(*entry).or_insert(*done);
-            let hold = latest.saturating_sub(*done);
-            *done += hold;
-            *latest = *done;
+        for departure in &mut self.watched {
+            let entry = (departure.port, departure.flow & self.mask);
+            let latest = latest.entry(entry).or_insert(departure.done);
+            let hold = latest.saturating_sub(departure.done);
+            departure.done += hold;
+            *latest = departure.done;
             self.counts.held += u64::from(hold > 0);
             self.counts.hold_picos += hold;
             self.counts.hold_longest = self.counts.hold_longest.max(hold);
-            left(*arrival, *done);
+            left(*departure);
         }
         self.counts.reordered += overtaken(&mut self.watched);
         self.entries.clear();
@@ -129,7 +126,7 @@ fn overtaken(departures: &mut [Departure]) -> u64 {
     let mut latest: HashMap<(u8, u32), u64> = HashMap::new();
     let mut count = 0;
     for departure in departures {
-        let flow = (departure.entry.0, departure.flow);
+        let flow = (departure.port, departure.flow);
         let latest = latest.entry(flow).or_insert(departure.arrival);
         count += u64::from(departure.arrival < *latest);
         *latest = departure.arrival.max(*latest);
@@ -144,39 +141,43 @@ mod tests {
 
     const MASK: u32 = 127;
 
+    fn departure(port: u8, flow: u32, arrival: u64, done: u64) -> Departure {
+        Departure { arrival, done, flow, length: 64, port, core: 0 }
+    }
+
     #[test]
     fn a_packet_that_a_later_one_overtook_counts() {
         // Sent at 3, 5, 9, 12, 14; left in the order 3, 12, 5, 14, 9.
         let mut departures: Vec<Departure> = [(3, 20), (5, 40), (9, 60), (12, 30), (14, 50)]
-            .map(|(arrival, done)| Departure { entry: (0, 7), flow: 135, arrival, done })
+            .map(|(arrival, done)| departure(0, 135, arrival, done))
             .to_vec();
-        departures.push(Departure { entry: (0, 7), flow: 7, arrival: 1, done: 70 });
+        departures.push(departure(0, 7, 1, 70));
         assert_eq!(overtaken(&mut departures), 2, "those of 5 and 9");
     }
 
     #[test]
     fn what_would_overtake_is_held_until_the_old_core_is_done() {
         let mut watch = Watch::default();
-        assert!(watch.done(0, 7, 1, 2), "nothing has moved");
+        assert!(watch.done(departure(0, 7, 1, 2)), "nothing has moved");
         watch.begin(0, 128 + 7, 8, MASK, 10);
-        assert!(watch.done(0, 8, 11, 12), "another entry");
-        assert!(watch.done(1, 7, 11, 12), "another port");
+        assert!(watch.done(departure(0, 8, 11, 12)), "another entry");
+        assert!(watch.done(departure(1, 7, 11, 12)), "another port");
         // On the new core, then the one that waited on the old.
-        assert!(!watch.done(0, 7, 11, 15));
-        assert!(!watch.done(0, 7, 8, 40));
-        assert!(!watch.done(0, 7, 16, 50));
+        assert!(!watch.done(departure(0, 7, 11, 15)));
+        assert!(!watch.done(departure(0, 7, 8, 40)));
+        assert!(!watch.done(departure(0, 7, 16, 50)));
         assert!(!watch.is_over(39) && watch.is_over(40));
         let mut left = Vec::new();
-        watch.end(|arrival, departure| left.push((arrival, departure)));
+        watch.end(|departure| left.push((departure.arrival, departure.done)));
         assert_eq!(left, [(8, 40), (11, 40), (16, 50)]);
         let counts =
             OrderCounts { reordered: 0, overtaken: 1, held: 1, hold_picos: 25, hold_longest: 25 };
         assert_eq!(watch.counts, counts);
-        assert!(watch.done(0, 7, 17, 51), "it is over");
+        assert!(watch.done(departure(0, 7, 17, 51)), "it is over");
         // The old core was about to be done with the last one.
         watch.begin_in_service(0, 7, 70, MASK, 60);
-        assert!(!watch.done(0, 7, 61, 65) && !watch.is_over(69));
-        watch.end(|_, departure| assert_eq!(departure, 70));
+        assert!(!watch.done(departure(0, 7, 61, 65)) && !watch.is_over(69));
+        watch.end(|departure| assert_eq!(departure.done, 70));
     }
 
     proptest! {
@@ -188,15 +189,15 @@ mod tests {
             let mut done = HashMap::new();
             for (arrival, &(entry, after)) in packets.iter().enumerate() {
                 let arrival = arrival as u64;
-                watch.done(0, entry, arrival, arrival + after);
+                watch.done(departure(0, entry, arrival, arrival + after));
                 done.insert(arrival, (entry, arrival + after));
             }
             let mut latest: HashMap<u32, u64> = HashMap::new();
-            watch.end(|arrival, departure| {
-                let (entry, done) = done[&arrival];
-                assert!(departure >= done);
-                let before = latest.insert(entry, departure).unwrap_or(0);
-                assert!(before <= departure, "in order of arrival");
+            watch.end(|departure| {
+                let (entry, done) = done[&departure.arrival];
+                assert!(departure.done >= done);
+                let before = latest.insert(entry, departure.done).unwrap_or(0);
+                assert!(before <= departure.done, "in order of arrival");
             });
             prop_assert_eq!(watch.counts.reordered, 0);
         }

@@ -48,8 +48,10 @@ pub struct Report {
     pub offered_packets: u64,
     /// Packets that were forwarded.
     pub forwarded_packets: u64,
-    /// Packets that found their ring full.
+    /// Packets that found their ring full, on the way in or out.
     pub dropped_packets: u64,
+    /// Those of them that found a transmit ring full; none unless output links are modelled.
+    pub dropped_at_output_packets: u64,
     /// Packets that a later one of their flow overtook.
     pub reordered_packets: u64,
     /// Packets that a later one of their flow would have overtaken, had none been held back.
@@ -158,8 +160,10 @@ impl Report {
             let total = |totals: &Totals| totals.cores.iter().map(of).sum::<u64>();
             total(end) - total(start)
         };
-        let forwarded = sum(|core| core.packets);
-        let bits = BitsPerSecond(sum(|core| core.bytes) as f64 * 8.0 / seconds);
+        let forwarded = end.forwarded - start.forwarded;
+        let bytes = end.forwarded_bytes - start.forwarded_bytes;
+        let bits = BitsPerSecond(bytes as f64 * 8.0 / seconds);
+        let dropped_at_output = end.output_drops - start.output_drops;
         let uncore = Watts((end.uncore_joules - start.uncore_joules) / seconds);
         let terms = power_terms(&spent, seconds, server, uncore, bits);
         let power = terms.total().0;
@@ -177,7 +181,8 @@ impl Report {
             duration_seconds: seconds,
             offered_packets: end.arrivals - start.arrivals,
             forwarded_packets: forwarded,
-            dropped_packets: end.drops - start.drops,
+            dropped_packets: end.drops - start.drops + dropped_at_output,
+            dropped_at_output_packets: dropped_at_output,
             reordered_packets: end.order.reordered - start.order.reordered,
             reordered_unless_held_packets: end.order.overtaken - start.order.overtaken,
             held_packets: end.order.held - start.order.held,

@@ -26,6 +26,9 @@ pub struct Scenario<'a> {
     pub warmup: Span,
     /// Length of the reported intervals; `None` for the total alone.
     pub interval: Option<Span>,
+    /// Whether packets leave by output links of the server's rate, each flow by one of the
+    /// ports; otherwise a packet has left when its core is done with it.
+    pub output_links: bool,
     /// Seed of traffic, policy and service times.
     pub seed: u64,
     /// Whether to measure where the time of the simulator itself goes.
@@ -51,6 +54,7 @@ impl Scenario<'_> {
             duration: self.duration,
             warmup: self.warmup,
             interval: self.interval,
+            output_links: self.output_links,
             seed: self.seed,
             log_states: false,
             profile: self.profile,

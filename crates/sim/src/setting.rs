@@ -22,6 +22,9 @@ pub struct Setting<'a> {
     pub warmup: Span,
     /// Length of the reported intervals; `None` for the total alone.
     pub interval: Option<Span>,
+    /// Whether packets leave by output links of the server's rate, each flow by one of the
+    /// ports; otherwise a packet has left when its core is done with it.
+    pub output_links: bool,
     /// Seed of policy and service times (the traffic has its own).
     pub seed: u64,
     /// Whether to keep a log of all states of all cores: for tests and short plots, since

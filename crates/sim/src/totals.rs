@@ -14,7 +14,14 @@ use crate::states::Spent;
 pub(crate) struct Totals {
     pub at: u64,
     pub arrivals: u64,
+    /// At receive rings.
     pub drops: u64,
+    /// At transmit rings.
+    pub output_drops: u64,
+    pub forwarded: u64,
+    pub forwarded_bytes: u64,
+    /// Sum of the times at which packets left, modulo 2^64.
+    pub departure_sum: u64,
     pub waiting: u64,
     pub arrival_sum: u64,
     pub beyond_link: u64,
@@ -36,20 +43,13 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    fn departed(&self) -> u64 {
-        self.cores.iter().map(|core| core.packets).sum()
-    }
-
     /// Integral of the number of packets in the system up to this moment, modulo 2^64, in
     /// packet picoseconds.
     fn packet_picos(&self) -> u64 {
-        let departures = self.cores.iter().fold(0u64, |a, core| a.wrapping_add(core.departure_sum));
         let accepted = self.arrivals - self.drops;
-        let inside = (accepted - self.departed()).wrapping_mul(self.at);
-        inside
-            .wrapping_sub(self.arrival_sum)
-            .wrapping_add(departures)
-            .wrapping_add(self.order.hold_picos)
+        let departed = self.forwarded + self.output_drops;
+        let inside = (accepted - departed).wrapping_mul(self.at);
+        inside.wrapping_sub(self.arrival_sum).wrapping_add(self.departure_sum)
     }
 
     /// Mean number of packets in the system since an earlier moment.

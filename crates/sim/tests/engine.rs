@@ -124,6 +124,7 @@ fn a_sweep_gives_the_same_whatever_the_number_of_threads() {
             duration: Span::from_millis(5),
             warmup: Span::from_millis(1),
             interval: Some(Span::from_millis(1)),
+            output_links: false,
             seed: *seed,
             profile: false,
         };

@@ -94,6 +94,19 @@ fn figures_of_a_run_agree_with_each_other() {
 }
 
 #[test]
+fn output_links_add_their_time_and_are_counted() {
+    let args = ["sim", "--json", "--policy", "poll", "--traffic", "poisson:2Mpps,size=1500"];
+    let without = json(&[&args[..], &SHORT].concat());
+    let with = json(&[&args[..], &SHORT, &["--output-links"]].concat());
+    assert_eq!((&without["output_links"], &with["output_links"]), (&false.into(), &true.into()));
+    let micros = |report: &Value| 1e6 * number(report, "latency_min_seconds");
+    let more = micros(&with) - micros(&without);
+    // 1436 bytes more than the short packets by which the model's own time was measured.
+    assert!((more - 1.149).abs() < 0.02, "{more}");
+    assert_eq!(number(&with, "dropped_at_output_packets"), 0.0);
+}
+
+#[test]
 fn a_seed_gives_the_same_run_again() {
     let run = || {
         let mut report = simulate("powersave", "poisson:5Mpps,size=64");

@@ -4,6 +4,7 @@
 mod idle;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
+use crate::egress::Departure;
 use crate::make::CoreFixed;
 use crate::ring::Ring;
 use crate::service::Variation;
@@ -194,8 +195,16 @@ impl Core {
             let arrival = packet.time.as_picos();
             let service = self.variation.apply(self.costs.service.picos(packet.length));
             at = at.max(arrival) + service;
-            if sink.watch.done(self.port as u8, packet.flow, arrival, at) {
-                sink.leave(arrival, at);
+            let departure = Departure {
+                arrival,
+                done: at,
+                flow: packet.flow,
+                length: packet.length,
+                port: self.port as u8,
+                core: self.number as u8,
+            };
+            if sink.watch.done(departure) {
+                sink.leave(departure);
             }
             served += 1;
             counts.bytes += u64::from(packet.length);

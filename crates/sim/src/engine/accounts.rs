@@ -1,6 +1,7 @@
 //! The sums that reports are made of.
 
 use super::Engine;
+use crate::egress::EgressCounts;
 use crate::states::Spent;
 use crate::totals::Totals;
 use wattline_units::Span;
@@ -44,9 +45,27 @@ impl Engine<'_> {
             totals.arrival_sum = totals.arrival_sum.wrapping_add(ring.arrival_sum);
         }
         totals.cores = self.cores.iter().map(|core| core.counts).collect();
+        self.count_departures(&mut totals);
         totals.spent = self.cores.iter().map(|core| core.spent.clone()).collect::<Vec<Spent>>();
         totals.open_overload =
             self.cores.iter().map(|core| core.open_overload(self.now)).max().unwrap_or(0);
         totals
+    }
+
+    /// What has left: where output links are modelled, by the end of its last bit.
+    fn count_departures(&self, totals: &mut Totals) {
+        if let Some(egress) = &self.sink.egress {
+            let EgressCounts { packets, bytes, drops, departure_sum } = egress.counts;
+            (totals.forwarded, totals.forwarded_bytes) = (packets, bytes);
+            (totals.output_drops, totals.departure_sum) = (drops, departure_sum);
+            totals.waiting += egress.inside() + self.sink.watch.holding();
+            return;
+        }
+        totals.departure_sum = self.sink.watch.counts.hold_picos;
+        for counts in self.cores.iter().map(|core| &core.counts) {
+            totals.forwarded += counts.packets;
+            totals.forwarded_bytes += counts.bytes;
+            totals.departure_sum = totals.departure_sum.wrapping_add(counts.departure_sum);
+        }
     }
 }

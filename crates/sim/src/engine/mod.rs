@@ -4,6 +4,7 @@ mod accounts;
 
 use crate::context::{Costs, Sink, Stop, Watched};
 use crate::cores::Core;
+use crate::egress::Egress;
 use crate::error::SimError;
 use crate::latency::Latency;
 use crate::make::CoreMake;
@@ -19,6 +20,8 @@ use wattline_policy::{
 use wattline_traffic::{Block, Source};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
+/// Length of the packets by whose latency a model's `pass_through` is known.
+const SHORT_BYTES: u16 = 64;
 /// Time over which the offered rate is smoothed that policies are shown.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 
@@ -78,6 +81,12 @@ impl<'a> Engine<'a> {
         let core_make = CoreMake::new(server, setting.application, setting.seed)?;
         let mut sink = Sink::new(platform.cores, server.nic.pass_through.as_picos());
         sink.states = setting.log_states.then(Vec::new);
+        if setting.output_links {
+            let egress = Egress::new(&server.nic, platform.cores);
+            // What was measured as passing through has the short packets' time on the link.
+            sink.pass_through = sink.pass_through.saturating_sub(egress.picos(SHORT_BYTES));
+            sink.egress = Some(Box::new(egress));
+        }
         sink.asked = looks.latency.then(Latency::new);
         let cores = (0..platform.cores).map(|number| core_make.core(number, &point, &platform));
         Ok(Self {
@@ -198,6 +207,7 @@ impl<'a> Engine<'a> {
                 self.sink.end_watch();
             }
         }
+        self.sink.carry(self.now);
         self.stopwatch.lap(Phase::Account);
     }
 

@@ -22,6 +22,7 @@ pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
         duration: Span::from_millis(1_000),
         warmup: Span::from_millis(100),
         interval: None,
+        output_links: false,
         seed: 1,
         log_states: false,
         profile: false,

@@ -9,6 +9,7 @@ mod on_off;
 mod poisson;
 mod replay;
 mod self_similar;
+mod trains;
 
 pub use constant::Constant;
 pub use day::DayProfile;
@@ -19,6 +20,7 @@ pub use on_off::OnOff;
 pub use poisson::Poisson;
 pub use replay::{Replay, Trace, TracePacket};
 pub use self_similar::SelfSimilar;
+pub use trains::{TrainFlows, TrainLengths, TrainShape, Trains};
 
 use crate::capture::CaptureError;
 use crate::flows::{Flow, Flows, Popularity, Spread};
@@ -54,6 +56,13 @@ impl Rate {
         match self {
             Self::Packets(rate) => rate,
             Self::Bits(rate) => rate / (8.0 * mean_bytes),
+        }
+    }
+    /// The same unit, so many times the rate.
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Packets(rate) => Self::Packets(rate * factor),
+            Self::Bits(rate) => Self::Bits(rate * factor),
         }
     }
     /// In bits per second, for packets of the given mean length in bytes.

@@ -35,11 +35,7 @@ impl OnOff {
     /// within the links. The ports are out of step by the seed.
     pub fn new(rate: Rate, burst: u32, links: Links, content: &Content, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0ff);
-        let share = f64::from(links.ports);
-        let rate = match rate {
-            Rate::Packets(rate) => Rate::Packets(rate / share),
-            Rate::Bits(rate) => Rate::Bits(rate / share),
-        };
+        let rate = rate.times(1.0 / f64::from(links.ports));
         let period = 1e12 * f64::from(burst) / rate.packets_per_second(content.mean_bytes());
         let ports = (0..links.ports)
             .map(|number| {

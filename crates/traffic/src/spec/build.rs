@@ -1,11 +1,11 @@
 //! From a description to the source itself.
 
-use super::kinds::Kind;
+use super::kinds::{Common, Kind};
 use super::{Mistake, Part, Spec, SpecError};
 use crate::capture::{CaptureError, Reader};
 use crate::source::{
-    Constant, Content, DayProfile, Mix, Mmpp, Modulated, OnOff, Poisson, Replay, SelfSimilar,
-    Source, Trace,
+    Constant, Content, DayProfile, Links, Mix, Mmpp, Modulated, OnOff, Poisson, Replay,
+    SelfSimilar, Source, Trace, TrainShape, Trains,
 };
 
 /// Why a source cannot be had.
@@ -57,6 +57,14 @@ impl Part {
         {
             self.check(rate.packets_per_second(mean), most, mean)?;
         }
+        if common.trains.mean > 1 {
+            let mut heads = Vec::new();
+            self.heads().build(seed, &mut heads)?;
+            let trains =
+                |heads| Box::new(Trains::new(heads, common.trains, links, &content, seed)) as _;
+            out.extend(heads.into_iter().map(trains));
+            return Ok(());
+        }
         out.push(match self.kind {
             Kind::Constant { rate } => Box::new(Constant::new(rate, content)),
             Kind::Poisson { rate } => Box::new(Poisson::new(rate, content, seed)),
@@ -102,6 +110,15 @@ impl Part {
             }
         });
         Ok(())
+    }
+
+    /// The source of the first packets of its trains: as on links of a part of the rate.
+    fn heads(&self) -> Self {
+        let share = 1.0 / f64::from(self.common.trains.mean);
+        let links = self.common.links;
+        let links = Links { bits_per_second: links.bits_per_second * share, ..links };
+        let common = Common { links, trains: TrainShape::NONE, ..self.common.clone() };
+        Self { kind: self.kind.times(share), common, ..self.clone() }
     }
 
     fn check(&self, rate: f64, most: f64, mean: f64) -> Result<(), SpecError> {

@@ -4,7 +4,7 @@ use super::error::did_you_mean;
 use super::fields::Fields;
 use super::quantity::RATE_FORMS;
 use super::sizes::SizeSpec;
-use crate::source::{Links, Rate};
+use crate::source::{Links, Rate, TrainFlows, TrainLengths, TrainShape};
 use crate::{Popularity, Spread};
 use std::path::PathBuf;
 use wattline_units::Span;
@@ -34,6 +34,7 @@ pub(super) struct Common {
     pub(super) flows: u32,
     pub(super) popularity: Popularity,
     pub(super) spread: Spread,
+    pub(super) trains: TrainShape,
     pub(super) seed: Option<u64>,
 }
 
@@ -61,6 +62,22 @@ impl Kind {
             | Self::Day { rate, .. } => Some(*rate),
             Self::Capture { rate, .. } => *rate,
         }
+    }
+
+    /// The same at so many times the rate.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        let mut kind = self.clone();
+        match &mut kind {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::Mmpp { rate, .. }
+            | Self::SelfSimilar { rate, .. }
+            | Self::OnOff { rate, .. }
+            | Self::Day { rate, .. }
+            | Self::Capture { rate: Some(rate), .. } => *rate = rate.times(factor),
+            Self::Capture { rate: None, .. } => {}
+        }
+        kind
     }
 }
 
@@ -186,6 +203,7 @@ fn common(
         flows: 1,
         popularity: Popularity::Uniform,
         spread: Spread::Even,
+        trains: TrainShape::NONE,
         seed,
     };
     if matches!(kind, Kind::Capture { .. }) {
@@ -221,7 +239,45 @@ fn common(
             Spread::Even
         }
     };
-    Common { size, flows, popularity, spread, ..common }
+    // Bursts of a source have their own length.
+    let trains = match kind {
+        Kind::OnOff { .. } => TrainShape::NONE,
+        _ => trains(fields),
+    };
+    Common { size, flows, popularity, spread, trains, ..common }
+}
+
+/// Longest mean of a train: a millisecond of the shortest packets is less.
+const LONGEST_TRAIN: u32 = 10_000;
+
+fn trains(fields: &mut Fields<'_>) -> TrainShape {
+    let mut shape = TrainShape::NONE;
+    if let Some(text) = fields.text("trains") {
+        let (lengths, mean) = match text.split_once(':') {
+            Some(("geometric", mean)) => (TrainLengths::Geometric, mean),
+            Some(("fixed", mean)) => (TrainLengths::Fixed, mean),
+            _ => (TrainLengths::Fixed, text),
+        };
+        match mean.trim().parse() {
+            Ok(mean) if (1..=LONGEST_TRAIN).contains(&mean) => {
+                shape = TrainShape { mean, lengths, ..shape };
+            }
+            _ => {
+                let allowed =
+                    format!("PACKETS, fixed:PACKETS, geometric:PACKETS, 1 to {LONGEST_TRAIN}");
+                fields.wrong("trains", "is no length of trains", &allowed);
+            }
+        }
+    }
+    shape.flows = match fields.text("train-flows") {
+        None | Some("several") => TrainFlows::Several,
+        Some("one") => TrainFlows::One,
+        Some(_) => {
+            fields.wrong("train-flows", "is not known", "several, one");
+            TrainFlows::Several
+        }
+    };
+    shape
 }
 
 fn zipf(text: &str) -> Option<Popularity> {

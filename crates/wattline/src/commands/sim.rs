@@ -37,6 +37,9 @@ pub struct Args {
     /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
     #[arg(long, default_value = "model")]
     app_costs: String,
+    /// Model output links too: packets leave by transmit rings and links of the server's rate.
+    #[arg(long)]
+    output_links: bool,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -49,6 +52,7 @@ struct Output<'a> {
     traffic: &'a str,
     application: Application,
     seed: u64,
+    output_links: bool,
     /// What stands in for something else.
     notes: Vec<String>,
     #[serde(flatten)]
@@ -79,6 +83,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         duration: args.duration,
         warmup: args.warmup,
         interval: args.interval,
+        output_links: args.output_links,
         seed: args.seed,
         profile: false,
     };
@@ -88,6 +93,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         traffic: &args.traffic,
         application: args.app,
         seed: args.seed,
+        output_links: args.output_links,
         notes: traffic.notes().into_iter().chain(scaled).collect(),
         report: scenario.run()?,
     };
@@ -127,6 +133,9 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         ),
     )?;
     row("dropped, ring full", format!("{} packets", report.dropped_packets))?;
+    if output.output_links {
+        row("  of them at output links", format!("{} packets", report.dropped_at_output_packets))?;
+    }
     row("reordered", format!("{} packets", report.reordered_packets))?;
     row(
         "held back",

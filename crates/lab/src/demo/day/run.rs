@@ -37,6 +37,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Err
         duration: settings.day(),
         warmup: settings.interval(),
         interval: Some(settings.interval()),
+        output_links: false,
         seed: settings.seed,
         profile: false,
     };

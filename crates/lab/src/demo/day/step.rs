@@ -87,6 +87,7 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, E
         duration: plan.duration,
         warmup: plan.warmup,
         interval: Some(plan.interval),
+        output_links: false,
         seed: plan.setting.seed,
         log_states: false,
         profile: false,

@@ -11,7 +11,7 @@ use wattline_units::{Hertz, Span};
 /// Every run draws from this seed, so that the page is the same each time.
 pub(super) const SEED: u64 = 2012;
 /// Flows, enough that none matters.
-pub(super) const FLOWS: u32 = 8192;
+const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
 
 pub(super) fn server() -> Result<ServerModel, ReproduceError> {
@@ -74,6 +74,7 @@ impl Steady {
                 duration,
                 warmup,
                 interval: None,
+                output_links: false,
             },
             source.as_mut(),
         )
@@ -88,6 +89,7 @@ pub(super) struct Job<'a> {
     pub(super) duration: Span,
     pub(super) warmup: Span,
     pub(super) interval: Option<Span>,
+    pub(super) output_links: bool,
 }
 
 pub(super) fn simulate(
@@ -103,6 +105,7 @@ pub(super) fn simulate(
         duration: job.duration,
         warmup: job.warmup,
         interval: job.interval,
+        output_links: job.output_links,
         seed: SEED,
         log_states: false,
         profile: false,

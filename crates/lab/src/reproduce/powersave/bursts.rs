@@ -31,6 +31,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
             duration: Span::from_millis(300),
             warmup: Span::from_millis(60),
             interval: None,
+            output_links: false,
         };
         simulate(&server, &job, &mut source)
     })?;

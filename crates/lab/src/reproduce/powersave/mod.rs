@@ -11,6 +11,7 @@ mod grid;
 mod ladder;
 mod rules;
 mod sleep;
+mod trains;
 
 use super::Step;
 use super::claims::Context;
@@ -37,6 +38,7 @@ pub(super) const STEPS: &[Step] = &[
         &["fig15-measured"],
         applications::figures,
     ),
+    Step::new("powersave: Figure 16 with trains", &["fig16-trains"], trains::figures),
     Step::new("powersave: Figure 17", &["fig17"], bursts::figures),
 ];
 

@@ -77,6 +77,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             duration: args.duration,
             warmup: Span::ZERO,
             interval: None,
+            output_links: false,
             seed,
             profile,
         })
@@ -169,6 +170,7 @@ fn time_sweep(server: &ServerModel, traffic: &Spec, args: &Args) -> Result<Sweep
                 duration: args.duration / 5,
                 warmup: Span::ZERO,
                 interval: None,
+                output_links: false,
                 seed: *seed,
                 profile: false,
             };

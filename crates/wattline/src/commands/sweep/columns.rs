@@ -12,10 +12,11 @@ type Column = fn(&Report) -> Option<f64>;
 pub const NAMES: [&str; 6] = ["server", "policy", "traffic", "application", "source", "accuracy"];
 
 /// The columns of numbers, with their units.
-pub const NUMBERS: [(&str, Column); 15] = [
+pub const NUMBERS: [(&str, Column); 16] = [
     ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
     ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
     ("dropped_packets", |report| Some(report.dropped_packets as f64)),
+    ("dropped_at_output_packets", |report| Some(report.dropped_at_output_packets as f64)),
     ("reordered_packets", |report| Some(report.reordered_packets as f64)),
     ("held_packets", |report| Some(report.held_packets as f64)),
     ("latency_mean_seconds", |report| report.latency_mean_seconds),

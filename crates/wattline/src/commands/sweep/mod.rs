@@ -45,6 +45,9 @@ pub struct Args {
     /// Simulated time before that.
     #[arg(long, default_value = "100ms", value_parser = simulation::span)]
     warmup: Span,
+    /// Model output links too: packets leave by transmit rings and links of the server's rate.
+    #[arg(long)]
+    output_links: bool,
     /// Threads; 0 for one per core of this machine.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -145,6 +148,7 @@ fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
         duration: args.duration,
         warmup: args.warmup,
         interval: None,
+        output_links: args.output_links,
         seed: case.seed,
         profile: false,
     };

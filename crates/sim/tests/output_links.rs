@@ -1,0 +1,161 @@
+//! What must hold where output links are modelled.
+
+mod common;
+
+use common::{poisson, server, setting, simulate};
+use wattline_policy::{POLICIES, PolicySpec};
+use wattline_server::{Application, ETHERNET_OVERHEAD_BYTES, ServerModel};
+use wattline_sim::{Report, Scenario, Setting, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+fn with_links<'a>(server: &'a ServerModel, policy: &str, millis: u64) -> Setting<'a> {
+    Setting {
+        warmup: Span::ZERO,
+        duration: Span::from_millis(millis),
+        output_links: true,
+        ..setting(server, policy)
+    }
+}
+
+/// Trains that meet at the output links and move cores up and down.
+const MEETING: &str =
+    "mmpp:4Mpps,ratio=10,high=1ms,low=1ms,size=400,trains=geometric:16,train-flows=one";
+
+fn run(setting: &Setting<'_>, traffic: &str) -> Report {
+    simulate(setting, Spec::parse(traffic).unwrap().build(5).unwrap().as_mut())
+}
+
+/// Seconds that a packet occupies a link.
+fn on_link(server: &ServerModel, bytes: u32) -> f64 {
+    8.0 * f64::from(bytes + ETHERNET_OVERHEAD_BYTES) / server.nic.link.0
+}
+
+/// Real time aside.
+fn timeless(report: &Report) -> Report {
+    Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
+}
+
+/// The model's time in cards and busses was measured on such packets, the link in it.
+#[test]
+fn short_packets_at_low_load_take_what_was_measured() {
+    let server = server("westmere-2010");
+    let mean = |output_links: bool| {
+        let setting = Setting { output_links, ..with_links(&server, "poll", 20) };
+        let report = simulate(&setting, &mut poisson(&server, 0.5e6, 64, 1));
+        report.latency_mean_seconds.unwrap() * 1e6
+    };
+    assert!((mean(true) - 7.0).abs() < 0.05 && (mean(true) - mean(false)).abs() < 0.01);
+}
+
+#[test]
+fn long_packets_take_their_time_on_the_link() {
+    let server = server("westmere-2010");
+    let least = |output_links: bool| {
+        let setting = Setting { output_links, ..with_links(&server, "poll", 20) };
+        let report = simulate(&setting, &mut poisson(&server, 0.1e6, 1500, 1));
+        report.latency_min_seconds.unwrap()
+    };
+    let more = on_link(&server, 1500) - on_link(&server, 64);
+    assert!((least(true) - least(false) - more).abs() < 2e-9);
+}
+
+#[test]
+fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
+    let server = server("westmere-2010");
+    let beside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
+    for policy in
+        POLICIES.iter().map(|policy| policy.name).chain(["powersave:c_down=0,c_up=0,q_h=6"])
+    {
+        let setting =
+            Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
+        // Conservation is asserted in there, of each interval and the whole.
+        let report = run(&setting, MEETING);
+        assert_eq!(report.dropped_at_output_packets, 0, "{policy}");
+        let latency = report.latency_mean_seconds.unwrap() - beside;
+        let by_latency = report.forwarded_rate_pps * latency;
+        // At both ends packets are cut short: their share of 50,000.
+        let error = report.packets_inside_mean / by_latency - 1.0;
+        if report.dropped_packets == 0 {
+            assert!(
+                error.abs() < 5e-3,
+                "{policy}: {} and {by_latency}",
+                report.packets_inside_mean
+            );
+        }
+    }
+}
+
+#[test]
+fn what_finds_its_transmit_ring_full_is_counted() {
+    let mut server = server("westmere-2010");
+    let unbounded = run(&with_links(&server, "napi", 10), MEETING);
+    server.nic.tx_ring = Some(8);
+    let bounded = run(&with_links(&server, "napi", 10), MEETING);
+    assert_eq!(unbounded.dropped_at_output_packets, 0);
+    assert!(bounded.dropped_at_output_packets > 100, "{}", bounded.dropped_at_output_packets);
+    // Rings on the way in do not depend on those on the way out.
+    assert_eq!(bounded.dropped_packets, bounded.dropped_at_output_packets);
+    assert_eq!(
+        bounded.power_by_component_watts.cpu_cores,
+        unbounded.power_by_component_watts.cpu_cores
+    );
+    assert!(bounded.latency_max_seconds < unbounded.latency_max_seconds);
+}
+
+/// Blocks, timers and intervals cut the run at other places: nothing may depend on that.
+#[test]
+fn being_watched_changes_nothing() {
+    let mut server = server("westmere-2010");
+    server.nic.tx_ring = Some(16);
+    for policy in ["napi", "poll", "powersave", "powersave:c_down=0,c_up=0,q_h=6"] {
+        let mut setting = with_links(&server, policy, 10);
+        let whole = run(&setting, MEETING);
+        setting.interval = Some(Span::from_micros(17));
+        let mut watched = timeless(&run(&setting, MEETING));
+        watched.intervals.clear();
+        assert!(whole.dropped_at_output_packets > 0, "{policy}");
+        assert_eq!(watched.dropped_at_output_packets, whole.dropped_at_output_packets, "{policy}");
+        assert_eq!(watched.forwarded_packets, whole.forwarded_packets, "{policy}");
+        assert_eq!(watched.latency_mean_seconds, whole.latency_mean_seconds, "{policy}");
+        assert_eq!(watched.latency_p99_seconds, whole.latency_p99_seconds, "{policy}");
+        assert_eq!(watched.packets_inside_mean, whole.packets_inside_mean, "{policy}");
+    }
+}
+
+#[test]
+fn cores_do_not_feel_the_links() {
+    let server = server("westmere-2010");
+    let with = run(&with_links(&server, "powersave", 10), MEETING);
+    let setting = Setting { output_links: false, ..with_links(&server, "powersave", 10) };
+    let without = run(&setting, MEETING);
+    assert_eq!(with.residency, without.residency);
+    assert_eq!((with.decisions, with.core_changes), (without.decisions, without.core_changes));
+    assert!(with.core_changes > 0 && with.held_packets == without.held_packets);
+    assert!(with.latency_mean_seconds > without.latency_mean_seconds);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_on_any_number_of_threads() {
+    let server = server("westmere-2010");
+    let traffic = Spec::parse(MEETING).unwrap();
+    let seeds: Vec<u64> = (0..4).collect();
+    let run = |seed: &u64| {
+        let scenario = Scenario {
+            server: &server,
+            application: Application::Ipv4,
+            policy: PolicySpec::parse("powersave").unwrap(),
+            traffic: &traffic,
+            duration: Span::from_millis(5),
+            warmup: Span::from_millis(1),
+            interval: Some(Span::from_millis(1)),
+            output_links: true,
+            seed: *seed,
+            profile: false,
+        };
+        scenario.run().unwrap().intervals.iter().map(timeless).collect::<Vec<_>>()
+    };
+    let one = sweep(&seeds, 1, run, || ()).unwrap();
+    assert_eq!(one, sweep(&seeds, 3, run, || ()).unwrap());
+    assert_ne!(one[0], one[1]);
+}
