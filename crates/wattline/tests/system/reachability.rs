@@ -12,6 +12,7 @@ with_every_forwarder!(
     ping_reaches_the_sink_and_the_router,
     traceroute_shows_the_router,
     path_mtu_is_discovered,
+    the_mtu_of_a_route_is_told,
     large_packets_are_fragmented_where_that_is_allowed,
 );
 
@@ -74,6 +75,31 @@ fn path_mtu_is_discovered(forwarder: Forwarder) {
         let route = source.run("ip", &["route", "get", &address], LIMIT).unwrap();
         assert!(route.contains("mtu 1400"), "{address}: {route}");
         crate::throughput::tcp(&bench.topology, &address, Duration::from_secs(1));
+    }
+    bench.finish();
+}
+
+/// A route may be narrower than its link.
+fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
+    if !has("ping", "the_mtu_of_a_route_is_told") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let (router, source) = (&bench.topology.router, &bench.topology.source);
+    for (prefix, gateway, far, headers) in [
+        ("203.0.113.0/24", SINK.v4.to_string(), "203.0.113.7", 28),
+        ("2001:db8:7::/48", SINK.v6.to_string(), "2001:db8:7::7", 48),
+    ] {
+        router.ip(&format!("route add {prefix} via {gateway} mtu 1300")).unwrap();
+        let told = || {
+            let size = (1400 - headers).to_string();
+            let mut command = source.command("ping");
+            command.args(["-n", "-M", "do", "-c", "1", "-W", "1", "-s", &size, far]);
+            command::run_to_end(&mut command, LIMIT, "").unwrap();
+            source.run("ip", &["route", "get", far], LIMIT).unwrap().contains("mtu 1300")
+        };
+        // The route takes a moment to arrive, and the answer waits for a neighbour.
+        assert!((0..20).any(|_| told()), "{far}: nothing told the MTU of the route");
     }
     bench.finish();
 }
