@@ -186,7 +186,10 @@ fn packets_cut_by_a_snap_length_are_replayed_whole_where_that_is_asked() {
 /// By another name, too, which the configuration's own check cannot know.
 #[test]
 fn a_capture_that_is_read_is_never_overwritten() {
-    for link in [std::os::unix::fs::symlink::<&Path, &Path>, std::fs::hard_link] {
+    let symbolic = |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to);
+    let hard = |from: &Path, to: &Path| std::fs::hard_link(from, to);
+    let links: [&dyn Fn(&Path, &Path) -> std::io::Result<()>; 2] = [&symbolic, &hard];
+    for link in links {
         let folder = Folder::new(CONFIG);
         write_capture(&folder.path("in.pcap"), &[frame([203, 0, 113, 5], 64)]);
         let before = std::fs::read(folder.path("in.pcap")).unwrap();
