@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -115,7 +115,12 @@ impl Server {
             let mut builder = std::fs::DirBuilder::new();
             builder.recursive(true).mode(0o700).create(directory).map_err(error)?;
         }
-        if path.exists() {
+        // Whatever else is there is somebody's file: only a socket is ever taken away.
+        if let Ok(found) = path.symlink_metadata() {
+            if !found.file_type().is_socket() {
+                let message = "a file that is no socket is there: name another path";
+                return Err(error(io::Error::new(io::ErrorKind::AlreadyExists, message)));
+            }
             if UnixStream::connect(path).is_ok() {
                 let message = "another router answers there";
                 return Err(error(io::Error::new(io::ErrorKind::AddrInUse, message)));
@@ -220,6 +225,78 @@ pub fn find() -> Result<PathBuf, SocketError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_dead_routers_socket_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("notes.txt");
+        std::fs::write(&file, "dear").unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link, &directory.path().to_path_buf()] {
+            let Err(SocketError::Bind { source, .. }) = Server::bind(path) else {
+                panic!("bound in place of {}", path.display())
+            };
+            assert!(source.to_string().contains("no socket"), "{source}");
+        }
+        assert_eq!(std::fs::read(&link).unwrap(), b"dear");
+        let dead = directory.path().join("dead.sock");
+        drop(UnixListener::bind(&dead).unwrap());
+        assert!(dead.exists());
+        Server::bind(&dead).unwrap();
+    }
+
+    /// Answers one connection that sends these bytes and then nothing more.
+    fn answers(bytes: &[u8]) -> Vec<u8> {
+        let (here, there) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || {
+                let _ = serve(&there, |request| match request {
+                    Request::Active { workers } => Some(Answer::Ok(workers.into())),
+                    _ => None,
+                });
+            });
+            let mut writer = &here;
+            // The other side may have hung up, or wait until its answers are read.
+            here.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let _ = writer.write_all(bytes);
+            let _ = here.shutdown(std::net::Shutdown::Write);
+            let mut answers = Vec::new();
+            let _ = (&here).read_to_end(&mut answers);
+            server.join().unwrap();
+            answers
+        })
+    }
+
+    #[test]
+    fn whatever_is_asked_every_line_has_one_answer() {
+        const GOOD: &[u8] = b"{\"request\":\"active\",\"workers\":3}\n{\"request\":\"stats\"}\n";
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut mutated = GOOD.to_vec();
+            for pair in bytes.chunks_exact(2) {
+                let at = usize::from(pair[0]) % mutated.len();
+                mutated[at] = pair[1];
+            }
+            for asked in [bytes, &mutated] {
+                let answers = answers(asked);
+                let lines: Vec<&[u8]> = answers.split_inclusive(|byte| *byte == b'\n').collect();
+                for line in &lines {
+                    assert!(serde_json::from_slice::<Answer>(line).is_ok(), "{line:?}");
+                }
+                // What is no text ends the connection.
+                let requests = asked.split_inclusive(|byte| *byte == b'\n');
+                let text = requests.take_while(|line| std::str::from_utf8(line).is_ok());
+                assert_eq!(lines.len(), text.count());
+            }
+        });
+    }
+
+    #[test]
+    fn an_endless_request_ends() {
+        let endless = vec![b'['; 3 * LONGEST_REQUEST as usize];
+        let answers = answers(&endless);
+        assert!(answers.starts_with(b"{\"error\":\"not a request"));
+    }
 
     #[test]
     fn requests_are_answered_and_nonsense_is_refused() {

@@ -70,6 +70,7 @@ fn every_key_is_read() {
         read: Some("in.pcap".into()),
         write: Some("out.pcap".into()),
         paced: true,
+        original_length: false,
     };
     assert_eq!(config.ports[1].kind, capture);
     assert_eq!(config.ports[1].mac, Some([2, 0, 0, 0, 0, 1]));
@@ -131,6 +132,13 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("\"debug\"", "\"loud\"", 14, "[log] level", "\"warn\"");
     refused("interface = \"eth0\"", "interface = \"a/b\"", 17, "[[port]] interface", "1 to 15");
     refused("interface = \"eth0\"", "", 15, "[[port]]", "either interface or capture");
+    refused(
+        "paced = true",
+        "original_length = 3",
+        20,
+        "[[port]] capture original_length",
+        "true or",
+    );
     refused("paced = true", "pace = true", 20, "[[port]] capture pace", "mean \"paced\"");
     refused("\"02:00:00:00:00:01\"", "\"01:00:00:00:00:01\"", 21, "[[port]] mac", "unicast");
     refused("\"2001:db8::1/64\"", "\"2001:db8::1/129\"", 22, "[[port]] addresses", "list of");
@@ -179,6 +187,46 @@ fn ports_that_stand_twice_are_refused() {
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [5, 6], "{problems}");
+}
+
+#[test]
+fn captures_that_would_overwrite_each_other_are_refused() {
+    let port = |name: &str, capture: &str| {
+        format!("[[port]]\nname = \"{name}\"\ncapture = {{ {capture} }}\n")
+    };
+    let refused = |text: String, line: usize, key: &str, message: &str| {
+        let problems = Config::parse(&text, "bad.toml").unwrap_err();
+        assert_eq!(problems.list.len(), 1, "{problems}");
+        let problem = &problems.list[0];
+        assert_eq!((problem.line, problem.key.as_str()), (line, key), "{problems}");
+        assert!(problem.message.contains(message), "{problems}");
+    };
+    let (read, write) = ("read = \"x.pcap\"", "write = \"./x.pcap\"");
+    let (of_read, of_write) = ("[[port]] capture read", "[[port]] capture write");
+    let both = port("a", &format!("{read}, {write}"));
+    refused(both, 3, of_write, "is read already");
+    refused(port("a", read) + &port("b", write), 6, of_write, "is read already");
+    refused(port("a", write) + &port("b", read), 6, of_read, "is written already");
+    refused(port("a", write) + &port("b", write), 6, of_write, "is written already");
+    let twice = port("a", read) + &port("b", read);
+    assert!(Config::parse(&twice, "good.toml").is_ok(), "reading harms nobody");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let route = "[[route]]\nprefix = \"0.0.0.0/0\"";
+    let twice = format!("{route}\nkind = \"blackhole\"\n{route}");
+    refused(route, &twice, 29, "[[route]] prefix", "has a route already");
+    let neighbour = "[[neighbour]]\naddress = \"198.51.100.2\"";
+    let twice = format!("{neighbour}\nmac = \"02:00:00:00:00:03\"\n{neighbour}");
+    refused(neighbour, &twice, 42, "[[neighbour]] address", "stands twice");
+    let own = "prefix = \"0.0.0.0/0\"\nvia = \"198.51.100.";
+    refused(&format!("{own}2\""), &format!("{own}1\""), 27, "[[route]] via", "own address");
+    refused("2001:db8::1/64", "198.51.100.1/25", 22, "[[port]] addresses", "stands twice");
+    refused("mtu = 1400", "mtu = 1000", 22, "[[port]] addresses", "at least 1280");
+    for address in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.0/0", "255.255.255.255/32", "::/0"] {
+        refused("2001:db8::1/64", address, 22, "[[port]] addresses", "of a host");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ drop_reasons! {
     BadChecksum = "bad-checksum",
     /// The IP length field does not fit the header or the frame.
     BadLength = "bad-length",
-    /// The source address can be no host's (RFC 1812 5.3.7, RFC 4291 2.5).
+    /// The source address can be no other host's (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianSource = "martian-source",
     /// The destination address can be no host's.
     MartianDestination = "martian-destination",

@@ -9,6 +9,7 @@
 //! whole batch, in every newer table too.
 
 use crate::next_hop::{Adjacency, NextHop};
+use crate::own_addresses::OwnAddresses;
 use crate::port::PortId;
 use arc_swap::{ArcSwap, Cache};
 use ipnet::IpNet;
@@ -89,6 +90,7 @@ pub struct Table {
     gateways: Vec<Option<IpAddr>>,
     groups: Vec<Box<[NextHopId]>>,
     ports: Arc<[PortConfig]>,
+    own: Arc<OwnAddresses>,
 }
 
 static NO_HOP: Hop =
@@ -96,8 +98,12 @@ static NO_HOP: Hop =
 
 impl Table {
     /// Lays out next hops by id; the first is that of [`NextHopId::NONE`].
-    pub fn new<'a>(next_hops: impl Iterator<Item = &'a NextHop>, ports: Arc<[PortConfig]>) -> Self {
-        let mut table = Self { ports, ..Self::default() };
+    pub fn new<'a>(
+        next_hops: impl Iterator<Item = &'a NextHop>,
+        ports: Arc<[PortConfig]>,
+        own: Arc<OwnAddresses>,
+    ) -> Self {
+        let mut table = Self { ports, own, ..Self::default() };
         for next_hop in next_hops {
             let hop = table.lay_out(next_hop);
             table.hops.push(hop);
@@ -150,6 +156,12 @@ impl Table {
     /// The neighbour that has to be resolved for `hop`, where it is not the destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
         self.gateways.get(hop.index as usize).copied().flatten()
+    }
+
+    /// The router's own IPv4 addresses.
+    #[inline]
+    pub fn own(&self) -> &OwnAddresses {
+        &self.own
     }
 
     /// A port.
@@ -225,6 +237,12 @@ impl RouteReader {
     #[inline]
     pub fn table(&mut self) -> &Table {
         self.table.load()
+    }
+
+    /// The newest table for what does not come from a lookup, and the IPv4 table beside it.
+    #[inline]
+    pub fn table_and_fib4(&mut self) -> (&Table, &Fib4Reader) {
+        (self.table.load(), &self.fib4)
     }
 
     /// Changes whenever anything was published.

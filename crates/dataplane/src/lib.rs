@@ -20,6 +20,7 @@ pub mod frame;
 pub mod graph;
 pub mod next_hop;
 pub mod nodes;
+pub mod own_addresses;
 pub mod packet;
 pub mod port;
 pub mod punt;

@@ -7,6 +7,7 @@
 
 use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
+use crate::own_addresses::OwnAddresses;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -51,6 +52,7 @@ pub struct Routes {
     fib6: Fib6,
     published: Published,
     ports: Arc<[PortConfig]>,
+    own: Arc<OwnAddresses>,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
     unused: Vec<NextHopId>,
@@ -72,6 +74,7 @@ impl Routes {
             grace,
             published: Published::default(),
             ports: ports.into(),
+            own: Arc::default(),
             entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
             ids: HashMap::new(),
             unused: Vec::new(),
@@ -93,6 +96,18 @@ impl Routes {
     /// Replaces the configuration of the ports at the next publication.
     pub fn set_ports(&mut self, ports: Vec<PortConfig>) {
         self.ports = ports.into();
+        self.table_changed = true;
+    }
+
+    /// Replaces the addresses of the router itself at the next publication: what claims to come
+    /// from them is not forwarded.
+    pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        let ipv4 = |address| match address {
+            IpAddr::V4(address) => Some(u32::from(address)),
+            // The kernel forwards those of IPv6.
+            IpAddr::V6(_) => None,
+        };
+        self.own = Arc::new(addresses.into_iter().filter_map(ipv4).collect());
         self.table_changed = true;
     }
 
@@ -272,7 +287,11 @@ impl Routes {
 
     fn publish_table(&mut self) {
         let next_hops = self.entries.iter().map(|entry| &entry.next_hop);
-        self.published.table.store(Arc::new(Table::new(next_hops, self.ports.clone())));
+        self.published.table.store(Arc::new(Table::new(
+            next_hops,
+            self.ports.clone(),
+            self.own.clone(),
+        )));
         self.table_changed = false;
     }
 

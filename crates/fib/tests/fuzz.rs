@@ -1,4 +1,5 @@
-//! Any sequence of updates leaves the tables saying what the trie of prefixes says.
+//! Any sequence of updates leaves the tables saying what the trie of prefixes says, and any file
+//! of routes is read or refused.
 //!
 //! Runs some random sequences under `cargo test`; `cargo bolero test ipv4` explores.
 
@@ -6,6 +7,7 @@ use bolero::check;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_fib::grace::Grace;
+use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
 
 /// One byte each: what to do, which of few addresses, how long a prefix, which next hop.
@@ -74,3 +76,34 @@ macro_rules! any_sequence {
 
 any_sequence!(ipv4, Fib4, Ipv4Net, u32, Ipv4Addr);
 any_sequence!(ipv6, Fib6, Ipv6Net, u128, Ipv6Addr);
+
+/// Whatever stands in a file of routes, it is read or every complaint has its line.
+#[test]
+fn any_file_of_routes() {
+    const GOOD: &str = "# all\n10.0.0.0/8 gw1\n0.0.0.0/0\n  192.0.2.0/24\tgw2 # two\n::/0 gw1\r\n\
+                        2001:db8::/32\n::ffff:10.0.0.0/104 m\n10.0.0.0/8 gw2\n";
+    check!().with_type::<Vec<u8>>().for_each(|bytes| {
+        let mut mutated = GOOD.as_bytes().to_vec();
+        for pair in bytes.chunks_exact(2) {
+            let at = usize::from(pair[0]) % mutated.len();
+            mutated[at] = pair[1];
+        }
+        for bytes in [bytes, &mutated] {
+            let text = String::from_utf8_lossy(bytes);
+            let lines = text.lines().count();
+            match RoutesFile::parse(&text) {
+                Ok(file) => {
+                    assert!(file.routes.len() <= lines);
+                    for route in &file.routes {
+                        assert_eq!(route.prefix, route.prefix.trunc());
+                        assert!(route.next_hop.is_none_or(|id| file.name(id).is_some()));
+                    }
+                }
+                Err(problems) => {
+                    assert!(!problems.listed.is_empty());
+                    assert!(problems.listed.iter().all(|it| (1..=lines).contains(&it.line)));
+                }
+            }
+        }
+    });
+}

@@ -157,10 +157,11 @@ fn routes_of_every_kind_are_dumped_and_followed() {
             link,
             gateway: Some(format!("192.0.2.{host}").parse().unwrap()),
             weight: 1,
+            mtu: None,
         };
         assert_eq!(mirror.route("10.0.0.0/8").unwrap().hops, [hop(2)]);
         let connected = mirror.route("192.0.2.0/24").unwrap();
-        assert_eq!(connected.hops, [Hop { link, gateway: None, weight: 1 }]);
+        assert_eq!(connected.hops, [Hop { link, gateway: None, weight: 1, mtu: None }]);
 
         near.ip("route add 10.1.0.0/16 nexthop via 192.0.2.2 nexthop via 192.0.2.3 weight 3");
         near.ip("route add blackhole 10.2.0.0/16");
@@ -172,6 +173,9 @@ fn routes_of_every_kind_are_dumped_and_followed() {
         near.ip("route add 10.6.0.0/16 via inet6 2001:db8::2 dev a");
         near.ip("-6 route add 2001:db8:5::/48 nexthop via 2001:db8::2 nexthop via 2001:db8::3");
         near.ip("route add 10.7.0.0/16 via 192.0.2.2 table 100");
+        near.ip("route add 10.9.0.0/16 via 192.0.2.2 mtu 1300");
+        near.ip("route add 10.10.0.0/16 mtu lock 1200 nexthop via 192.0.2.2 nexthop via 192.0.2.3");
+        near.ip("-6 route add 2001:db8:9::/48 via 2001:db8::2 mtu 1400");
         near.ip("route add 10.8.0.0/16 dev a");
         mirror.until("the last route", |mirror| mirror.route("10.8.0.0/16").is_some());
         let three = Hop { weight: 3, ..hop(3) };
@@ -186,6 +190,12 @@ fn routes_of_every_kind_are_dumped_and_followed() {
         assert_eq!(mirror.route("10.6.0.0/16").unwrap().hops[0].gateway, Some(six));
         assert_eq!(mirror.route("2001:db8:5::/48").unwrap().hops.len(), 2);
         assert_eq!(mirror.route("10.7.0.0/16"), None, "another table");
+        let mtus = |prefix| -> Vec<_> {
+            mirror.route(prefix).unwrap().hops.iter().map(|hop| hop.mtu).collect()
+        };
+        assert_eq!(mtus("10.9.0.0/16"), [Some(1300)]);
+        assert_eq!(mtus("10.10.0.0/16"), [Some(1200), Some(1200)]);
+        assert_eq!(mtus("2001:db8:9::/48"), [Some(1400)]);
 
         near.ip("nexthop replace id 5 via 192.0.2.5 dev a");
         mirror.until("the changed nexthop object", |mirror| {

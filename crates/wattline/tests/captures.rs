@@ -159,6 +159,50 @@ fn a_capture_that_is_none_ends_with_65_and_a_cut_one_is_forwarded_up_to_the_cut(
 }
 
 #[test]
+fn packets_cut_by_a_snap_length_are_replayed_whole_where_that_is_asked() {
+    let cut = |config: &str| {
+        let folder = Folder::new(config);
+        let whole = frame([203, 0, 113, 5], 64);
+        // Written by hand: our writer knows no snap length.
+        let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 40, 1];
+        let record = [0, 0, 40, whole.len() as u32];
+        let mut bytes: Vec<u8> =
+            header.iter().chain(&record).flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(&whole[..40]);
+        std::fs::write(folder.path("in.pcap"), bytes).unwrap();
+        let output = folder.run();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (account(&output), read_capture(&folder.path("out.pcap")), whole)
+    };
+    let (short, sent, _) = cut(CONFIG);
+    assert_eq!((&short["dropped"]["bad-length"], sent.len()), (&1.into(), 0), "{short}");
+    let asked = CONFIG.replace("read = \"in.pcap\"", "read = \"in.pcap\", original_length = true");
+    let (long, sent, whole) = cut(&asked);
+    assert_eq!(long["forwarded"], 1, "{long}");
+    assert_eq!((sent[0].len(), &sent[0][26..40]), (whole.len(), &whole[26..40]));
+    assert!(sent[0][40..].iter().all(|byte| *byte == 0));
+}
+
+/// By another name, too, which the configuration's own check cannot know.
+#[test]
+fn a_capture_that_is_read_is_never_overwritten() {
+    let symbolic = |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to);
+    let hard = |from: &Path, to: &Path| std::fs::hard_link(from, to);
+    let links: [&dyn Fn(&Path, &Path) -> std::io::Result<()>; 2] = [&symbolic, &hard];
+    for link in links {
+        let folder = Folder::new(CONFIG);
+        write_capture(&folder.path("in.pcap"), &[frame([203, 0, 113, 5], 64)]);
+        let before = std::fs::read(folder.path("in.pcap")).unwrap();
+        link(&folder.path("in.pcap"), &folder.path("out.pcap")).unwrap();
+        let output = folder.run();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{text}");
+        assert!(text.contains("out.pcap") && text.contains("overwritten"), "{text}");
+        assert_eq!(std::fs::read(folder.path("in.pcap")).unwrap(), before);
+    }
+}
+
+#[test]
 fn an_interface_that_does_not_exist_or_missing_rights_are_told() {
     let text = "[router]\nsocket = \"SOCKET\"\n[[port]]\nname = \"a\"\ninterface = \"nowhere0\"\n";
     let folder = Folder::new(text);

@@ -184,6 +184,23 @@ fn when_it_is_killed_the_kernel_forwards_on() {
     });
 }
 
+/// Where the kernel has preferred busy polling (Linux 5.11), the port says so and forwards.
+#[test]
+fn busy_polling_is_asked_for_reported_and_forwards() {
+    let Some(row) = Row::new("busy") else { return };
+    row.configure(2, "");
+    let text = std::fs::read_to_string(row.path("router.toml")).unwrap();
+    let text = text.replacen("[router]\n", "[router]\nbusy_poll = true\n", 1);
+    std::fs::write(row.path("router.toml"), text).unwrap();
+    let router = row.start();
+    let stats = router.ask(&["stats"]).unwrap();
+    for port in stats["ports"].as_array().unwrap() {
+        assert!(port["mode"].as_str().unwrap().contains("busy polling"), "{port}");
+    }
+    until("a ping gets through", || row.ping("10.9.9.9") || row.ping("10.2.0.2"));
+    assert!(router.forwarded() > 0);
+}
+
 #[test]
 fn a_changed_configuration_is_applied_while_packets_flow() {
     let Some(row) = Row::new("reload") else { return };

@@ -2,9 +2,9 @@
 
 use super::duration::between;
 use super::keys::Section;
-use super::parse::known;
 use super::reader::{Reader, Table};
 use super::settings::PortSettings;
+use super::statics::known;
 use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;

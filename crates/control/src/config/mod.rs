@@ -10,12 +10,14 @@ mod ipsec;
 pub mod keys;
 mod mac;
 mod parse;
+mod ports;
 mod power;
 mod problem;
 mod reader;
 mod redundancy;
 pub mod routes_file;
 mod settings;
+mod statics;
 mod words;
 
 pub use duration::parse_duration;

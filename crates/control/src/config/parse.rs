@@ -2,23 +2,19 @@
 
 use super::duration::between;
 use super::keys::Section;
-use super::mac::is_unicast;
 use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, Table, whole};
 use super::settings::*;
 use super::words::*;
-use super::{KeySource, flow_records, parse_mac};
-use ipnet::IpNet;
+use super::{KeySource, flow_records, ports, statics};
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 /// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
 const LONGEST_SOCKET_PATH: usize = 100;
-const DEFAULT_CAPTURE_MTU: u16 = 1500;
 
 impl Config {
     /// Reads and checks a configuration file; paths in it are relative to its directory.
@@ -94,7 +90,7 @@ fn not_text(file: &str, error: &std::string::FromUtf8Error) -> Problems {
 fn read(reader: &mut Reader, root: &Table) -> Config {
     reader.refuse_unknown(root);
     let routes_file = read_routes_file(reader, root);
-    let ports = read_ports(reader, root);
+    let ports = ports::read(reader, root);
     let router = read_router(reader, root, &ports);
     let log_level = single(reader, root, Section::Log, "log")
         .and_then(|log| {
@@ -102,14 +98,8 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
             reader.parsed(&log, "level", parse_level)
         })
         .map_or(LogLevel::Info, |level| level.value);
-    let routes = each(reader, root, Section::Route, "route")
-        .iter()
-        .filter_map(|table| read_route(reader, table, &ports))
-        .collect();
-    let neighbours = each(reader, root, Section::Neighbour, "neighbour")
-        .iter()
-        .filter_map(|table| read_neighbour(reader, table, &ports))
-        .collect();
+    let routes = statics::read_routes(reader, root, &ports);
+    let neighbours = statics::read_neighbours(reader, root, &ports);
     let metrics = single(reader, root, Section::Metrics, "metrics").and_then(|metrics| {
         reader.refuse_unknown(&metrics);
         Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
@@ -266,175 +256,7 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
     settings
 }
 
-fn read_ports(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
-    let tables = each(reader, root, Section::Port, "port");
-    if tables.is_empty() && !root.has("port") {
-        let message = "a router needs at least one [[port]]".to_owned();
-        reader.problem_in(root, "port", message);
-    }
-    let mut names = HashSet::new();
-    let mut interfaces = HashSet::new();
-    let mut ports = Vec::new();
-    for table in &tables {
-        reader.refuse_unknown(table);
-        let name = required(reader, table, "name", parse_name);
-        if let Some(name) = name.as_ref().filter(|name| !names.insert(name.value.clone())) {
-            let message = "another port has this name already".to_owned();
-            reader.problem(Section::Port, "name", &name.span, message);
-        }
-        let kind = read_port_kind(reader, table, &mut interfaces);
-        let mac =
-            reader.parsed(table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
-        let is_interface = matches!(kind, Some(PortKind::Interface(_)));
-        if let (Some(mac), true) = (&mac, is_interface) {
-            let message = "an interface has its own: leave this out".to_owned();
-            reader.problem(Section::Port, "mac", &mac.span, message);
-        }
-        let address = |value: &DeValue| value.as_str().and_then(|text| text.parse().ok());
-        let addresses = reader.list::<IpNet>(table, "addresses", false, address);
-        let mtu = reader.integer(table, "mtu", 68..=9000).map(|mtu| mtu.value as u16);
-        ports.push(PortSettings {
-            // A port that is named wrongly still counts, so that what names it is not wrong too.
-            name: name.map_or_else(String::new, |name| name.value),
-            kind: kind.unwrap_or(PortKind::Interface(String::new())),
-            mac: mac.map(|mac| mac.value),
-            addresses: addresses
-                .map(|list| list.value.into_iter().map(|address| address.value).collect())
-                .unwrap_or_default(),
-            mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
-            promiscuous: reader.boolean(table, "promiscuous").unwrap_or(false),
-            steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
-        });
-    }
-    ports
-}
-
-fn read_port_kind(
-    reader: &mut Reader,
-    table: &Table,
-    interfaces: &mut HashSet<String>,
-) -> Option<PortKind> {
-    match (table.has("interface"), table.has("capture")) {
-        (true, true) | (false, false) => {
-            let message = "needs either interface or capture".to_owned();
-            reader.problem_in(table, "", message);
-            return None;
-        }
-        (true, false) => {
-            let interface = reader.parsed(table, "interface", parse_interface)?;
-            if !interfaces.insert(interface.value.clone()) {
-                let message = "another port has this interface already".to_owned();
-                reader.problem(Section::Port, "interface", &interface.span, message);
-            }
-            return Some(PortKind::Interface(interface.value));
-        }
-        (false, true) => {}
-    }
-    let (key, value) = table.table.iter().find(|(key, _)| key.get_ref() == "capture")?;
-    let DeValue::Table(inner) = value.get_ref() else {
-        reader.not_allowed(Section::Port, "capture", &value.span());
-        return None;
-    };
-    let capture = Table { section: Section::Capture, table: inner, span: key.span() };
-    reader.refuse_unknown(&capture);
-    if !capture.has("read") && !capture.has("write") {
-        reader.not_allowed(Section::Port, "capture", &value.span());
-    }
-    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-    Some(PortKind::Capture {
-        read: reader.parsed(&capture, "read", path).map(|path| path.value),
-        write: reader.parsed(&capture, "write", path).map(|path| path.value),
-        paced: reader.boolean(&capture, "paced").unwrap_or(false),
-    })
-}
-
-fn read_route(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<RouteSettings> {
-    reader.refuse_unknown(table);
-    let exact = |text: &str| text.parse::<IpNet>().ok().filter(|net| net.addr() == net.network());
-    let prefix = required(reader, table, "prefix", exact);
-    let port = read_port_name(reader, table, ports);
-    let via = reader.list(table, "via", true, |value| value.as_str().and_then(parse_via));
-    let kind = reader.parsed(table, "kind", parse_kind);
-    if table.has("kind") {
-        if table.has("via") || table.has("port") {
-            let message = "kind stands alone: leave out via and port".to_owned();
-            reader.problem_in(table, "kind", message);
-        }
-        return Some(RouteSettings { prefix: prefix?.value, target: kind?.value });
-    }
-    if !table.has("via") {
-        if !table.has("port") {
-            let message = "needs via, port or kind".to_owned();
-            reader.problem_in(table, "", message);
-        }
-        return Some(RouteSettings { prefix: prefix?.value, target: RouteTarget::OnLink(port?) });
-    }
-    let via = via?;
-    if via.value.is_empty() || via.value.len() > 64 {
-        reader.not_allowed(Section::Route, "via", &via.span);
-    }
-    let prefix = prefix?.value;
-    let mut gateways = Vec::with_capacity(via.value.len());
-    for At { value: (gateway, own_port), span } in via.value {
-        if gateway.is_ipv4() != prefix.addr().is_ipv4() {
-            let message = "is of the other family than the prefix".to_owned();
-            reader.problem(Section::Route, "via", &span, message);
-            continue;
-        }
-        let named = own_port.map(|name| ports.iter().position(|port| port.name == name));
-        match named.unwrap_or_else(|| port.or_else(|| port_of(ports, gateway))) {
-            Some(port) => gateways.push(Via { gateway, port }),
-            None if named.is_some() => reader.problem(Section::Route, "via", &span, known(ports)),
-            None if table.has("port") => {}
-            None => {
-                let message = "is in no port's addresses: say which port with `port`".to_owned();
-                reader.problem(Section::Route, "via", &span, message);
-            }
-        }
-    }
-    Some(RouteSettings { prefix, target: RouteTarget::Via(gateways) })
-}
-
-fn read_neighbour(
-    reader: &mut Reader,
-    table: &Table,
-    ports: &[PortSettings],
-) -> Option<NeighbourSettings> {
-    reader.refuse_unknown(table);
-    let unicast = |text: &str| {
-        let address: IpAddr = text.parse().ok()?;
-        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
-    };
-    let address = required(reader, table, "address", unicast);
-    let mac = required(reader, table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
-    let named = read_port_name(reader, table, ports);
-    let address = address?;
-    let port = named.or_else(|| port_of(ports, address.value));
-    if port.is_none() && !table.has("port") {
-        let message = "is in no port's addresses: say which port with `port`".to_owned();
-        reader.problem(Section::Neighbour, "address", &address.span, message);
-    }
-    Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
-}
-
-pub(super) fn read_port_name(
-    reader: &mut Reader,
-    table: &Table,
-    ports: &[PortSettings],
-) -> Option<usize> {
-    let name = reader.string(table, "port")?;
-    let port = ports.iter().position(|port| port.name == name.value);
-    if port.is_none() {
-        reader.problem(table.section, "port", &name.span, known(ports));
-    }
-    port
-}
-
-pub(super) fn known(ports: &[PortSettings]) -> String {
-    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-    format!("is no port: the ports are {}", names.join(", "))
-}
-
+/// A value that must be there.
 pub(super) fn required<T>(
     reader: &mut Reader,
     table: &Table,

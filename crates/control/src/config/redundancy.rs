@@ -1,9 +1,10 @@
 //! The `[[redundancy]]` sections.
 
 use super::keys::Section;
-use super::parse::{each, read_port_name, required};
+use super::parse::{each, required};
 use super::reader::{Reader, Table, whole};
 use super::settings::PortSettings;
+use super::statics::read_port_name;
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -97,6 +97,32 @@ mod tests {
     }
 
     #[test]
+    fn any_text_is_read_or_refused_line_by_line() {
+        const GOOD: &str = "10.0.0.0/8 192.0.2.2\n10.1.0.0/16 via 192.0.2.3%a # x\n\
+                            2001:db8::/32 fe80::1%a\n10.2.0.0/16 blackhole\n0.0.0.0/0 192.0.2.9\n";
+        let config = config();
+        assert_eq!(parse(GOOD, "fuzz", &config).unwrap().len(), 5);
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut mutated = GOOD.as_bytes().to_vec();
+            for pair in bytes.chunks_exact(2) {
+                let at = usize::from(pair[0]) % mutated.len();
+                mutated[at] = pair[1];
+            }
+            for bytes in [bytes, &mutated] {
+                let text = String::from_utf8_lossy(bytes);
+                let lines = text.lines().count();
+                match parse(&text, "fuzz", &config) {
+                    Ok(routes) => assert!(routes.len() <= lines),
+                    Err(problems) => {
+                        assert!(!problems.list.is_empty());
+                        assert!(problems.list.iter().all(|it| (1..=lines).contains(&it.line)));
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
     fn reports_every_bad_line() {
         let text = "10.0.0.1/8 192.0.2.2\nnonsense\n10.0.0.0/8\n10.0.0.0/8 203.0.113.1\n\
                     10.0.0.0/8 fe80::1%a\n10.0.0.0/8 192.0.2.2%b\n10.0.0.0/8 192.0.2.2 7\n";

@@ -113,6 +113,8 @@ pub enum PortKind {
         write: Option<PathBuf>,
         /// Whether frames come at the times of their timestamps.
         paced: bool,
+        /// Whether packets that a snap length cut are filled up to the length that they had.
+        original_length: bool,
     },
 }
 

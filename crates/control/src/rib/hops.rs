@@ -7,13 +7,16 @@ use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_fib::NextHopId;
 
+/// The largest packet that a route lets pass; `None`: whatever its link does.
+pub(super) type RouteMtu = Option<u16>;
+
 /// What a route leads to, independent of what is known of neighbours and links now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum HopKey {
     /// A neighbour.
-    Gateway { link: u32, address: IpAddr },
+    Gateway { link: u32, address: IpAddr, mtu: RouteMtu },
     /// The destination itself is a neighbour.
-    OnLink { link: u32 },
+    OnLink { link: u32, mtu: RouteMtu },
     /// To the kernel.
     Punt,
     /// Discard silently.
@@ -27,10 +30,17 @@ pub(super) enum HopKey {
 }
 
 impl HopKey {
+    fn mtu(&self) -> Option<RouteMtu> {
+        match self {
+            Self::Gateway { mtu, .. } | Self::OnLink { mtu, .. } => Some(*mtu),
+            _ => None,
+        }
+    }
+
     /// Whether what it means depends on one of the links.
     pub fn is_over(&self, links: &[u32]) -> bool {
         match self {
-            Self::Gateway { link, .. } | Self::OnLink { link } => links.contains(link),
+            Self::Gateway { link, .. } | Self::OnLink { link, .. } => links.contains(link),
             // A group's members change, not the group.
             _ => false,
         }
@@ -46,6 +56,8 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Hops {
     held: HashMap<HopKey, Held>,
+    /// How many of them have which MTU: few do, so that those of a neighbour are found.
+    mtus: HashMap<RouteMtu, u32>,
 }
 
 impl Hops {
@@ -53,8 +65,10 @@ impl Hops {
         self.held.keys()
     }
 
-    pub fn knows(&self, key: &HopKey) -> bool {
-        self.held.contains_key(key)
+    /// The next hops that are this neighbour, by the MTUs of their routes.
+    pub fn of_neighbour(&self, link: u32, address: IpAddr) -> impl Iterator<Item = HopKey> {
+        let keys = self.mtus.keys().map(move |mtu| HopKey::Gateway { link, address, mtu: *mtu });
+        keys.filter(|key| self.held.contains_key(key))
     }
 
     /// Changes what a next hop means, if anything leads to it.
@@ -88,6 +102,9 @@ impl Hops {
             key => routes.acquire_own(&meaning(key))?,
         };
         self.held.insert(key.clone(), Held { id, references: 1 });
+        if let Some(mtu) = key.mtu() {
+            *self.mtus.entry(mtu).or_default() += 1;
+        }
         Ok(id)
     }
 
@@ -123,6 +140,14 @@ impl Hops {
         }
         if let Some(held) = self.held.remove(key) {
             routes.release(held.id);
+        }
+        if let Some(mtu) = key.mtu()
+            && let Some(count) = self.mtus.get_mut(&mtu)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.mtus.remove(&mtu);
+            }
         }
         if let HopKey::Group(members) = key {
             members.iter().for_each(|member| self.release(member, routes));

@@ -123,6 +123,7 @@ impl Rib {
         let mut errors = Vec::new();
         if std::mem::take(&mut self.ports_changed) {
             routes.set_ports(self.port_configs());
+            routes.set_own_addresses(self.own_networks().map(|net| net.addr()));
         }
         for key in std::mem::take(&mut self.dirty_hops) {
             let meaning = self.meaning(&key);
@@ -143,7 +144,7 @@ impl Rib {
     /// Gateways on ports whose neighbour is not known.
     pub fn unresolved_gateways(&self) -> Vec<(u32, IpAddr)> {
         let unknown = |key: &HopKey| match key {
-            HopKey::Gateway { link, address } if self.links.port(*link).is_some() => {
+            HopKey::Gateway { link, address, .. } if self.links.port(*link).is_some() => {
                 self.mac(*link, *address).is_none().then_some((*link, *address))
             }
             _ => None,
@@ -157,16 +158,17 @@ impl Rib {
         let stale = self.neighbours.iter().filter(|(_, state)| state.stale);
         stale
             .map(|((address, link), _)| (*link, *address))
-            .filter(|(link, address)| {
-                self.hops.knows(&HopKey::Gateway { link: *link, address: *address })
-            })
+            .filter(|(link, address)| self.hops.of_neighbour(*link, *address).next().is_some())
             .collect()
     }
 
     /// The link on which a packet that leaves by `port` for the neighbour `address` goes out:
     /// the port's own, or a VLAN subinterface of it.
     pub fn link_towards(&self, port: PortId, address: IpAddr) -> Option<u32> {
-        let on_link = self.on_link(address).filter(|link| self.links.port(*link) == Some(port));
+        let on_link = self
+            .on_link(address)
+            .map(|(link, _)| link)
+            .filter(|link| self.links.port(*link) == Some(port));
         on_link.or_else(|| self.links.of_port(port))
     }
 
@@ -315,7 +317,7 @@ impl Rib {
     }
 
     fn neighbour_changed(&mut self, link: u32, address: IpAddr) {
-        self.dirty_hops.insert(HopKey::Gateway { link, address });
+        self.dirty_hops.extend(self.hops.of_neighbour(link, address));
         self.dirty_prefixes.insert(address.into());
     }
 
@@ -374,7 +376,7 @@ fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
 fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let net = address.address;
     // Its owner stands in the hop, so that two addresses with one broadcast address differ.
-    let hop = Hop { link: address.link, gateway: Some(net.addr()), weight: 1 };
+    let hop = Hop { link: address.link, gateway: Some(net.addr()), weight: 1, mtu: None };
     let local = |destination: IpAddr| Route {
         prefix: destination.into(),
         metric: 0,
@@ -389,7 +391,7 @@ fn local_routes(address: &Address, source: Source) -> Vec<Route> {
         }
     }
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {
-        let hops = vec![Hop { link: address.link, gateway: None, weight: 1 }];
+        let hops = vec![Hop { link: address.link, gateway: None, weight: 1, mtu: None }];
         let prefix = net.trunc();
         routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops });
     }

@@ -1,7 +1,7 @@
 //! Which route counts, and what its next hop means now.
 
 use super::Rib;
-use super::hops::HopKey;
+use super::hops::{HopKey, RouteMtu};
 use super::links::WayOut;
 use super::prefixes::{Candidate, Entry};
 use ipnet::IpNet;
@@ -64,16 +64,17 @@ impl Rib {
 
     /// The neighbour with this address, when it is known and on the link that routes to it.
     fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
-        let link = self.on_link(address)?;
+        let (link, mtu) = self.on_link(address)?;
         self.mac(link, address)?;
         self.links.port(link)?;
-        Some(HopKey::Gateway { link, address })
+        Some(HopKey::Gateway { link, address, mtu })
     }
 
-    /// The link on which an address is a neighbour, by the longest usable route to it.
-    pub(super) fn on_link(&self, address: IpAddr) -> Option<u32> {
+    /// The link on which an address is a neighbour, by the longest usable route to it, and that
+    /// route's MTU.
+    pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
         match self.prefixes.covering(address).find_map(|entry| self.best(entry))? {
-            HopKey::OnLink { link } => Some(link),
+            HopKey::OnLink { link, mtu } => Some((link, mtu)),
             _ => None,
         }
     }
@@ -108,17 +109,17 @@ impl Rib {
             WayOut::Closed => None,
             WayOut::Kernel => Some(HopKey::Punt),
             WayOut::Port { .. } => Some(match hop.gateway {
-                Some(address) => HopKey::Gateway { link: hop.link, address },
-                None => HopKey::OnLink { link: hop.link },
+                Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
+                None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
             }),
         }
     }
 
     /// What a next hop (not a group) means with the links and neighbours as they are.
     pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
-        let (link, gateway) = match key {
-            HopKey::Gateway { link, address } => (*link, Some(*address)),
-            HopKey::OnLink { link } => (*link, None),
+        let (link, gateway, route_mtu) = match key {
+            HopKey::Gateway { link, address, mtu } => (*link, Some(*address), *mtu),
+            HopKey::OnLink { link, mtu } => (*link, None, *mtu),
             HopKey::Punt => return NextHop::Punt,
             HopKey::Blackhole => return NextHop::Blackhole,
             HopKey::Unreachable => return NextHop::Unreachable,
@@ -131,6 +132,7 @@ impl Rib {
         };
         match gateway.and_then(|address| self.mac(link, address)) {
             Some(destination_mac) => {
+                let mtu = route_mtu.map_or(mtu, |limit| limit.min(mtu));
                 NextHop::Forward(Adjacency { port, mtu, destination_mac, source_mac: mac, vlan })
             }
             None => NextHop::Resolve { port, gateway },

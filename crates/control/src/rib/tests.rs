@@ -29,7 +29,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn via(link: u32, gateway: &str) -> Hop {
-    Hop { link, gateway: (!gateway.is_empty()).then(|| ip(gateway)), weight: 1 }
+    Hop { link, gateway: (!gateway.is_empty()).then(|| ip(gateway)), weight: 1, mtu: None }
 }
 
 fn route(prefix: &str, metric: u32, hops: Vec<Hop>) -> Event {
@@ -66,9 +66,13 @@ impl Bench {
 }
 
 fn forward(port: u16, mac: [u8; 6]) -> NextHop {
+    forward_mtu(port, mac, 1500)
+}
+
+fn forward_mtu(port: u16, mac: [u8; 6], mtu: u16) -> NextHop {
     NextHop::Forward(Adjacency {
         port: PortId(port),
-        mtu: 1500,
+        mtu,
         destination_mac: mac,
         source_mac: [2, 0, 0, 0, 1, port as u8 + 1],
         vlan: None,
@@ -92,6 +96,32 @@ fn a_gateway_is_resolved_moves_and_is_lost_for_all_its_routes() {
     assert_eq!(bench.towards("10.2.1.1"), forward(0, MACS[1]));
     bench.kernel([Event::NeighbourGone { link: 1, address: ip("192.0.2.2") }]);
     assert_eq!(bench.towards("10.2.1.1"), resolve(0, Some("192.0.2.2")));
+}
+
+#[test]
+fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
+    let mut bench = Bench::new();
+    let limited = |gateway| vec![Hop { mtu: Some(1300), ..via(1, gateway) }];
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.1.0.0/16", 0, limited("192.0.2.2"))]);
+    bench.kernel([route("10.2.0.0/16", 0, limited(""))]);
+    bench.kernel([route("10.3.0.0/16", 0, vec![Hop { mtu: Some(9000), ..via(1, "192.0.2.2") }])]);
+    bench.kernel([
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+        neighbour(1, "10.2.0.9", Some(MACS[2])),
+    ]);
+    assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[0], 1300));
+    assert_eq!(bench.towards("10.2.0.9"), forward_mtu(0, MACS[2], 1300));
+    assert_eq!(bench.towards("10.3.0.9"), forward(0, MACS[0]), "a route cannot widen its link");
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[1]))]);
+    assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[1]));
+    assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[1], 1300));
+    let Event::Route { route, .. } = route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")]) else {
+        unreachable!()
+    };
+    bench.kernel([Event::Route { route, replace: true }]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[1]));
 }
 
 #[test]
@@ -242,8 +272,9 @@ fn arbitrary_event() -> impl Strategy<Value = Event> {
         Just("0.0.0.0/0"),
     ];
     let address = prop_oneof![Just("10.1.1.1"), Just("10.1.1.2"), Just("10.2.0.1")];
-    let hop = (1..4_u32, prop_oneof![Just(""), Just("10.1.1.2"), Just("10.2.0.1")])
-        .prop_map(|(link, gateway)| via(link, gateway));
+    let mtu = prop_oneof![Just(None), Just(Some(1300)), Just(Some(9000))];
+    let hop = (1..4_u32, prop_oneof![Just(""), Just("10.1.1.2"), Just("10.2.0.1")], mtu)
+        .prop_map(|(link, gateway, mtu)| Hop { mtu, ..via(link, gateway) });
     let hops = proptest::collection::vec(hop, 1..3);
     let routes = (prefix, 0..3_u32, hops, 0..5_u8, any::<bool>());
     let routes = routes.prop_map(|(prefix, metric, hops, kind, gone)| {
@@ -332,7 +363,7 @@ impl Naive {
         let port = hop.link as u16 - 1;
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
         match mac {
-            Some(mac) => forward(port, mac),
+            Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500).min(1500)),
             None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway },
         }
     }

@@ -41,6 +41,9 @@ struct Program {
     local: HashMap<IpAddr, bool>,
     vlans: HashSet<u16>,
     queues: Vec<u32>,
+    /// The longest IP packet that is taken over, and the MTU that was last warned of.
+    longest: u16,
+    warned_of: u32,
 }
 
 impl KernelSide {
@@ -101,13 +104,24 @@ impl KernelSide {
             local: HashMap::new(),
             vlans: HashSet::new(),
             queues: Vec::new(),
+            longest: u16::MAX,
+            warned_of: 0,
         };
         self.programs.insert(port, program);
         Ok(mode)
     }
 
-    /// Hands the transit traffic of queues over to their sockets.
-    pub fn hand_over(&mut self, sockets: Vec<(PortId, u32, OwnedFd)>) -> Result<(), RouterError> {
+    /// Hands the transit traffic of queues over to their sockets, but for IP packets of more
+    /// than `longest` bytes, which no socket takes.
+    pub fn hand_over(
+        &mut self,
+        sockets: Vec<(PortId, u32, OwnedFd)>,
+        longest: u16,
+    ) -> Result<(), RouterError> {
+        for program in self.programs.values_mut() {
+            program.program.set_longest(longest)?;
+            program.longest = longest;
+        }
         for (port, queue, socket) in sockets {
             if let Some(program) = self.programs.get_mut(&port) {
                 program.program.set_socket(queue, std::os::fd::AsFd::as_fd(&socket))?;
@@ -140,6 +154,11 @@ impl KernelSide {
             let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
             if let Err(error) = program.tell(config.mac, &local, &vlans) {
                 tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+        for (port, link) in rib.port_links() {
+            if let Some(program) = self.programs.get_mut(&port) {
+                program.warn_of_mtu(link.mtu);
             }
         }
     }
@@ -200,6 +219,18 @@ impl KernelSide {
 }
 
 impl Program {
+    /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
+    fn warn_of_mtu(&mut self, mtu: u32) {
+        let Self { name, longest, .. } = &*self;
+        if mtu > u32::from(*longest) && mtu != self.warned_of {
+            tracing::warn!(
+                "[[port]] {name}: its MTU is {mtu} now, but the sockets take packets of at most \
+                 {longest} bytes: longer ones are forwarded by the kernel until a restart"
+            );
+        }
+        self.warned_of = mtu;
+    }
+
     fn tell(
         &mut self,
         mac: [u8; 6],

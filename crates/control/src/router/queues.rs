@@ -2,10 +2,12 @@
 
 use super::bundle::Bundle;
 use super::error::RouterError;
-use crate::config::{Config, PortKind};
+use crate::config::{Config, PortKind, PortSettings};
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
@@ -35,6 +37,8 @@ pub(super) struct Opened {
     pub workers: Vec<WorkerQueues>,
     /// The sockets of interfaces: port, queue, socket.
     pub sockets: Vec<(PortId, u32, OwnedFd)>,
+    /// The length in bytes of the longest IP packet that they take.
+    pub longest_packet: u16,
     pub captures: Vec<CaptureStatus>,
     /// Whether the interfaces of queues are still there.
     pub states: Vec<(PortId, QueueStatus)>,
@@ -65,9 +69,11 @@ pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
 pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
     check_spread(config, interfaces)?;
+    check_captures(config)?;
     let mut opened = Opened {
         workers: Vec::with_capacity(workers),
         sockets: Vec::new(),
+        longest_packet: u16::MAX,
         captures: Vec::new(),
         states: Vec::new(),
         modes: vec!["capture".to_owned(); config.ports.len()],
@@ -86,6 +92,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
             let options = Options { busy_poll, ..Options::default() };
             let worker = open_worker(&addresses, &options)?;
+            opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
             for (queue, address) in worker.queues.into_iter().zip(&addresses) {
                 let port = usize::from(address.port.0);
                 let copy = queue.mode();
@@ -99,12 +106,14 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         };
         if worker == 0 {
             for (place, port) in config.ports.iter().enumerate() {
-                let PortKind::Capture { read, write, paced } = &port.kind else { continue };
+                let PortKind::Capture { read, write, paced, original_length } = &port.kind else {
+                    continue;
+                };
                 let options = CaptureOptions {
                     read: read.clone(),
                     write: write.clone(),
                     paced: *paced,
-                    original_length: false,
+                    original_length: *original_length,
                     mac: config.port_mac(place),
                 };
                 let queue = CaptureQueue::open(PortId(place as u16), &options)?;
@@ -164,6 +173,31 @@ fn check_spread(config: &Config, interfaces: &[Interface]) -> Result<(), RouterE
             "[router] workers = {workers}: beside interfaces, captures have only one queue, and \
              each worker needs one of every port: at most 1 worker"
         ));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// No capture may be written over one that is read, by whatever name (the configuration has
+/// compared the names).
+fn check_captures(config: &Config) -> Result<(), RouterError> {
+    let identity = |path: &PathBuf| {
+        let found = std::fs::metadata(path).ok().filter(|found| found.is_file())?;
+        Some((found.dev(), found.ino()))
+    };
+    let captures = |port: &'_ PortSettings| match &port.kind {
+        PortKind::Capture { read, write, .. } => (read.clone(), write.clone()),
+        PortKind::Interface(_) => (None, None),
+    };
+    let (read, written): (Vec<_>, Vec<_>) = config.ports.iter().map(captures).unzip();
+    let mut seen: HashSet<(u64, u64)> = read.iter().flatten().filter_map(identity).collect();
+    let mut wrong = Vec::new();
+    for path in written.iter().flatten() {
+        if identity(path).is_some_and(|file| !seen.insert(file)) {
+            wrong.push(format!(
+                "[[port]] capture write = {path:?}: is the same file as another capture: it would \
+                 be overwritten; name another file"
+            ));
+        }
     }
     if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }

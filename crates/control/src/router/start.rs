@@ -86,7 +86,7 @@ impl Router {
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
         }
-        let Opened { workers: queues, sockets, captures, states, mut modes } =
+        let Opened { workers: queues, sockets, longest_packet, captures, states, mut modes } =
             queues::open(&config, &interfaces)?;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -131,7 +131,7 @@ impl Router {
         }
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
-            kernel.hand_over(sockets)?;
+            kernel.hand_over(sockets, longest_packet)?;
         }
         let listener = server
             .listener()

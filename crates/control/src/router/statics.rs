@@ -79,12 +79,14 @@ fn to_route(settings: &RouteSettings, links: &PortLinks) -> Route {
                 link: links[via.port],
                 gateway: Some(via.gateway),
                 weight: 1,
+                mtu: None,
             };
             (RouteKind::Unicast, gateways.iter().map(hop).collect())
         }
-        RouteTarget::OnLink(port) => {
-            (RouteKind::Unicast, vec![Hop { link: links[*port], gateway: None, weight: 1 }])
-        }
+        RouteTarget::OnLink(port) => (
+            RouteKind::Unicast,
+            vec![Hop { link: links[*port], gateway: None, weight: 1, mtu: None }],
+        ),
         RouteTarget::Blackhole => (RouteKind::Blackhole, Vec::new()),
         RouteTarget::Unreachable => (RouteKind::Unreachable, Vec::new()),
         RouteTarget::Prohibit => (RouteKind::Prohibit, Vec::new()),

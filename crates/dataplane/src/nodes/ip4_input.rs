@@ -1,7 +1,8 @@
 //! `ip4-input`: is it an IPv4 packet that may be forwarded?
 //!
 //! All of RFC 1812 section 5.2.2, in its order: length, version, header length,
-//! checksum, total length; then martian addresses (5.3.7). Packets with options are the
+//! checksum, total length; then martian addresses (5.3.7), among them the
+//! router's own as source. Packets with options are the
 //! kernel's, multicasts and broadcasts too. TTL is looked at when a packet is about to
 //! be forwarded (`ip4-rewrite`): for packets to the router itself it does not count (5.3.1).
 //!
@@ -11,6 +12,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
+use crate::own_addresses::OwnAddresses;
 use crate::packet::{Packet, array_at, field};
 use wattline_packet::checksum::ipv4_header_is_intact;
 use wattline_packet::ethernet;
@@ -45,18 +47,21 @@ impl Node for Ip4Input {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let memory = &*context.pool.bytes();
-        let prefetch = context.routes.fib4.prefetcher();
+        let (table, fib4) = context.routes.table_and_fib4();
+        let own = table.own();
+        let prefetch = fib4.prefetcher();
         edges.fill(LOOKUP);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             if let Some(header) = array_at::<20>(memory, packet.network_offset()) {
                 // While this node checks the batch, memory gets the lookups ready.
                 let destination = u32::from_be_bytes(field::<16, 4, _>(header));
                 prefetch(destination);
-                if is_plain(packet, header, destination) {
+                let source = u32::from_be_bytes(field::<12, 4, _>(header));
+                if is_plain(packet, header, destination) & !own.may_hold(source) {
                     continue;
                 }
             }
-            *edge = classify(packet, memory);
+            *edge = classify(packet, memory, own);
         }
     }
 }
@@ -75,11 +80,12 @@ fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
 
 /// Why it is not.
 #[cold]
-fn classify(packet: &mut Packet, memory: &[u8]) -> Edge {
+fn classify(packet: &mut Packet, memory: &[u8], own: &OwnAddresses) -> Edge {
     let bytes = packet.network_bytes(memory);
     // Too short for a header, as parsing says too; here the version comes first.
     let reason = match Ipv4Packet::parse(bytes) {
         Ok(checked) => match classify_addresses(checked.header) {
+            Ok(_) if own.holds(checked.header.source.get()) => DropReason::MartianSource,
             Ok(_) if !checked.options.is_empty() => return PUNT,
             Ok(edge) => return edge,
             Err(reason) => reason,
@@ -180,6 +186,27 @@ mod tests {
         };
         options[24..26].copy_from_slice(&checksum.to_be_bytes());
         assert_eq!(result(&options), Ok(PUNT));
+    }
+
+    #[test]
+    fn what_claims_to_come_from_the_router_is_dropped() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses(["192.0.2.9".parse().unwrap()]);
+        bench.routes.publish().unwrap();
+        let bytes = frame4(MAC_A, 64, b"payload");
+        assert_eq!(bytes[26..30], [192, 0, 2, 9]);
+        let mut result = |bytes: &[u8]| {
+            let packet = bench.packet(bytes);
+            let (edge, packet) = bench.process(&mut Ip4Input, packet);
+            (edge, packet.reason)
+        };
+        assert_eq!(result(&bytes), (DROP, DropReason::MartianSource));
+        for host in 0..32 {
+            let mut bytes = bytes.clone();
+            bytes[29] = host;
+            fix_checksum(&mut bytes);
+            assert_eq!(result(&bytes).0, if host == 9 { DROP } else { LOOKUP });
+        }
     }
 
     #[test]

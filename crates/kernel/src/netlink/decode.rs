@@ -9,10 +9,14 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What every link must carry: RFC 791 and RFC 8200 section 5.
+const IPV4_MTU: u32 = 68;
+const IPV6_MTU: u32 = 1280;
 
 /// What a message says, or nothing when it is of no concern here (another table, another
 /// family, a bridge's view of its ports). `replace` is the header's NLM_F_REPLACE.
@@ -149,7 +153,8 @@ fn route(message: &RouteMessage) -> Option<Route> {
     let mut destination = unspecified;
     let mut metric = 0;
     let mut encapsulated = false;
-    let mut single = Hop { link: 0, gateway: None, weight: 1 };
+    let mut single = Hop { link: 0, gateway: None, weight: 1, mtu: None };
+    let mut mtu = None;
     let mut hops = Vec::new();
     for attribute in &message.attributes {
         match attribute {
@@ -166,10 +171,12 @@ fn route(message: &RouteMessage) -> Option<Route> {
                             link: hop.interface_index,
                             gateway: hop.attributes.iter().find_map(gateway),
                             weight: u16::from(hop.hops) + 1,
+                            mtu: None,
                         }
                     })
                     .collect();
             }
+            RouteAttribute::Metrics(metrics) => mtu = largest_packet(metrics, unspecified),
             other => single.gateway = gateway(other).or(single.gateway),
         }
     }
@@ -192,8 +199,21 @@ fn route(message: &RouteMessage) -> Option<Route> {
     } else if hops.is_empty() {
         hops.push(single);
     }
+    // The kernel has it per route, not per way.
+    hops.iter_mut().for_each(|hop| hop.mtu = mtu);
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
     Some(Route { prefix: prefix.trunc(), metric, kind, hops })
+}
+
+/// The MTU of a route; as the kernel forwards, IPv6 never goes below what every link carries.
+fn largest_packet(metrics: &[RouteMetric], family: IpAddr) -> Option<u16> {
+    let least = if family.is_ipv4() { IPV4_MTU } else { IPV6_MTU };
+    metrics.iter().find_map(|metric| match metric {
+        RouteMetric::Mtu(0) => None,
+        // One beyond any packet's length limits nothing.
+        RouteMetric::Mtu(mtu) => u16::try_from((*mtu).max(least)).ok(),
+        _ => None,
+    })
 }
 
 fn is_encapsulated(attributes: &[RouteAttribute]) -> bool {

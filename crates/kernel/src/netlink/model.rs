@@ -82,6 +82,8 @@ pub struct Hop {
     pub gateway: Option<IpAddr>,
     /// Its share among several ways, from 1.
     pub weight: u16,
+    /// Largest IP packet in bytes that the route lets pass (RTAX_MTU), where it says so.
+    pub mtu: Option<u16>,
 }
 
 /// A change of what the kernel knows.

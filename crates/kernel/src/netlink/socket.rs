@@ -116,8 +116,21 @@ pub(super) fn error_of(message: &Message) -> Option<io::Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::decode;
+    use super::super::model::Event;
     use super::*;
+    use netlink_packet_route::AddressFamily;
+    use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+    use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
+    use netlink_packet_route::neighbour::{
+        NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    };
+    use netlink_packet_route::route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,
+        RouteType,
+    };
     use proptest::prelude::*;
+    use std::net::IpAddr;
 
     #[test]
     fn parts_follow_the_lengths_with_padding() {
@@ -128,7 +141,102 @@ mod tests {
         assert_eq!(lengths, [17, 20]);
     }
 
+    /// Messages as the kernel sends them, one after the other.
+    fn honest() -> Vec<u8> {
+        let address: RouteAddress = RouteAddress::Inet([192, 0, 2, 2].into());
+        let mut route = RouteMessage::default();
+        route.header.address_family = AddressFamily::Inet;
+        route.header.table = RouteHeader::RT_TABLE_MAIN;
+        route.header.kind = RouteType::Unicast;
+        route.header.destination_prefix_length = 24;
+        let way = |index| {
+            let mut way = RouteNextHop::default();
+            way.interface_index = index;
+            way.attributes = vec![RouteAttribute::Gateway(address.clone())];
+            way
+        };
+        route.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::Inet([203, 0, 113, 0].into())),
+            RouteAttribute::Priority(7),
+            RouteAttribute::Metrics(vec![RouteMetric::Mtu(1300)]),
+            RouteAttribute::MultiPath(vec![way(1), way(2)]),
+        ];
+        let mut link = LinkMessage::default();
+        link.header.index = 1;
+        link.header.link_layer_type = LinkLayerType::Ether;
+        link.attributes = vec![
+            LinkAttribute::IfName("eth0".to_owned()),
+            LinkAttribute::Address(vec![2, 0, 0, 0, 0, 1]),
+            LinkAttribute::Mtu(1500),
+        ];
+        let mut neighbour = NeighbourMessage::default();
+        neighbour.header.family = AddressFamily::Inet;
+        neighbour.header.ifindex = 1;
+        neighbour.header.state = NeighbourState::Reachable;
+        neighbour.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::Inet([192, 0, 2, 2].into())),
+            NeighbourAttribute::LinkLayerAddress(vec![2, 0, 0, 0, 0, 2]),
+        ];
+        let mut own = AddressMessage::default();
+        own.header.family = AddressFamily::Inet;
+        own.header.prefix_len = 24;
+        own.attributes = vec![AddressAttribute::Local(IpAddr::from([192, 0, 2, 1]))];
+        let mut bytes = Vec::new();
+        for message in [
+            RouteNetlinkMessage::NewRoute(route),
+            RouteNetlinkMessage::NewLink(link),
+            RouteNetlinkMessage::NewNeighbour(neighbour),
+            RouteNetlinkMessage::NewAddress(own),
+        ] {
+            let mut message = NetlinkMessage::from(message);
+            message.finalize();
+            let start = bytes.len();
+            bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
+            message.serialize(&mut bytes[start..]);
+        }
+        bytes
+    }
+
+    fn events(bytes: &[u8]) -> Vec<Event> {
+        let event = |part: &[u8]| match Message::deserialize(part).ok()?.payload {
+            NetlinkPayload::InnerMessage(inner) => decode::event(&inner, false),
+            _ => None,
+        };
+        parts(bytes).filter_map(event).collect()
+    }
+
+    #[test]
+    fn honest_messages_are_understood() {
+        let events = events(&honest());
+        let [Event::Route { route, .. }, Event::Link(_), Event::Neighbour(_), Event::Address(_)] =
+            events.as_slice()
+        else {
+            panic!("{events:?}")
+        };
+        assert_eq!(route.prefix, "203.0.113.0/24".parse().unwrap());
+        assert!(route.hops.iter().all(|hop| hop.mtu == Some(1300)) && route.hops.len() == 2);
+    }
+
     proptest! {
+        #[test]
+        fn changed_messages_are_understood_or_passed_over(
+            changes in prop::collection::vec((any::<u16>(), any::<u8>()), 1..12),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = honest();
+            for (at, value) in changes {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = value;
+            }
+            let whole = bytes.len();
+            for event in events(&bytes).into_iter().chain(events(&bytes[..cut.index(whole)])) {
+                if let Event::Route { route, .. } = event {
+                    prop_assert_eq!(route.prefix, route.prefix.trunc());
+                    prop_assert!(route.hops.iter().all(|hop| hop.mtu != Some(0)));
+                }
+            }
+        }
+
         #[test]
         fn any_bytes_are_parted_without_end_or_panic(bytes: Vec<u8>) {
             let total: usize = parts(&bytes).map(|part| {
@@ -136,7 +244,7 @@ mod tests {
                 if let Ok(message) = Message::deserialize(part)
                     && let NetlinkPayload::InnerMessage(inner) = &message.payload
                 {
-                    super::super::decode::event(inner, false);
+                    decode::event(inner, false);
                 }
                 part.len()
             }).sum();

@@ -39,6 +39,8 @@ const VERDICT: crate::bpf::Register = R9;
 // A counter's index and a looked-up key lie on the stack.
 const KEY: i16 = -16;
 const COUNTER_KEY: i16 = -24;
+/// The length of the longest IP packet that goes to a socket.
+const LONGEST: i16 = -32;
 
 /// The value of a local address.
 pub(super) const LOCAL: u8 = 1;
@@ -54,7 +56,8 @@ const PORT_ESP: i32 = 4500;
 pub(super) struct Maps {
     /// Queue number to AF_XDP socket.
     pub(super) sockets: Map,
-    /// One value: the interface's MAC address (6 bytes) and two of padding.
+    /// One value: the interface's MAC address (6 bytes) and the length of the longest IP packet
+    /// that sockets take (2).
     pub(super) station: Map,
     /// VLAN number to 1 where it is routed here.
     pub(super) vlans: Map,
@@ -123,6 +126,8 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
         a.load(size, R3, R1, offset);
         a.jump_if_register(R2, NotEqual, R3, labels.pass);
     }
+    a.load(Half, R2, R1, 6);
+    a.store(Half, R10, LONGEST, R2);
 
     a.load(Half, R5, HEADER, 12);
     a.from_big_endian(R5, 16);
@@ -157,6 +162,7 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
 
 /// RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7.
 fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    const TOTAL_LENGTH: i16 = 2;
     const FRAGMENT: i16 = 6;
     const TIME_TO_LIVE: i16 = 8;
     const PROTOCOL: i16 = 9;
@@ -192,6 +198,9 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
         a.from_big_endian(R2, 16);
         a.jump_if(R2, Equal, 0xa9fe, labels.pass);
     }
+    a.load(Half, R2, HEADER, TOTAL_LENGTH);
+    a.from_big_endian(R2, 16);
+    fits(a, labels);
 
     expect(a, Verdict::Local);
     a.load(Word, R2, HEADER, DESTINATION);
@@ -211,6 +220,14 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.load(Byte, R2, HEADER, PROTOCOL);
     a.add(HEADER, 20);
     esp(a, labels);
+}
+
+/// To the kernel unless a packet of `R2` bytes fits a socket's chunk: an interface's MTU may
+/// have grown since the sockets were opened.
+fn fits(a: &mut Assembler, labels: &Labels) {
+    expect(a, Verdict::TooLong);
+    a.load(Half, R3, R10, LONGEST);
+    a.jump_if_register(R2, Greater, R3, labels.pass);
 }
 
 /// To the socket where what begins at `HEADER`, a payload whose protocol `R2` says, is ESP or
@@ -235,6 +252,7 @@ fn esp(a: &mut Assembler, labels: &Labels) {
 
 /// RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7.
 fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    const PAYLOAD_LENGTH: i16 = 4;
     const NEXT_HEADER: i16 = 6;
     const HOP_LIMIT: i16 = 7;
     const SOURCE: i16 = 8;
@@ -284,6 +302,10 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
         a.jump_if(R2, LessOrEqual, 1, labels.pass);
         a.place(other);
     }
+    a.load(Half, R2, HEADER, PAYLOAD_LENGTH);
+    a.from_big_endian(R2, 16);
+    a.add(R2, 40);
+    fits(a, labels);
 
     expect(a, Verdict::Local);
     for offset in [0, 4, 8, 12] {

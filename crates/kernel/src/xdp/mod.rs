@@ -110,7 +110,7 @@ impl XdpProgram {
                 Verdict::ALL.len() as u32,
             )?,
         };
-        set_station(&maps.station, mac)?;
+        set_station(&maps.station, mac, u16::MAX)?;
         let program = Program::load(ProgramKind::Xdp, "wattline", &code::assemble(&maps))?;
         Ok((maps, program))
     }
@@ -141,7 +141,20 @@ impl XdpProgram {
     /// # Errors
     /// Only from the kernel.
     pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), BpfError> {
-        set_station(&self.maps.station, mac)
+        let longest = self.maps.station.get(&0_u32.to_ne_bytes())?;
+        let longest = longest.and_then(|value| value.get(6..8)?.try_into().ok());
+        set_station(&self.maps.station, mac, longest.map_or(u16::MAX, u16::from_ne_bytes))
+    }
+
+    /// Leaves IP packets of more than so many bytes to the kernel: those that no socket takes.
+    /// At first all are taken.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_longest(&self, bytes: u16) -> Result<(), BpfError> {
+        let mac = self.maps.station.get(&0_u32.to_ne_bytes())?;
+        let mac = mac.and_then(|value| value.first_chunk().copied());
+        set_station(&self.maps.station, mac.unwrap_or_default(), bytes)
     }
 
     /// Leaves packets to this address to the kernel: an address of any interface of this
@@ -201,8 +214,9 @@ fn exists(ifindex: u32) -> bool {
         .is_ok()
 }
 
-fn set_station(map: &Map, mac: [u8; 6]) -> Result<(), BpfError> {
+fn set_station(map: &Map, mac: [u8; 6], longest: u16) -> Result<(), BpfError> {
     let mut value = [0; 8];
     value[..6].copy_from_slice(&mac);
+    value[6..].copy_from_slice(&longest.to_ne_bytes());
     map.set(&0_u32.to_ne_bytes(), &value)
 }

@@ -250,6 +250,22 @@ fn what_is_set_can_be_changed() {
     assert_eq!(run(&to_station([2, 0, 0, 0, 0, 7])), XDP_REDIRECT);
 
     program.set_mac(MAC).unwrap();
+    program.set_longest(1500).unwrap();
+    let long4 = |length: u16| ipv4(|header| header[2..4].copy_from_slice(&length.to_be_bytes()));
+    let long6 = |length: u16| ipv6(|header| header[4..6].copy_from_slice(&length.to_be_bytes()));
+    for (packet, action) in [
+        (long4(1500), XDP_REDIRECT),
+        (long4(1501), XDP_PASS),
+        (long4(u16::MAX), XDP_PASS),
+        (long6(1460), XDP_REDIRECT),
+        (long6(1461), XDP_PASS),
+        (long6(u16::MAX), XDP_PASS),
+    ] {
+        assert_eq!(run(&packet), action, "{:?}", &packet[14..20]);
+    }
+    assert_eq!(program.counters().unwrap().get(Verdict::TooLong), 4);
+    program.set_mac(MAC).unwrap();
+    assert_eq!(run(&long4(1501)), XDP_PASS, "a new address changes nothing about it");
     program.clear_socket(0).unwrap();
     let before = program.counters().unwrap().get(Verdict::NoSocket);
     assert_eq!(run(&ipv4(|_| ())), XDP_PASS);

@@ -32,13 +32,15 @@ pub enum Verdict {
     Martian,
     /// From or to a link-local address.
     LinkLocal,
+    /// Longer than what the sockets take.
+    TooLong,
     /// To an address of this machine.
     Local,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Redirected,
         Self::NoSocket,
         Self::Short,
@@ -52,6 +54,7 @@ impl Verdict {
         Self::Multicast,
         Self::Martian,
         Self::LinkLocal,
+        Self::TooLong,
         Self::Local,
     ];
 
@@ -71,6 +74,7 @@ impl Verdict {
             Self::Multicast => "multicast",
             Self::Martian => "martian",
             Self::LinkLocal => "link_local",
+            Self::TooLong => "too_long",
             Self::Local => "local",
         }
     }

@@ -39,6 +39,15 @@ pub struct OpenedWorker {
     pub queues: Vec<AfXdpQueue>,
 }
 
+impl OpenedWorker {
+    /// The length in bytes of the longest IP packet that the queues receive, in a frame with a
+    /// VLAN tag. The kernel loses longer ones.
+    pub fn longest_packet(&self) -> u16 {
+        let room = self.pool.chunk_size().saturating_sub(self.pool.headroom() + LINK_OVERHEAD);
+        room.try_into().unwrap_or(u16::MAX)
+    }
+}
+
 /// Opens the queues of one worker: one socket each, one UMEM for all.
 ///
 /// The chunk is the smallest that holds the frames of every interface. The pool has

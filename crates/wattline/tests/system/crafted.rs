@@ -86,6 +86,9 @@ pub fn ipv4() -> Vec<Vec<u8>> {
         // Padding after the packet, as short frames have it.
         [plain(), vec![0xaa; 30]].concat(),
         udp4(Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(192, 168, 9, 9), 64, 10),
+        // What claims to come from the router itself is forged.
+        udp4(LEFT.v4, FAR_V4, 64, 30),
+        udp4(RIGHT.v4, FAR_V4, 64, 30),
     ];
     // Addresses that must not be forwarded from or to (RFC 1812 5.3.7, RFC 1122 3.2.1.3).
     for address in [
@@ -148,6 +151,8 @@ pub fn ipv6() -> Vec<Vec<u8>> {
             frame[IP + 40..IP + 48].copy_from_slice(&[59, 0, 1, 4, 0, 0, 0, 0]);
         }),
         [plain(), vec![0xaa; 30]].concat(),
+        udp6(LEFT.v6, FAR_V6, 64, 30),
+        udp6(RIGHT.v6, FAR_V6, 64, 30),
     ];
     // Scopes that must not be forwarded (RFC 4291 2.5.2, 2.5.3, 2.5.6, 2.7).
     for address in [

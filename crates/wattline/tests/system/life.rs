@@ -87,6 +87,37 @@ fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
     });
 }
 
+/// The MTU grows while the router runs: packets that its sockets have no room for go by the
+/// kernel instead of being lost.
+#[test]
+fn packets_too_long_for_the_sockets_go_by_the_kernel() {
+    let test = "packets_too_long_for_the_sockets_go_by_the_kernel";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let topology = &bench.topology;
+        for (namespace, link) in [
+            (&topology.source, "uplink"),
+            (&topology.router, "left"),
+            (&topology.router, "right"),
+            (&topology.sink, "uplink"),
+        ] {
+            namespace.ip(&format!("link set {link} mtu 3000")).unwrap();
+        }
+        let (v4, v6) = (SINK.v4.to_string(), SINK.v6.to_string());
+        for (address, size) in [(&v4, "100"), (&v6, "100"), (&v4, "2972"), (&v6, "2952")] {
+            let ping = ["-n", "-M", "do", "-c", "10", "-i", "0.05", "-W", "5", "-s", size, address];
+            let output = topology.source.run("ping", &ping, LIMIT).unwrap();
+            assert!(output.contains(" 0% packet loss"), "{address}, {size} bytes: {output}");
+        }
+        let log = bench.running.wattline.as_ref().unwrap().log();
+        assert!(log.contains("left: its MTU is 3000 now"), "{log}");
+        bench.finish();
+    });
+}
+
 /// An interface is deleted under traffic. The router lives on, answers, ends in good order
 /// and has accounted for every frame.
 #[test]

@@ -12,6 +12,8 @@ with_every_forwarder!(
     ping_reaches_the_sink_and_the_router,
     traceroute_shows_the_router,
     path_mtu_is_discovered,
+    the_mtu_of_a_route_is_told,
+    routes_that_lead_nowhere_are_answered_each_in_its_way,
     large_packets_are_fragmented_where_that_is_allowed,
 );
 
@@ -75,6 +77,77 @@ fn path_mtu_is_discovered(forwarder: Forwarder) {
         assert!(route.contains("mtu 1400"), "{address}: {route}");
         crate::throughput::tcp(&bench.topology, &address, Duration::from_secs(1));
     }
+    bench.finish();
+}
+
+/// A route may be narrower than its link.
+fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
+    if !has("ping", "the_mtu_of_a_route_is_told") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let (router, source) = (&bench.topology.router, &bench.topology.source);
+    for (prefix, gateway, far, headers) in [
+        ("203.0.113.0/24", SINK.v4.to_string(), "203.0.113.7", 28),
+        ("2001:db8:7::/48", SINK.v6.to_string(), "2001:db8:7::7", 48),
+    ] {
+        router.ip(&format!("route add {prefix} via {gateway} mtu 1300")).unwrap();
+        let told = || {
+            let size = (1400 - headers).to_string();
+            let mut command = source.command("ping");
+            command.args(["-n", "-M", "do", "-c", "1", "-W", "1", "-s", &size, far]);
+            command::run_to_end(&mut command, LIMIT, "").unwrap();
+            source.run("ip", &["route", "get", far], LIMIT).unwrap().contains("mtu 1300")
+        };
+        // The route takes a moment to arrive, and the answer waits for a neighbour.
+        assert!((0..20).any(|_| told()), "{far}: nothing told the MTU of the route");
+    }
+    bench.finish();
+}
+
+/// What ping says of packets to a prefix of each kind; nothing where nothing is to be said.
+fn routes_that_lead_nowhere_are_answered_each_in_its_way(forwarder: Forwarder) {
+    if !has("ping", "routes_that_lead_nowhere_are_answered_each_in_its_way") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let (router, source) = (&bench.topology.router, &bench.topology.source);
+    for route in [
+        "unreachable 203.0.113.0/26",
+        "prohibit 203.0.113.64/26",
+        "blackhole 203.0.113.128/26",
+        "unreachable 2001:db8:7::/64",
+        "prohibit 2001:db8:7:1::/64",
+        "blackhole 2001:db8:7:2::/64",
+    ] {
+        router.ip(&format!("route add {route}")).unwrap();
+    }
+    let ping = |address: &str, count: &str| {
+        let mut command = source.command("ping");
+        command.args(["-n", "-c", count, "-i", "0.2", "-W", "1", address]);
+        let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (address, answer) in [
+        ("203.0.113.1", "Destination Host Unreachable"),
+        ("203.0.113.65", "Packet filtered"),
+        ("2001:db8:7::1", "Destination unreachable: No route"),
+        ("2001:db8:7:1::1", "Destination unreachable: Administratively prohibited"),
+    ] {
+        // Routes take a moment to arrive, and the answer waits for a neighbour.
+        let mut said = String::new();
+        let found = (0..20).any(|_| {
+            said = ping(address, "2");
+            said.contains(answer)
+        });
+        assert!(found, "{address}: {said}");
+    }
+    for address in ["203.0.113.129", "2001:db8:7:2::1"] {
+        let said = ping(address, "3");
+        assert!(said.contains("100% packet loss") && !said.contains("From"), "{said}");
+    }
+    // Beside them all is as it was.
+    assert!(ping(&SINK.v4.to_string(), "3").contains(" 0% packet loss"));
     bench.finish();
 }
 

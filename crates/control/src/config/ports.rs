@@ -1,0 +1,160 @@
+//! The `[[port]]` sections.
+
+use super::keys::Section;
+use super::mac::is_unicast;
+use super::parse::{each, required};
+use super::parse_mac;
+use super::reader::{At, Reader, Table};
+use super::settings::{PortKind, PortSettings};
+use super::words::{parse_interface, parse_name, parse_steer};
+use ipnet::IpNet;
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Component, PathBuf};
+use toml::de::DeValue;
+
+const DEFAULT_CAPTURE_MTU: u16 = 1500;
+/// What every link of IPv6 must carry.
+const IPV6_MTU: u16 = 1280;
+
+/// What only one port may have.
+#[derive(Default)]
+struct Taken {
+    names: HashSet<String>,
+    interfaces: HashSet<String>,
+    addresses: HashSet<IpAddr>,
+    read: HashSet<PathBuf>,
+    written: HashSet<PathBuf>,
+}
+
+/// Reads all of them.
+pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
+    let tables = each(reader, root, Section::Port, "port");
+    if tables.is_empty() && !root.has("port") {
+        let message = "a router needs at least one [[port]]".to_owned();
+        reader.problem_in(root, "port", message);
+    }
+    let mut taken = Taken::default();
+    let mut ports = Vec::new();
+    for table in &tables {
+        reader.refuse_unknown(table);
+        let name = required(reader, table, "name", parse_name);
+        if let Some(name) = name.as_ref().filter(|name| !taken.names.insert(name.value.clone())) {
+            let message = "another port has this name already".to_owned();
+            reader.problem(Section::Port, "name", &name.span, message);
+        }
+        let kind = read_port_kind(reader, table, &mut taken);
+        let mac =
+            reader.parsed(table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
+        let is_interface = matches!(kind, Some(PortKind::Interface(_)));
+        if let (Some(mac), true) = (&mac, is_interface) {
+            let message = "an interface has its own: leave this out".to_owned();
+            reader.problem(Section::Port, "mac", &mac.span, message);
+        }
+        let mtu = reader.integer(table, "mtu", 68..=9000).map(|mtu| mtu.value as u16);
+        let addresses = read_addresses(reader, table, mtu, &mut taken);
+        ports.push(PortSettings {
+            // A port that is named wrongly still counts, so that what names it is not wrong too.
+            name: name.map_or_else(String::new, |name| name.value),
+            kind: kind.unwrap_or(PortKind::Interface(String::new())),
+            mac: mac.map(|mac| mac.value),
+            addresses,
+            mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
+            promiscuous: reader.boolean(table, "promiscuous").unwrap_or(false),
+            steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
+        });
+    }
+    ports
+}
+
+fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
+    match (table.has("interface"), table.has("capture")) {
+        (true, true) | (false, false) => {
+            let message = "needs either interface or capture".to_owned();
+            reader.problem_in(table, "", message);
+            return None;
+        }
+        (true, false) => {
+            let interface = reader.parsed(table, "interface", parse_interface)?;
+            if !taken.interfaces.insert(interface.value.clone()) {
+                let message = "another port has this interface already".to_owned();
+                reader.problem(Section::Port, "interface", &interface.span, message);
+            }
+            return Some(PortKind::Interface(interface.value));
+        }
+        (false, true) => {}
+    }
+    let (key, value) = table.table.iter().find(|(key, _)| key.get_ref() == "capture")?;
+    let DeValue::Table(inner) = value.get_ref() else {
+        reader.not_allowed(Section::Port, "capture", &value.span());
+        return None;
+    };
+    let capture = Table { section: Section::Capture, table: inner, span: key.span() };
+    reader.refuse_unknown(&capture);
+    if !capture.has("read") && !capture.has("write") {
+        reader.not_allowed(Section::Port, "capture", &value.span());
+    }
+    Some(PortKind::Capture {
+        read: read_path(reader, &capture, "read", taken),
+        write: read_path(reader, &capture, "write", taken),
+        paced: reader.boolean(&capture, "paced").unwrap_or(false),
+        original_length: reader.boolean(&capture, "original_length").unwrap_or(false),
+    })
+}
+
+/// The path of a capture. A file that is written must be no other's: neither would survive.
+fn read_path(
+    reader: &mut Reader,
+    capture: &Table,
+    key: &str,
+    taken: &mut Taken,
+) -> Option<PathBuf> {
+    let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+    let path = reader.parsed(capture, key, path)?;
+    // So that "./in.pcap" is "in.pcap".
+    let plain: PathBuf = path.value.components().filter(|it| *it != Component::CurDir).collect();
+    let message = if taken.written.contains(&plain) {
+        Some("is written already: give each its own file")
+    } else if key == "write" && taken.read.contains(&plain) {
+        Some("is read already, and would be overwritten: name another file")
+    } else {
+        None
+    };
+    if let Some(message) = message {
+        reader.problem(Section::Capture, key, &path.span, message.to_owned());
+    }
+    let list = if key == "write" { &mut taken.written } else { &mut taken.read };
+    list.insert(plain);
+    Some(path.value)
+}
+
+/// The port's own addresses.
+fn read_addresses(
+    reader: &mut Reader,
+    table: &Table,
+    mtu: Option<u16>,
+    taken: &mut Taken,
+) -> Vec<IpNet> {
+    let address = |value: &DeValue| value.as_str().and_then(|text| text.parse().ok());
+    let list = reader.list::<IpNet>(table, "addresses", false, address);
+    let mut addresses = Vec::new();
+    for At { value, span } in list.into_iter().flat_map(|list| list.value) {
+        let message = if !is_of_a_host(value.addr()) {
+            "must be the address of a host: neither multicast, loopback nor unspecified".to_owned()
+        } else if !taken.addresses.insert(value.addr()) {
+            "stands twice: an address is on one port".to_owned()
+        } else if value.addr().is_ipv6() && mtu.is_some_and(|mtu| mtu < IPV6_MTU) {
+            format!("needs an mtu of at least {IPV6_MTU} (RFC 8200 section 5)")
+        } else {
+            addresses.push(value);
+            continue;
+        };
+        reader.problem(Section::Port, "addresses", &span, message);
+    }
+    addresses
+}
+
+fn is_of_a_host(address: IpAddr) -> bool {
+    let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    !(address.is_multicast() || address.is_loopback() || address.is_unspecified() || broadcast)
+}
