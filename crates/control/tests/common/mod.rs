@@ -63,6 +63,7 @@ impl Fixture {
             layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
             ring_size: Some(2048),
             busy_poll: false,
+            uncore: false,
             meters: false,
             rights: Rights::ALL,
         }

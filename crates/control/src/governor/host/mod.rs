@@ -19,6 +19,7 @@ mod polling;
 mod redirect;
 mod status;
 mod survey;
+mod uncore;
 mod watch;
 mod watchdog;
 mod workers;
@@ -65,6 +66,8 @@ pub struct HostOptions {
     /// Whether the router asks for preferred busy polling: then interrupts stay off while a
     /// worker polls.
     pub busy_poll: bool,
+    /// Whether the uncore's upper limit goes with the fastest core.
+    pub uncore: bool,
     /// Whether the machine's meters are read, by a thread of their own.
     pub meters: bool,
     /// What the router may set once it runs.
@@ -80,6 +83,7 @@ impl HostOptions {
             layout: Layout::of(config, queues),
             ring_size: Some(RingOptions::default().ring as usize),
             busy_poll: config.router.busy_poll,
+            uncore: config.power.uncore,
             meters: true,
             rights,
         }
@@ -121,8 +125,8 @@ impl<K: Knobs> Host<K> {
         knobs: K,
         workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
-        let HostOptions { tree, layout, ring_size, busy_poll, meters, rights } = options;
-        let mut survey = Survey::find(&tree, &knobs, &layout, rights);
+        let mut survey = Survey::find(&options, &knobs);
+        let HostOptions { tree, layout, ring_size, busy_poll, meters, .. } = options;
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let platform = survey.platform(&layout, ring_size);
         platform.check()?;
