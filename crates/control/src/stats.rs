@@ -1,6 +1,7 @@
 //! What a router says about itself, as it goes over the control socket.
 
 use crate::config::PowerPlatform;
+use crate::governor::account::LatencySummary;
 use crate::governor::ledger::Entry;
 use crate::scale::{Disturbance, Holds};
 use serde::Serialize;
@@ -71,6 +72,11 @@ pub struct PowerStats {
     pub power_by_component_watts: BTreeMap<&'static str, f64>,
     /// What no component accounts for.
     pub power_rest_watts: Option<f64>,
+    /// Latency in model time since these figures were asked for last, on platform `scale`; absent
+    /// where nothing was forwarded. Frames of interfaces carry no time stamp: there it begins when
+    /// a worker looks.
+    #[serde(flatten)]
+    pub latency: Option<LatencySummary>,
     /// Energy since the start; absent where unknown.
     pub energy_joules: Option<f64>,
     /// The same by component.
@@ -134,6 +140,7 @@ impl Default for PowerStats {
             power_watts: None,
             power_by_component_watts: BTreeMap::new(),
             power_rest_watts: None,
+            latency: None,
             energy_joules: None,
             energy_by_component_joules: BTreeMap::new(),
             model_seconds: None,

@@ -224,6 +224,27 @@ impl Workers for Recorder {
     }
 }
 
+/// What waits where entries are taken away may be overtaken: so many are counted.
+#[test]
+fn packets_that_wait_where_table_entries_move_are_counted() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let workers = Box::new(Recorder::default());
+    let mut host = Host::new(fixture.options(&[0, 1]), fixture.session(), workers).unwrap();
+    let status = host.status();
+    let mut view = View::default();
+    let mut look = |host: &mut Host<_>, seconds: f64| {
+        host.observe(Time::ZERO + Span::from_seconds(seconds), &mut view);
+        status.lock().unwrap().waited_at_moves_packets
+    };
+    // Worker 1 has found a packet in its ring, worker 0 none.
+    assert_eq!(look(&mut host, 0.001), 0);
+    assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(0) }), Taken::Done);
+    assert_eq!(look(&mut host, 1.5), 1);
+    // Worker 0 gives entries back; nothing waits there.
+    assert_eq!(host.take(&Step::Redirect { active: CoreSet::first(2) }), Taken::Done);
+    assert_eq!(look(&mut host, 3.0), 1);
+}
+
 #[test]
 fn workers_are_watched_and_commanded() {
     let fixture = Fixture::with_card("acpi-cpufreq");

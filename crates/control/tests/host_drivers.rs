@@ -4,6 +4,7 @@
 mod common;
 
 use common::{CPUS, Fixture};
+use wattline_control::governor::host::{Host, Unmanned};
 use wattline_control::governor::machine::{Machine, Taken};
 use wattline_control::governor::step::Step;
 
@@ -61,4 +62,35 @@ fn interrupts_follow_their_workers_and_go_back() {
     let missing = other.host(&[0, 1]).status().lock().unwrap().missing.clone();
     let told = "interrupts: those of 4 of 4 queues of eth9 are not known";
     assert!(missing.iter().any(|note| note.contains(told)), "{missing:?}");
+}
+
+/// What is outside the cores goes with the fastest of them, if that is wanted, and comes back.
+#[test]
+fn the_uncores_upper_limit_goes_with_the_fastest_core() {
+    let file = |name: &str| format!("{CPUS}/intel_uncore_frequency/package_00_die_00/{name}");
+    for wanted in [true, false] {
+        let fixture = Fixture::with_card("intel-pstate-hwp");
+        let number = |name: &str| fixture.tree.number::<u64>(file(name)).unwrap();
+        let (lowest, highest) = (number("initial_min_freq_khz"), number("max_freq_khz"));
+        let before = fixture.snapshot();
+        let mut options = fixture.options(&[0]);
+        options.layout.workers = 1;
+        options.uncore = wanted;
+        let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+        host.present();
+        assert_eq!(number("max_freq_khz"), highest, "at full speed as it was");
+        let fastest = host.platform().fastest();
+        let mut last = highest;
+        for index in (0..fastest).rev() {
+            assert_eq!(host.take(&Step::Frequency { core: 0, index }), Taken::Done);
+            let limit = number("max_freq_khz");
+            assert!(limit <= last && limit >= number("min_freq_khz"), "{limit} after {last}");
+            last = limit;
+        }
+        assert_eq!(last, if wanted { lowest } else { highest });
+        assert_eq!(host.take(&Step::Frequency { core: 0, index: fastest }), Taken::Done);
+        assert_eq!(number("max_freq_khz"), highest);
+        drop(host);
+        assert_eq!(fixture.snapshot(), before);
+    }
 }

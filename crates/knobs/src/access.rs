@@ -3,6 +3,7 @@
 use crate::redirect;
 use crate::setting::Setting;
 use std::io::{self, Write};
+use std::time::Duration;
 use wattline_kernel::sysfs::{ReadError, Tree};
 use wattline_kernel::{ethtool, napi};
 
@@ -23,6 +24,17 @@ pub enum AccessError {
         /// What the kernel said.
         reason: String,
     },
+    /// The kernel or the driver did not answer in time; whatever it does later, it does.
+    #[error(
+        "{setting}: has not answered for {} s: its driver hangs; it is left alone until it answers",
+        waited.as_secs_f64()
+    )]
+    Stuck {
+        /// The setting.
+        setting: Setting,
+        /// How long it was waited for.
+        waited: Duration,
+    },
 }
 
 /// Reads and writes settings.
@@ -37,6 +49,10 @@ pub trait Access {
     /// # Errors
     /// [`AccessError`].
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
+    /// Settings that have not answered yet, with the time since they were asked.
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        Vec::new()
+    }
 }
 
 /// The settings of a machine: this one, or a tree that stands for one. There, the parameters

@@ -9,6 +9,7 @@
 
 mod access;
 pub mod affinity;
+mod bounded;
 pub mod cpufreq;
 pub mod cpuidle;
 pub mod journal;
@@ -24,6 +25,7 @@ mod setting;
 pub mod uncore;
 
 pub use access::{Access, AccessError, Machine};
+pub use bounded::Bounded;
 pub use on_exit::{OnExit, leave};
 pub use plan::{Knobs, Plan, Planned};
 pub use session::{

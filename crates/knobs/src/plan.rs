@@ -6,6 +6,7 @@ use crate::session::{Change, Outcome, Session, SetError};
 use crate::setting::Setting;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Whatever takes changes: a [`Session`], which makes them, or a [`Plan`].
 pub trait Knobs: Send {
@@ -23,6 +24,9 @@ pub trait Knobs: Send {
 
     /// Settings of ours that somebody else has changed since, with what they show.
     fn foreign(&self) -> Vec<(Setting, String)>;
+
+    /// Settings that have not answered yet, with the time since they were asked.
+    fn stuck(&self) -> Vec<(Setting, Duration)>;
 }
 
 impl<A: Access + Send> Knobs for Session<A> {
@@ -37,6 +41,10 @@ impl<A: Access + Send> Knobs for Session<A> {
     fn foreign(&self) -> Vec<(Setting, String)> {
         Session::foreign(self)
     }
+
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        self.access().stuck()
+    }
 }
 
 impl<K: Knobs + ?Sized> Knobs for &mut K {
@@ -50,6 +58,10 @@ impl<K: Knobs + ?Sized> Knobs for &mut K {
 
     fn foreign(&self) -> Vec<(Setting, String)> {
         (**self).foreign()
+    }
+
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        (**self).stuck()
     }
 }
 
@@ -104,5 +116,9 @@ impl<A: Access + Send> Knobs for Plan<A> {
 
     fn foreign(&self) -> Vec<(Setting, String)> {
         Vec::new()
+    }
+
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        self.access.stuck()
     }
 }

@@ -154,7 +154,7 @@ impl Restored {
             AccessError::NoPermission(_) => {
                 Self::Failed { reason: error.to_string(), permission: true }
             }
-            AccessError::Refused { .. } => {
+            AccessError::Refused { .. } | AccessError::Stuck { .. } => {
                 Self::Failed { reason: error.to_string(), permission: false }
             }
         }

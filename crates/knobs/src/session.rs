@@ -235,6 +235,10 @@ impl<A: Access> Session<A> {
             // Several lines: an attribute that is no single value, which nothing could restore.
             return Err(SetError::BadValue(setting.clone()));
         }
+        if self.journal.entry(setting).is_some_and(|entry| entry.unfinished) {
+            // Written, but not read back in time: what it shows is what came of that.
+            self.journal.found(setting, &present)?;
+        }
         if let Some(entry) = self.journal.entry(setting)
             && present != entry.old
             && !entry.ours.contains(&present)
@@ -289,7 +293,8 @@ impl<A: Access> Session<A> {
         entries
             .filter_map(|entry| {
                 let found = self.access.read(&entry.setting).ok()?;
-                let foreign = found != entry.old && !entry.ours.contains(&found);
+                let ours = entry.unfinished || entry.ours.contains(&found);
+                let foreign = found != entry.old && !ours;
                 foreign.then(|| (entry.setting.clone(), found))
             })
             .collect()
@@ -309,6 +314,16 @@ impl<A: Access> Session<A> {
         self.state.restore(&mut self.access)
     }
 
+    /// Ends the session and leaves the machine as [`Self::set_on_exit`] said; the journal of what
+    /// could not be restored stays.
+    ///
+    /// # Errors
+    /// [`SessionError`]; single settings that fail are in the report.
+    pub fn leave(mut self) -> Result<Report, SessionError> {
+        self.over = true;
+        self.leave_as_asked()
+    }
+
     /// Ends the session and leaves everything as it is; the journal stays, so that
     /// `wattline restore` and the next session can still undo it.
     pub fn keep(mut self) {
@@ -317,38 +332,36 @@ impl<A: Access> Session<A> {
 }
 
 impl<A: Access> Session<A> {
+    fn leave_as_asked(&mut self) -> Result<Report, SessionError> {
+        match self.on_exit {
+            OnExit::Restore => self.state.restore(&mut self.access),
+            OnExit::Keep => Ok(Report::default()),
+            OnExit::Performance => self.leave_fast(),
+        }
+    }
+
     /// Restores, then brings the CPUs whose frequency was set to their fastest; that is in the
     /// journal again, which stays.
-    fn leave_fast(&mut self) -> Result<(), SessionError> {
+    fn leave_fast(&mut self) -> Result<Report, SessionError> {
         let settings: Vec<Setting> =
             self.journal.entries().iter().map(|entry| entry.setting.clone()).collect();
         let report = self.state.restore(&mut self.access)?;
         if report.failures().next().is_some() {
             // The journal of what could not be restored must not be overwritten.
-            return Ok(());
+            return Ok(report);
         }
         self.journal = Journal::create(&self.state.journal, &self.state.boot)?;
         let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
         self.apply(&changes);
-        Ok(())
+        Ok(report)
     }
 }
 
 impl<A: Access> Drop for Session<A> {
     fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        // On the way out there is nobody to tell; the journal of what could not be restored
-        // stays.
-        match self.on_exit {
-            OnExit::Restore => {
-                let _ = self.state.restore(&mut self.access);
-            }
-            OnExit::Keep => {}
-            OnExit::Performance => {
-                let _ = self.leave_fast();
-            }
+        if !self.over {
+            // Nobody is there to be told; the journal of what could not be restored stays.
+            let _ = self.leave_as_asked();
         }
     }
 }

@@ -1,5 +1,9 @@
 //! A loaded machine's power taken apart by recordings of its phases.
 
+#[path = "common/parts.rs"]
+mod parts;
+
+use parts::PARTS;
 use proptest::prelude::*;
 use wattline_meters::Scope;
 use wattline_meters::attribution::CoreTime;
@@ -62,15 +66,7 @@ fn a_machine_whose_parts_are_known_is_taken_apart_again() {
         cores: CORES,
     };
     let report = report(&polled).unwrap();
-    for (part, expected) in [
-        ("package, asleep", 21.0),
-        ("package, polling in vain", 30.0),
-        ("package, useful work", 20.0),
-        ("memory", 7.0),
-        ("network card, idle", 8.0),
-        ("network card, traffic", 5.0),
-        ("rest", 60.0),
-    ] {
+    for (part, expected) in PARTS {
         assert!((watts(&report, part) - expected).abs() < 1e-9, "{part}: {report:#?}");
     }
     assert_eq!(report.meters["supply"], Accuracy::Gold);

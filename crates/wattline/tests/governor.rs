@@ -1,5 +1,9 @@
 //! What a governor would write, and what becomes of its writes when it is killed.
 
+#[path = "../../knobs/tests/common/copy.rs"]
+mod copy;
+
+use copy::copy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,18 +28,6 @@ fn machine() -> TempDir {
     write("ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
     write("ethtool/eth9/combined-channels", "4");
     root
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// All files but those of Wattline itself; what a plain file's write leaves half done does not

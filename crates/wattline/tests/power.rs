@@ -1,5 +1,9 @@
 //! The commands probe, meter and restore on trees of machines, and on this one.
 
+#[path = "../../meters/tests/common/parts.rs"]
+mod parts;
+
+use parts::PARTS;
 use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
@@ -83,6 +87,31 @@ fn restore_prints_commands_and_then_does_it() {
     let again = run(&[&["restore"][..], &at].concat());
     assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
     assert_eq!(again.status.code(), Some(0));
+}
+
+/// The file of a driver that hangs: a pipe that nobody reads.
+#[test]
+fn a_restore_that_meets_a_hanging_driver_ends_names_it_and_keeps_the_journal() {
+    let (_directory, root) = killed();
+    let journal = root.join("var/lib/wattline/knobs.journal");
+    let intents = fs::read_to_string(&journal).unwrap();
+    // Killed before the value was read back: what the file shows now may be of its doing.
+    fs::write(&journal, intents.lines().next().unwrap().to_owned() + "\n").unwrap();
+    let file = root.join(MAX);
+    fs::remove_file(&file).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, mode).unwrap();
+    let at = ["restore", "--root", root.to_str().unwrap()];
+    let hangs = run(&at);
+    let told = String::from_utf8_lossy(&hangs.stderr).into_owned();
+    assert_eq!(hangs.status.code(), Some(74), "{told}");
+    assert!(told.contains(MAX) && told.contains("has not answered"), "{told}");
+    assert!(journal.exists());
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "1600000\n").unwrap();
+    assert!(run(&at).status.success());
+    assert_eq!(value(&root), "3300000\n");
+    assert!(!journal.exists());
 }
 
 #[test]
@@ -246,15 +275,7 @@ fn watts_are_attributed_from_recorded_phases() {
         assert!(found["uncertainty_watts"].as_f64().unwrap() > 0.0, "{part}");
         found["power_watts"].as_f64().unwrap()
     };
-    for (part, expected) in [
-        ("package, asleep", 21.0),
-        ("package, polling in vain", 30.0),
-        ("package, useful work", 20.0),
-        ("memory", 7.0),
-        ("network card, idle", 8.0),
-        ("network card, traffic", 5.0),
-        ("rest", 60.0),
-    ] {
+    for (part, expected) in PARTS {
         assert!((watts(part) - expected).abs() < 1e-9, "{part}: {report:#}");
     }
     let sum: f64 = parts.iter().map(|part| part["power_watts"].as_f64().unwrap()).sum();

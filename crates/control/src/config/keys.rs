@@ -130,6 +130,8 @@ pub const KEYS: &[Key] = &[
         "On host: how often queues are looked at for a policy that wants to be asked at each batch."),
     key(Section::Power, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
         "On host: how the machine is left, also when the router is killed: as it was found, as it is,\nor as it was found but with the CPUs at their fastest. `wattline restore` undoes the last two."),
+    key(Section::Power, "uncore", Some("false"), "true", "true or false",
+        "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
     key(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     key(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",

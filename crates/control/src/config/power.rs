@@ -38,6 +38,8 @@ pub struct PowerSettings {
     pub sample: Duration,
     /// How the machine is left on platform host.
     pub on_exit: OnExit,
+    /// Whether on platform host the uncore's frequency goes with the cores'.
+    pub uncore: bool,
 }
 
 impl Default for PowerSettings {
@@ -51,6 +53,7 @@ impl Default for PowerSettings {
             seed: 1,
             sample: Duration::from_millis(1),
             on_exit: OnExit::Restore,
+            uncore: false,
         }
     }
 }
@@ -92,6 +95,9 @@ pub(super) fn read_power(reader: &mut Reader, table: &Table) -> PowerSettings {
     if let Some(on_exit) = reader.parsed(table, "on_exit", |text| text.parse().ok()) {
         settings.on_exit = on_exit.value;
     }
+    if let Some(uncore) = reader.boolean(table, "uncore") {
+        settings.uncore = uncore;
+    }
     settings
 }
 
@@ -118,7 +124,7 @@ mod tests {
     fn every_key_is_read() {
         let all = "platform = \"scale\"\npolicy = \"ondemand\"\nserver = \"own.toml\"\n\
                    application = \"ipsec\"\nscale = 100\nseed = 7\n\
-                   sample = \"500us\"\non_exit = \"keep\"\n";
+                   sample = \"500us\"\non_exit = \"keep\"\nuncore = true\n";
         let expected = PowerSettings {
             platform: PowerPlatform::Scale,
             policy: "ondemand".to_owned(),
@@ -128,6 +134,7 @@ mod tests {
             seed: 7,
             sample: Duration::from_micros(500),
             on_exit: OnExit::Keep,
+            uncore: true,
         };
         assert_eq!(parse(all), Ok(expected));
         assert_eq!(parse(""), Ok(PowerSettings::default()));

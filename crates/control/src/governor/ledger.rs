@@ -3,9 +3,11 @@
 use super::machine::Taken;
 use super::step::Step;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_policy::{FrequencyDomain, Platform};
 use wattline_units::{Span, Time};
 
-/// A knob that failed, or that somebody else holds, is left alone for so long.
+/// A knob of a core or queue that failed, or that somebody else holds, is left alone for so long.
 const LEFT_ALONE: Span = Span::from_millis(1_000);
 /// A knob that so many times never did as it was told is said to have no effect.
 const TRIES: u64 = 3;
@@ -46,6 +48,19 @@ impl Knob {
     }
 }
 
+/// Which of its kind a step turns: the core's or the queue's own, by number; 0 where there is one
+/// for all.
+pub fn place_of(step: &Step, platform: &Platform) -> usize {
+    match *step {
+        Step::Frequency { .. } if platform.domain == FrequencyDomain::Chip => 0,
+        Step::Frequency { core, .. } | Step::IdleLimit { core, .. } | Step::Wait { core, .. } => {
+            core
+        }
+        Step::Moderation { queue, .. } => queue,
+        Step::Wake { .. } | Step::Redirect { .. } | Step::Park { .. } | Step::Batch { .. } => 0,
+    }
+}
+
 /// What became of the steps of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
@@ -63,14 +78,14 @@ pub struct Entry {
     pub last_problem: Option<String>,
     /// Whether it ever does as it is told, as far as can be said.
     pub effective: bool,
-    #[serde(skip)]
-    left_alone_until: Time,
 }
 
 /// What became of all steps.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     entries: [Entry; Knob::ALL.len()],
+    /// What is left alone, and until when.
+    resting: BTreeMap<(Knob, usize), Time>,
 }
 
 impl Default for Ledger {
@@ -83,16 +98,15 @@ impl Default for Ledger {
             failed: 0,
             last_problem: None,
             effective: true,
-            left_alone_until: Time::ZERO,
         };
-        Self { entries: Knob::ALL.map(entry) }
+        Self { entries: Knob::ALL.map(entry), resting: BTreeMap::new() }
     }
 }
 
 impl Ledger {
-    /// Notes what became of a step; true when the machine now is as the step wanted it, as
+    /// Notes what became of a step on a knob and its place ([`place_of`]); true when the machine now is as the step wanted it, as
     /// nearly as it can be.
-    pub fn note(&mut self, now: Time, knob: Knob, taken: Taken) -> bool {
+    pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken) -> bool {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
         let (problem, done) = match taken {
@@ -113,7 +127,7 @@ impl Ledger {
         let problems = entry.altered + entry.foreign + entry.failed;
         entry.effective = problems < TRIES || problems < entry.steps;
         if !done {
-            entry.left_alone_until = now + LEFT_ALONE;
+            self.resting.insert((knob, place), now + LEFT_ALONE);
         }
         if let Some(problem) = problem {
             if entry.last_problem.as_ref() != Some(&problem) {
@@ -124,9 +138,10 @@ impl Ledger {
         done
     }
 
-    /// Whether a knob is not to be touched now.
-    pub fn left_alone(&self, now: Time, knob: Knob) -> bool {
-        now < self.entries[knob as usize].left_alone_until
+    /// What is not to be touched now: knobs with their places.
+    pub fn left_alone(&mut self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
+        self.resting.retain(|_, until| now < *until);
+        self.resting.keys().copied()
     }
 
     /// The entries of knobs that were turned.
@@ -151,18 +166,18 @@ mod tests {
         let altered = || Taken::Altered { found: "2.4 GHz".into() };
         for time in 0..3 {
             assert!(ledger.entries().all(|entry| entry.effective));
-            assert!(ledger.note(Time::from_picos(time), Knob::Frequency, altered()));
+            assert!(ledger.note(Time::from_picos(time), Knob::Frequency, 0, altered()));
         }
         let entry = ledger.entries().next().unwrap().clone();
         assert!(!entry.effective && entry.last_problem.unwrap().contains("2.4 GHz"));
-        assert!(ledger.note(Time::ZERO, Knob::Frequency, Taken::Done));
+        assert!(ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done));
         assert!(ledger.entries().next().unwrap().effective, "once it did obey");
 
         let now = Time::from_picos(5);
-        assert!(!ledger.note(now, Knob::Wait, Taken::Failed { why: "not permitted".into() }));
-        assert!(ledger.left_alone(now, Knob::Wait) && !ledger.left_alone(now, Knob::Batch));
-        assert!(!ledger.left_alone(now + LEFT_ALONE, Knob::Wait));
-        assert!(!ledger.note(now, Knob::Cores, Taken::Foreign { found: "x".into() }));
+        assert!(!ledger.note(now, Knob::Wait, 1, Taken::Failed { why: "not permitted".into() }));
+        assert_eq!(ledger.left_alone(now).collect::<Vec<_>>(), [(Knob::Wait, 1)], "nothing else");
+        assert_eq!(ledger.left_alone(now + LEFT_ALONE).count(), 0);
+        assert!(!ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }));
         assert_eq!(ledger.sums(), (6, 3, 2));
     }
 }

@@ -19,10 +19,12 @@ pub mod step;
 mod tests;
 
 use account::{LoopTotals, MachineTotals, Totals};
-use ledger::{Knob, Ledger};
+use ledger::{Knob, Ledger, place_of};
 use machine::{Machine, View};
 use step::Step;
-use wattline_policy::{AskAgain, CoreSet, Observation, OperatingPoint, Platform, Policy, Trigger};
+use wattline_policy::{
+    AskAgain, CoreSet, FrequencyDomain, Observation, OperatingPoint, Platform, Policy, Trigger,
+};
 use wattline_units::Time;
 
 /// A policy in charge of a machine.
@@ -113,10 +115,8 @@ impl<M: Machine> Governor<M> {
     fn apply(&mut self) {
         let Self { machine, wanted, point, steps, ledger, .. } = self;
         wanted.bound(machine.platform(), point);
-        for knob in Knob::ALL {
-            if ledger.left_alone(self.now, knob) {
-                keep(knob, wanted, point);
-            }
+        for (knob, place) in ledger.left_alone(self.now) {
+            keep(knob, place, machine.platform(), wanted, point);
         }
         step::between(machine.platform(), point, wanted, steps);
         self.take_steps();
@@ -157,7 +157,8 @@ impl<M: Machine> Governor<M> {
                 _ => {}
             }
             let taken = machine.take(&step);
-            if ledger.note(*now, Knob::of(&step), taken) {
+            let place = place_of(&step, machine.platform());
+            if ledger.note(*now, Knob::of(&step), place, taken) {
                 continue;
             }
             match step {
@@ -216,6 +217,11 @@ impl<M: Machine> Governor<M> {
         &mut self.machine
     }
 
+    /// The machine, once it is governed no more.
+    pub fn into_machine(self) -> M {
+        self.machine
+    }
+
     /// The policy's name.
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
@@ -244,15 +250,31 @@ impl<M: Machine> Governor<M> {
     }
 }
 
-/// Leaves what a knob sets as it is.
-fn keep(knob: Knob, wanted: &mut OperatingPoint, point: &OperatingPoint) {
-    let cores = wanted.cores.iter_mut().zip(&point.cores);
+/// Leaves what a knob sets at a place ([`place_of`]) as it is.
+fn keep(
+    knob: Knob,
+    place: usize,
+    platform: &Platform,
+    wanted: &mut OperatingPoint,
+    point: &OperatingPoint,
+) {
+    let mut cores = wanted.cores.iter_mut().zip(&point.cores);
     match knob {
-        Knob::Frequency => cores.for_each(|(new, old)| new.frequency = old.frequency),
-        Knob::IdleLimit => cores.for_each(|(new, old)| new.idle_limit = old.idle_limit),
-        Knob::Wait => cores.for_each(|(new, old)| new.wait = old.wait),
+        Knob::Frequency if platform.domain == FrequencyDomain::Chip => {
+            cores.for_each(|(new, old)| new.frequency = old.frequency);
+        }
+        Knob::Frequency => {
+            cores.nth(place).into_iter().for_each(|(new, old)| new.frequency = old.frequency);
+        }
+        Knob::IdleLimit => {
+            cores.nth(place).into_iter().for_each(|(new, old)| new.idle_limit = old.idle_limit);
+        }
+        Knob::Wait => cores.nth(place).into_iter().for_each(|(new, old)| new.wait = old.wait),
         Knob::Cores => wanted.active = point.active,
-        Knob::Moderation => wanted.moderation.clone_from(&point.moderation),
+        Knob::Moderation => {
+            let mut queues = wanted.moderation.iter_mut().zip(&point.moderation);
+            queues.nth(place).into_iter().for_each(|(new, old)| *new = *old);
+        }
         Knob::Batch => wanted.batch = point.batch,
     }
 }

@@ -9,12 +9,14 @@ use super::Governor;
 use super::account::Totals;
 use super::machine::Machine;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_policy::{QueueView, Trigger};
 use wattline_units::Time;
 
+/// Whoever waits for the governor's answer tries again after so long.
+const RETRY: Duration = Duration::from_millis(1);
 /// The thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
@@ -58,16 +60,41 @@ impl<M: Machine + 'static> Runner<M> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Looks at the governor between two questions.
-    pub fn look<R>(&self, look: impl FnOnce(&mut Governor<M>) -> R) -> R {
-        look(&mut self.shared.governor())
+    /// Looks at the governor between two questions; `None` when it is busy with one for longer
+    /// than `patience`, as with a knob that hangs.
+    pub fn look<R>(
+        &self,
+        patience: Duration,
+        look: impl FnOnce(&mut Governor<M>) -> R,
+    ) -> Option<R> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.shared.governor.try_lock() {
+                Ok(mut governor) => return Some(look(&mut governor)),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(look(&mut poisoned.into_inner()));
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(RETRY),
+            }
+        }
     }
 
-    /// Everything that was counted up to now.
-    pub fn totals(&self) -> Totals {
-        let mut governor = self.shared.governor();
-        let now = governor.machine().now();
-        governor.totals(now)
+    /// Everything that was counted up to now; `None` as for [`Self::look`].
+    pub fn totals(&self, patience: Duration) -> Option<Totals> {
+        self.look(patience, |governor| {
+            let now = governor.machine().now();
+            governor.totals(now)
+        })
+    }
+
+    /// Ends it and gives the governor back; `None` after a panic of its thread.
+    pub fn end(self) -> Option<Governor<M>> {
+        let shared = Arc::clone(&self.shared);
+        // Joins the thread, which has the other share.
+        drop(self);
+        let governor = Arc::into_inner(shared)?.governor;
+        Some(governor.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -19,8 +19,31 @@ pub(super) fn of_governor(to: &mut Exposition, power: &Value) {
         to.family("wattline_power_watts", Kind::Gauge, help);
         to.sample(&[("source", source)], watts);
     }
+    latency(to, power);
     frequencies(to, power);
     knobs(to, power);
+    machine(to, &power["host"]);
+}
+
+/// In model time; only an emulated machine knows it.
+fn latency(to: &mut Exposition, power: &Value) {
+    const QUANTILES: [(&str, &str); 4] = [
+        ("0.5", "latency_p50_seconds"),
+        ("0.95", "latency_p95_seconds"),
+        ("0.99", "latency_p99_seconds"),
+        ("1", "latency_max_seconds"),
+    ];
+    let known = QUANTILES.map(|(quantile, key)| (quantile, power[key].as_f64()));
+    if known.iter().all(|(_, value)| value.is_none()) {
+        return;
+    }
+    let help = "Latency in model time since the router was asked last, on platform scale.";
+    to.family("wattline_latency_seconds", Kind::Gauge, help);
+    for (quantile, value) in known {
+        if let Some(value) = value {
+            to.sample(&[("quantile", quantile)], value);
+        }
+    }
 }
 
 /// Parts and rest are the whole, so that they can be added up.
@@ -68,6 +91,29 @@ fn knobs(to: &mut Exposition, power: &Value) {
     }
 }
 
+/// What platform `host` says of its meters, and of settings whose driver hangs.
+fn machine(to: &mut Exposition, host: &Value) {
+    let sensors = host["sensors"].as_object().filter(|sensors| !sensors.is_empty());
+    if let Some(sensors) = sensors {
+        let help = "1 where the meter gave a figure when it was read last.";
+        to.family("wattline_sensor_up", Kind::Gauge, help);
+        for (source, up) in sensors {
+            let up = f64::from(u8::from(up.as_bool().unwrap_or(false)));
+            to.sample(&[("source", source)], up);
+        }
+    }
+    if let Some(packets) = host["waited_at_moves_packets"].as_u64() {
+        let help = "Packets that waited in rings whose table entries moved: may be out of order.";
+        to.family("wattline_waited_at_moves_packets_total", Kind::Counter, help);
+        to.sample(&[], packets as f64);
+    }
+    if let Some(stuck) = host["stuck"].as_array() {
+        let help = "Settings that are left out because their driver does not answer.";
+        to.family("wattline_knobs_stuck", Kind::Gauge, help);
+        to.sample(&[], stuck.len() as f64);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,14 +132,16 @@ mod tests {
     fn a_governor_s_figures_carry_their_source_and_add_up() {
         let mut ledger = Ledger::default();
         for _ in 0..3 {
-            ledger.note(Time::ZERO, Knob::Frequency, Taken::Done);
+            ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done);
         }
-        ledger.note(Time::ZERO, Knob::Frequency, Taken::Altered { found: "2.4 GHz".into() });
+        ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Altered { found: "2.4 GHz".into() });
         let knobs: Vec<_> = ledger.entries().collect();
         let text = text_of(&json!({
+            "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
             "source": "emulated", "power_watts": 131.5, "energy_joules": 10.0,
             "energy_by_component_joules": {"cpu-cores": 4.0, "memory": 1.0},
             "frequency_hertz": [1.6e9, 3.2e9], "knobs": knobs,
+            "host": {"sensors": {"rapl:0": true, "hwmon0/power1": false}, "stuck": [{}]},
         }));
         for line in [
             "wattline_energy_joules_total{source=\"emulated\",component=\"cpu-cores\"} 4",
@@ -103,6 +151,10 @@ mod tests {
             "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"} 3",
             "wattline_knob_writes_total{knob=\"frequency\",result=\"altered\"} 1",
             "wattline_knob_writes_total{knob=\"frequency\",result=\"failed\"} 0",
+            "wattline_latency_seconds{quantile=\"0.99\"} 0.00005",
+            "wattline_sensor_up{source=\"rapl:0\"} 1",
+            "wattline_sensor_up{source=\"hwmon0/power1\"} 0",
+            "wattline_knobs_stuck 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }

@@ -4,6 +4,7 @@ use crate::config::ConfigError;
 use std::io;
 use wattline_kernel::bpf::BpfError;
 use wattline_kernel::xdp::XdpError;
+use wattline_knobs::restore::Report;
 use wattline_ports::afxdp::OpenError;
 use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
@@ -62,6 +63,14 @@ pub enum RouterError {
     /// The server model of the governor cannot be had.
     #[error("[power] server: {0}")]
     Server(#[from] LoadError),
+    /// The machine could not be given back as it was found.
+    #[error(
+        "{} settings of this machine could not be restored:\n{}\n`wattline restore` undoes them \
+         once their drivers answer",
+        .0.failures().count(),
+        .0.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    )]
+    Unrestored(Report),
     /// The system failed.
     #[error("{action}: {source}")]
     System {
@@ -101,7 +110,7 @@ impl RouterError {
                 Problem::Io(_) => Remedy::System,
                 _ => Remedy::Data,
             },
-            Self::System { .. } => Remedy::System,
+            Self::Unrestored(_) | Self::System { .. } => Remedy::System,
         }
     }
 }

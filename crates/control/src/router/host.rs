@@ -5,14 +5,18 @@ use super::queues::Interface;
 use super::workers::Workers;
 use crate::config::Config;
 use crate::governor::host::{Host, HostOptions, Status, Watchdog};
+use crate::governor::runner::Runner;
 use crate::privileges::Rights;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_kernel::sysfs::Tree;
-use wattline_knobs::{Machine as Settings, STATE_DIRECTORY, Session, SessionError};
+use wattline_knobs::restore::{Line, Restored};
+use wattline_knobs::{
+    Access, Bounded, Machine as Settings, STATE_DIRECTORY, Session, SessionError,
+};
 
 /// This machine.
-pub(super) type ThisMachine = Host<Session<Settings>>;
+pub(super) type ThisMachine = Host<Session<Bounded<Settings>>>;
 
 /// What belongs to a governed machine beside its governor.
 pub(super) struct Beside {
@@ -24,11 +28,6 @@ impl Beside {
     /// What the machine has to tell.
     pub fn status(&self) -> Status {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Lets the watchdog go; only after the machine is in order.
-    pub fn dismiss(self) {
-        self.watchdog.dismiss();
     }
 }
 
@@ -44,7 +43,7 @@ pub(super) fn take_over(
 ) -> Result<(ThisMachine, Beside), RouterError> {
     let (tree, state, on_exit) = (Tree::live(), Path::new(STATE_DIRECTORY), config.power.on_exit);
     let (mut session, report) =
-        Session::begin(Settings::new(&tree), &tree, state).map_err(refused)?;
+        Session::begin(Bounded::new(Settings::new(&tree)), &tree, state).map_err(refused)?;
     for line in &report.lines {
         tracing::info!("left behind by an earlier run: {line}");
     }
@@ -65,9 +64,71 @@ pub(super) fn take_over(
     Ok((host, Beside { status, watchdog }))
 }
 
+/// Ends the governor and leaves the machine as the configuration says.
+///
+/// # Errors
+/// [`RouterError::Unrestored`] when some of it could not be: the journal stays, and the watchdog
+/// tries once more when this process has gone.
+pub(super) fn give_back(runner: Runner<ThisMachine>, beside: Beside) -> Result<(), RouterError> {
+    // After a panic the session has restored what it could without a word.
+    let left = runner.end().map_or(Ok(()), |governor| leave(governor.into_machine().into_knobs()));
+    match left {
+        Ok(()) => beside.watchdog.dismiss(),
+        Err(_) => beside.watchdog.leave_the_rest(),
+    }
+    left
+}
+
+fn leave<A: Access>(session: Session<A>) -> Result<(), RouterError> {
+    let report = session.leave().map_err(refused)?;
+    let foreign = |line: &&Line| matches!(line.result, Restored::Foreign { .. });
+    for line in report.lines.iter().filter(foreign) {
+        tracing::warn!("{line}");
+    }
+    let complete = report.failures().next().is_none();
+    if complete { Ok(()) } else { Err(RouterError::Unrestored(report)) }
+}
+
 fn refused(error: SessionError) -> RouterError {
     match error {
         SessionError::Busy { .. } => RouterError::Unfit(format!("[power] {error}")),
         other => RouterError::system("[power]", std::io::Error::other(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::Remedy;
+    use super::*;
+    use std::time::Duration;
+    use wattline_knobs::Setting;
+
+    /// A pipe that nobody reads stands for the file of a driver that hangs.
+    #[test]
+    fn what_cannot_be_given_back_is_named_and_stays_in_the_journal() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::at(root.path());
+        let file = |name: &str| format!("/sys/devices/system/cpu/cpu0/{name}");
+        let write = |path: &str, value: &str| {
+            let path = tree.path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, value).unwrap();
+        };
+        write("/proc/sys/kernel/random/boot_id", "b");
+        write(&file("well"), "1");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, tree.path(file("hung")), mode).unwrap();
+        let access = Bounded::within(Settings::new(&tree), Duration::from_millis(50));
+        let state = tree.path("/var/lib/wattline");
+        let (mut session, _) = Session::begin(access, &tree, &state).unwrap();
+        let setting = |name: &str| file(name).parse::<Setting>().unwrap();
+        session.set(&setting("well"), "2").unwrap();
+        session.set(&setting("hung"), "2").unwrap_err();
+        let error = leave(session).unwrap_err();
+        assert_eq!(error.remedy(), Remedy::System);
+        let text = error.to_string();
+        assert!(text.contains("cpu0/hung") && text.contains("wattline restore"), "{text}");
+        assert_eq!(tree.text(file("well")).unwrap(), "1");
+        assert!(state.join("knobs.journal").exists());
     }
 }

@@ -110,9 +110,7 @@ impl Router {
         if let Some(signals) = &self.signals {
             signals.close();
         }
-        if let Some(power) = &mut self.power {
-            power.give_back();
-        }
+        let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
         // The counters of the programs go with them.
         let verdicts: Vec<_> = (0..self.config.ports.len())
             .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
@@ -135,7 +133,8 @@ impl Router {
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
         let first = errors.into_iter().next();
-        (stats, first.map_or(Ok(()), |error| Err(error.into())))
+        // A machine that is left changed matters more than a capture.
+        (stats, given_back.and(first.map_or(Ok(()), |error| Err(error.into()))))
     }
 
     fn follow_kernel(&mut self) {

@@ -26,7 +26,7 @@ use wattline_units::Time;
 /// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
 /// router is not known beforehand.
 const MEAN_BYTES: u32 = 600;
-/// Workers answer within so long, or the last figures are given once more.
+/// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The loop of a router, and what it last said of itself.
@@ -148,11 +148,11 @@ impl Power {
                     RouterError::system("starting the governor", std::io::Error::other(error))
                 };
                 scale.start().map_err(failed)?;
-                scale.totals_at(Time::ZERO).map_err(failed)?.0
+                Some(scale.totals_at(Time::ZERO).map_err(failed)?.0)
             }
             Driver::Host(_) => self.take_over(config, interfaces, workers)?,
         };
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).before = Some(before);
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).before = before;
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Power {
         config: &Config,
         interfaces: &[Interface],
         workers: &Workers,
-    ) -> Result<Totals, RouterError> {
+    ) -> Result<Option<Totals>, RouterError> {
         let (machine, beside) = host::take_over(config, interfaces, workers)?;
         let packet = self.server.packet_cost(self.settings.application, MEAN_BYTES);
         let context = BuildContext {
@@ -174,22 +174,23 @@ impl Power {
         let policy = build(&self.spec, &context).map_err(|error| wrong("policy", &error))?;
         let runner = Runner::start(Governor::new(machine, policy), self.settings.sample)
             .map_err(|source| RouterError::system("starting the governor", source))?;
-        let before = runner.totals();
+        // Without an answer the first interval begins with the first question.
+        let before = runner.totals(PATIENCE);
         self.driver = Driver::Host(Some((runner, beside)));
         Ok(before)
     }
 
     /// Gives this machine back, before packets take the kernel's way again: that needs its speed
     /// and all its queues.
-    pub fn give_back(&mut self) {
+    ///
+    /// # Errors
+    /// [`RouterError::Unrestored`] when some of it could not be.
+    pub fn give_back(&mut self) -> Result<(), RouterError> {
         if let Driver::Host(Some(_)) = self.driver {
             self.finish();
         }
-        let Driver::Host(driver) = &mut self.driver else { return };
-        if let Some((runner, beside)) = driver.take() {
-            drop(runner);
-            beside.dismiss();
-        }
+        let Driver::Host(driver) = &mut self.driver else { return Ok(()) };
+        driver.take().map_or(Ok(()), |(runner, beside)| host::give_back(runner, beside))
     }
 
     /// Takes the last figures while the workers can still answer.
@@ -206,14 +207,24 @@ impl Power {
         }
         let totals = match &self.driver {
             Driver::Scale(scale) => scale.totals_now(PATIENCE).ok(),
-            Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.totals()),
+            Driver::Host(driver) => {
+                let totals = driver.as_ref().and_then(|(runner, _)| runner.totals(PATIENCE));
+                totals.map(|totals| (totals, None))
+            }
         };
-        let Some(totals) = totals else { return last.stats.clone() };
-        let before = last.before.take();
-        let recent = Interval::between(before.as_ref().unwrap_or(&totals), &totals);
+        let Some((totals, latency)) = totals else {
+            if let Driver::Host(Some((_, beside))) = &self.driver {
+                last.stats.host = Some(beside.status());
+            }
+            return last.stats.clone();
+        };
+        let mut recent = Interval::between(last.before.as_ref().unwrap_or(&totals), &totals);
+        recent.latency = latency;
         let seen = match &self.driver {
             Driver::Scale(scale) => Some(scale.look(see)),
-            Driver::Host(driver) => driver.as_ref().map(|(runner, _)| runner.look(see)),
+            Driver::Host(driver) => {
+                driver.as_ref().and_then(|(runner, _)| runner.look(PATIENCE, see))
+            }
         };
         let Some((point, platform, knobs)) = seen else { return last.stats.clone() };
         last.stats = self.compose(&totals, &recent, &point, &platform, knobs);
@@ -250,6 +261,7 @@ impl Power {
             power_watts: recent.power_watts,
             power_by_component_watts: recent.power_by_component_watts.clone(),
             power_rest_watts: recent.power_rest_watts,
+            latency: recent.latency,
             energy_joules: energy.whole.map(|whole| whole.0),
             energy_by_component_joules: energy.parts.iter().map(|(n, part)| (*n, part.0)).collect(),
             model_seconds: emulated.then(|| totals.at.as_seconds()),

@@ -43,7 +43,7 @@ pub use record::Record;
 pub use redirect::Redirect;
 
 use crate::governor::Governor;
-use crate::governor::account::{LoopTotals, MachineTotals, Totals};
+use crate::governor::account::{LatencySummary, LoopTotals, MachineTotals, Totals};
 use books::Books;
 use clock::ModelClock;
 use pacer::Pacer;
@@ -267,13 +267,17 @@ impl Scale {
         self.close(at, PATIENCE)
     }
 
-    /// Everything counted up to now. Whoever records ([`Self::record`]) at the same time misses
+    /// Everything counted up to now, and the latency since the last call. Whoever records ([`Self::record`]) at the same time misses
     /// the latencies that this takes along.
     ///
     /// # Errors
     /// When a worker does not answer within so long.
-    pub fn totals_now(&self, patience: Duration) -> Result<Totals, ScaleError> {
-        Ok(self.close(self.shared.clock.now(), patience)?.0)
+    pub fn totals_now(
+        &self,
+        patience: Duration,
+    ) -> Result<(Totals, Option<LatencySummary>), ScaleError> {
+        let (totals, latency) = self.close(self.shared.clock.now(), patience)?;
+        Ok((totals, latency.as_ref().and_then(record::summary)))
     }
 
     fn close(&self, at: Time, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {

@@ -56,7 +56,7 @@ impl Scale {
     }
 }
 
-fn summary(latency: &Latency) -> Option<LatencySummary> {
+pub(super) fn summary(latency: &Latency) -> Option<LatencySummary> {
     Some(LatencySummary {
         latency_mean_seconds: latency.mean()?,
         latency_p50_seconds: latency.quantile(0.5)?,

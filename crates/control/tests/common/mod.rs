@@ -1,6 +1,10 @@
 //! Trees of machines, for the tests of the platform `host`.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+#[path = "../../../knobs/tests/common/copy.rs"]
+mod copy;
+
+use copy::copy;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +63,7 @@ impl Fixture {
             layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
             ring_size: Some(2048),
             busy_poll: false,
+            uncore: false,
             meters: false,
             rights: Rights::ALL,
         }
@@ -94,18 +99,6 @@ pub fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
             collect(&entry.path(), files);
         } else {
             files.insert(entry.path(), fs::read(entry.path()).unwrap());
-        }
-    }
-}
-
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
         }
     }
 }

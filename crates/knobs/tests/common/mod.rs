@@ -1,6 +1,9 @@
 //! A copy of a fixture, and drivers that misbehave.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+mod copy;
+
+use copy::copy;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,19 +79,6 @@ fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
             collect(&entry.path(), files);
         } else {
             files.insert(entry.path(), fs::read(entry.path()).unwrap());
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
         }
     }
 }

@@ -1,5 +1,9 @@
 //! A copy of a fixture that a test may change.
 
+#[path = "../../../knobs/tests/common/copy.rs"]
+mod copy;
+
+use copy::copy;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -25,18 +29,5 @@ impl Fixture {
 
     pub fn write(&self, path: &str, value: impl ToString) {
         fs::write(self.path(path), value.to_string() + "\n").unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
     }
 }

@@ -5,7 +5,7 @@ use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
 use wattline_knobs::restore::Restored;
-use wattline_knobs::{Machine, restore_commands, restore_now};
+use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
 
 /// What to undo, and how.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         }
         return Ok(());
     }
-    let report = restore_now(&mut Machine::new(&tree), &tree, &state)?;
+    let report = restore_now(&mut Bounded::new(Machine::new(&tree)), &tree, &state)?;
     if json {
         writeln!(out, "{}", json!(report))?;
     } else {

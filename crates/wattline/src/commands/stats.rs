@@ -46,6 +46,15 @@ fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
         power["steps_altered"],
         power["steps_failed"],
     )?;
+    let micros = |key: &str| power[key].as_f64().map(|seconds| 1e6 * seconds);
+    if let (Some(median), Some(high)) =
+        (micros("latency_p50_seconds"), micros("latency_p99_seconds"))
+    {
+        writeln!(
+            out,
+            "latency since asked last, model time: p50 {median:.1} us, p99 {high:.1} us"
+        )?;
+    }
     print_host(&power["host"], out)
 }
 
@@ -64,6 +73,14 @@ fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
         let (softirq, thread) = (percent("softirq_share"), percent("ksoftirqd_share"));
         let (worker, cpu) = (number(&share["worker"]), number(&share["cpu"]));
         writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1}")?;
+    }
+    if let Some(packets) = host["waited_at_moves_packets"].as_u64() {
+        writeln!(out, "{packets} packets waited where table entries moved: may be out of order")?;
+    }
+    for stuck in host["stuck"].as_array().into_iter().flatten() {
+        let setting = stuck["setting"].as_str().unwrap_or_default();
+        let seconds = stuck["stuck_seconds"].as_f64().unwrap_or(0.0);
+        writeln!(out, "left out: {setting}: its driver has not answered for {seconds:.0} s")?;
     }
     for (head, key) in [("cannot be set", "missing"), ("trouble", "troubles")] {
         for line in host[key].as_array().into_iter().flatten() {
@@ -181,6 +198,7 @@ mod tests {
         let host = json!({
             "kernel": [{"worker": 1, "cpu": 3, "softirq_share": 0.25, "ksoftirqd_share": 0.15}],
             "missing": ["cores: no table"], "troubles": ["CPU 3 is off-line"],
+            "stuck": [{"setting": "/sys/a", "stuck_seconds": 7.4}], "waited_at_moves_packets": 12,
         });
         let mut text = Vec::new();
         print(&json!({"power": {"policy": "powersave", "host": host}}), &mut text).unwrap();
@@ -193,6 +211,8 @@ mod tests {
         assert_eq!(row, ["1", "3", "25.0", "15.0"], "{text}");
         assert!(text.contains("cannot be set: cores: no table"), "{text}");
         assert!(text.contains("trouble: CPU 3 is off-line"), "{text}");
+        assert!(text.contains("left out: /sys/a: its driver has not answered for 7 s"), "{text}");
+        assert!(text.contains("12 packets waited where table entries moved"), "{text}");
         let mut none = Vec::new();
         print(&json!({"power": {"policy": "powersave"}}), &mut none).unwrap();
         assert!(!String::from_utf8(none).unwrap().contains("softirq"));

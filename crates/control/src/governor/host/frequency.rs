@@ -1,6 +1,7 @@
 //! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
 
 use super::layout::Layout;
+use super::uncore::Uncores;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
 use wattline_kernel::sysfs::Tree;
@@ -20,15 +21,17 @@ pub(super) struct Frequencies {
     pub steps: Vec<Hertz>,
     pub domain: FrequencyDomain,
     pub can_set: bool,
-    /// cpufreq policies, by number, with the cores that run there.
-    domains: Vec<(u32, CoreSet)>,
+    /// cpufreq policies with the cores that run there. What changes of them is read again before
+    /// each use, as a setting: other ways to their files could hang.
+    domains: Vec<(cpufreq::Policy, CoreSet)>,
     /// What each core wants, an index into the steps.
     wants: Vec<usize>,
+    uncores: Uncores,
 }
 
 impl Frequencies {
     /// Looks for what can be set; `notes` gets what is missing.
-    pub fn find(tree: &Tree, layout: &Layout, notes: &mut Vec<String>) -> Self {
+    pub fn find(tree: &Tree, layout: &Layout, uncores: Uncores, notes: &mut Vec<String>) -> Self {
         let (policies, broken) = cpufreq::find(tree);
         notes.extend(broken.iter().map(|why| format!("frequency: {why}")));
         let all = CoreSet::first(layout.workers);
@@ -73,9 +76,9 @@ impl Frequencies {
         let one_policy = served.len() == 1;
         let chip = !pinned || one_policy || share_hardware(tree, layout);
         let domain = if chip { FrequencyDomain::Chip } else { FrequencyDomain::Core };
-        let domains = served.iter().map(|(policy, cores)| (policy.number, *cores)).collect();
+        let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
         let fastest = steps.len() - 1;
-        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers] }
+        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers], uncores }
     }
 
     /// A core wants another frequency.
@@ -83,27 +86,27 @@ impl Frequencies {
         &mut self,
         (core, index): (usize, usize),
         active: CoreSet,
-        tree: &Tree,
         writes: &mut Writes<K>,
     ) -> Taken {
         match self.wants.get_mut(core) {
             Some(want) if index < self.steps.len() => *want = index,
             _ => return Taken::Failed { why: format!("core {core} has no frequency {index}") },
         }
-        self.settle(CoreSet::only(core), active, tree, writes)
+        self.settle(CoreSet::only(core), active, writes)
     }
 
     /// Gives the policies of some cores the frequency that their active cores want now; where
     /// none is active, the fastest that any wants.
     pub fn settle<K: Knobs>(
-        &self,
+        &mut self,
         cores: CoreSet,
         active: CoreSet,
-        tree: &Tree,
         writes: &mut Writes<K>,
     ) -> Taken {
+        let place = self.place(active);
+        self.uncores.raise(place, writes);
         let mut outcome = Taken::Done;
-        for (number, members) in &self.domains {
+        for (policy, members) in &mut self.domains {
             if members.intersection(cores).is_empty() {
                 continue;
             }
@@ -111,19 +114,30 @@ impl Frequencies {
             let asking = if awake.is_empty() { *members } else { awake };
             let wanted = asking.iter().filter_map(|core| self.wants.get(core)).max();
             let Some(wish) = wanted.and_then(|index| self.steps.get(*index)) else { continue };
-            outcome = worse(outcome, fix(tree, *number, *wish, writes));
+            outcome = worse(outcome, fix(policy, *wish, writes));
         }
+        self.uncores.lower(place, writes);
         outcome
+    }
+
+    /// Where the fastest that an active core wants is between the lowest frequency (0) and the
+    /// highest (1).
+    fn place(&self, active: CoreSet) -> f64 {
+        let wants = self.wants.iter().enumerate().filter(|(core, _)| active.contains(*core));
+        let wish = wants.filter_map(|(_, index)| self.steps.get(*index)).map(|step| step.get());
+        match (self.steps.first(), self.steps.last()) {
+            (Some(low), Some(high)) if high.get() > low.get() => {
+                let fastest = wish.fold(low.get(), f64::max);
+                (fastest - low.get()) / (high.get() - low.get())
+            }
+            _ => 1.0,
+        }
     }
 }
 
 /// Fixes the frequency of one policy, as near as its range allows.
-fn fix<K: Knobs>(tree: &Tree, number: u32, wish: Hertz, writes: &mut Writes<K>) -> Taken {
+fn fix<K: Knobs>(policy: &mut cpufreq::Policy, wish: Hertz, writes: &mut Writes<K>) -> Taken {
     // Looked at again each time: the order of its limits depends on where they are.
-    let mut policy = match cpufreq::Policy::look(tree, number) {
-        Ok(policy) => policy,
-        Err(error) => return Taken::Failed { why: error.to_string() },
-    };
     policy.refresh(&writes.knobs);
     let wish = Hertz(wish.get().min(policy.highest_hertz.get()).max(policy.lowest_hertz.get()));
     match policy.run_at(wish) {

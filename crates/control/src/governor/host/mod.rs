@@ -19,6 +19,7 @@ mod polling;
 mod redirect;
 mod status;
 mod survey;
+mod uncore;
 mod watch;
 mod watchdog;
 mod workers;
@@ -27,7 +28,7 @@ mod writes;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
 pub use plan::{LaterWrite, PlanError, PowerPlan, plan};
-pub use status::Status;
+pub use status::{Status, Stuck};
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{Unmanned, Work, Workers};
 
@@ -65,6 +66,8 @@ pub struct HostOptions {
     /// Whether the router asks for preferred busy polling: then interrupts stay off while a
     /// worker polls.
     pub busy_poll: bool,
+    /// Whether the uncore's upper limit goes with the fastest core.
+    pub uncore: bool,
     /// Whether the machine's meters are read, by a thread of their own.
     pub meters: bool,
     /// What the router may set once it runs.
@@ -80,6 +83,7 @@ impl HostOptions {
             layout: Layout::of(config, queues),
             ring_size: Some(RingOptions::default().ring as usize),
             busy_poll: config.router.busy_poll,
+            uncore: config.power.uncore,
             meters: true,
             rights,
         }
@@ -101,6 +105,10 @@ pub struct Host<K> {
     cores: Vec<(Work, CoreView, Wait)>,
     /// By number of the queue.
     queues: Vec<Freshness>,
+    /// By number of the queue: what waited at the last look.
+    waiting: Vec<u32>,
+    /// The sum of these over all changes of redirect tables, of queues that lost entries.
+    waited_at_moves: u64,
     looked: Time,
     meter: EnergyMeter,
     watch: Watch,
@@ -117,8 +125,8 @@ impl<K: Knobs> Host<K> {
         knobs: K,
         workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
-        let HostOptions { tree, layout, ring_size, busy_poll, meters, rights } = options;
-        let mut survey = Survey::find(&tree, &knobs, &layout, rights);
+        let mut survey = Survey::find(&options, &knobs);
+        let HostOptions { tree, layout, ring_size, busy_poll, meters, .. } = options;
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let platform = survey.platform(&layout, ring_size);
         platform.check()?;
@@ -131,6 +139,8 @@ impl<K: Knobs> Host<K> {
             active: CoreSet::first(platform.cores),
             cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
             queues: vec![Freshness::default(); platform.queues.len()],
+            waiting: vec![0; platform.queues.len()],
+            waited_at_moves: 0,
             looked: Time::ZERO,
             meter: if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() },
             began: Instant::now(),
@@ -196,7 +206,7 @@ impl<K: Knobs> Host<K> {
         if !self.platform.can.set_frequency {
             return Taken::Done;
         }
-        self.survey.frequencies.settle(cores, self.active, &self.tree, &mut self.writes)
+        self.survey.frequencies.settle(cores, self.active, &mut self.writes)
     }
 
     fn wake(&mut self, core: usize) -> Taken {
@@ -223,11 +233,31 @@ impl<K: Knobs> Host<K> {
         self.polling.set(core, wait, &mut self.writes)
     }
 
+    fn redirect(&mut self, active: CoreSet) -> Taken {
+        let Self { layout, survey, writes, platform, .. } = self;
+        let taken = survey.tables.send_to(active, layout, writes);
+        let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
+        let queues = platform.queues.iter().zip(&self.waiting);
+        let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
+        self.waited_at_moves += waited.map(|(_, fill)| u64::from(*fill)).sum::<u64>();
+        taken
+    }
+
     fn publish(&mut self) {
         let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
-        let troubles = self.watch.troubles(&self.tree, &self.writes.knobs, &self.layout);
+        let stuck = self.writes.knobs.stuck();
+        let of_meters = self.meter.troubles();
+        let watched = (&self.writes.knobs, &self.layout);
+        let troubles = self.watch.troubles(&self.tree, watched, &stuck, of_meters);
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.kernel = kernel;
+        status.sensors = self.meter.sensors();
+        status.waited_at_moves_packets = self.waited_at_moves;
+        let stuck = stuck.into_iter().map(|(setting, since)| {
+            let setting = setting.to_string();
+            Stuck { setting, stuck_seconds: since.as_secs_f64() }
+        });
+        status.stuck = stuck.collect();
         for trouble in troubles {
             tracing::warn!("governor: {trouble}");
             status.troubles.push(trouble);
@@ -268,9 +298,11 @@ impl<K: Knobs> Machine for Host<K> {
 
     fn observe(&mut self, now: Time, view: &mut View) {
         view.queues.clear();
-        for (queue, fresh) in self.platform.queues.iter().zip(&mut self.queues) {
-            let seen = self.workers.queue(queue.core, queue.port);
-            view.queues.push(fresh.show(now, seen));
+        let known = self.queues.iter_mut().zip(&mut self.waiting);
+        for (queue, (fresh, waiting)) in self.platform.queues.iter().zip(known) {
+            let seen = fresh.show(now, self.workers.queue(queue.core, queue.port));
+            *waiting = seen.fill;
+            view.queues.push(seen);
         }
         let passed = now.since(self.looked);
         self.looked = now;
@@ -291,16 +323,16 @@ impl<K: Knobs> Machine for Host<K> {
     }
 
     fn take(&mut self, step: &Step) -> Taken {
-        let Self { tree, layout, survey, writes, active, .. } = self;
+        let Self { layout, survey, writes, active, .. } = self;
         match *step {
             Step::Frequency { core, index } => {
-                survey.frequencies.set((core, index), *active, tree, writes)
+                survey.frequencies.set((core, index), *active, writes)
             }
             Step::IdleLimit { core, state } => survey.idle.limit(core, state, writes),
             Step::Moderation { queue, period } => {
                 survey.moderation.set((queue, period), layout, writes)
             }
-            Step::Redirect { active } => survey.tables.send_to(active, layout, writes),
+            Step::Redirect { active } => self.redirect(active),
             Step::Wait { core, wait } => self.wait(core, wait),
             Step::Wake { core } => self.wake(core),
             Step::Park { core } => self.park(core),

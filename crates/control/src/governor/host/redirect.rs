@@ -12,6 +12,9 @@ pub(super) struct Tables {
     pub can_set: bool,
     /// Entries moved so far, of all tables.
     pub moved: u64,
+    /// Ports and workers whose queues lost entries at the last change: what waits there may be
+    /// overtaken by what comes after.
+    pub gave: Vec<(usize, usize)>,
     tables: Vec<Table>,
 }
 
@@ -56,7 +59,7 @@ impl Tables {
             notes.push("cores: there is one worker, which always serves".into());
         }
         let can_set = !missing && layout.workers > 1 && rights.set_cards;
-        Self { can_set, moved: 0, tables }
+        Self { can_set, moved: 0, gave: Vec::new(), tables }
     }
 
     /// Sends packets to these cores and no others, with shares that differ by one at most, over
@@ -73,6 +76,7 @@ impl Tables {
         }
         let mut held = [0; MAX_CORES];
         let mut outcome = Taken::Done;
+        self.gave.clear();
         for table in &mut self.tables {
             let queues = table.spread(active, layout, &mut held);
             let moved = queues.iter().zip(&table.queues).filter(|(new, old)| new != old).count();
@@ -86,6 +90,9 @@ impl Tables {
             let change = redirect::set(&table.interface, &queues, why);
             let taken = writes.make(&[change]);
             if taken == Taken::Done {
+                let pairs = queues.iter().zip(&table.queues);
+                let left = pairs.filter(|(new, old)| new != old);
+                self.gave.extend(left.map(|(_, old)| (table.port, layout.worker(*old))));
                 table.queues = queues;
                 self.moved += moved as u64;
             } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
@@ -96,6 +103,8 @@ impl Tables {
             }
             outcome = worse(outcome, taken);
         }
+        self.gave.sort_unstable();
+        self.gave.dedup();
         outcome
     }
 }

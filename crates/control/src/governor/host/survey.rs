@@ -1,12 +1,13 @@
 //! What this machine offers to a policy, and why not more.
 
+use super::HostOptions;
 use super::affinity::Affinity;
 use super::frequency::Frequencies;
 use super::idle::IdleStates;
 use super::layout::Layout;
 use super::moderation::Moderation;
 use super::redirect::Tables;
-use crate::privileges::Rights;
+use super::uncore::Uncores;
 use rustix::fs::Access;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::Knobs;
@@ -24,9 +25,12 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, rights: Rights) -> Self {
+    pub fn find(options: &HostOptions, knobs: &impl Knobs) -> Self {
+        let HostOptions { tree, layout, rights, .. } = options;
+        let rights = *rights;
         let mut notes = Vec::new();
-        let frequencies = Frequencies::find(tree, layout, &mut notes);
+        let uncores = Uncores::find(tree, options.uncore, &mut notes);
+        let frequencies = Frequencies::find(tree, layout, uncores, &mut notes);
         let idle = IdleStates::find(tree, layout, rights, &mut notes);
         let tables = Tables::find(knobs, layout, rights, &mut notes);
         let moderation = Moderation::find(tree, knobs, layout, rights, &mut notes);

@@ -3,6 +3,7 @@
 use super::kernel_time::{KernelShare, KernelTimes};
 use super::layout::Layout;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Knobs, Setting};
 use wattline_units::{Span, Time};
@@ -17,6 +18,8 @@ pub(super) struct Watch {
     channels: Vec<(Setting, String)>,
     /// What is in a bad state now, so that each is told once until it is well again.
     told: BTreeSet<String>,
+    /// Settings whose drivers hung at the last look.
+    stuck: Vec<Setting>,
 }
 
 impl Watch {
@@ -28,7 +31,13 @@ impl Watch {
             .collect();
         let mut kernel = KernelTimes::default();
         kernel.look(tree, &layout.cpus);
-        Self { due: Time::ZERO + PERIOD, kernel, channels, told: BTreeSet::new() }
+        Self {
+            due: Time::ZERO + PERIOD,
+            kernel,
+            channels,
+            told: BTreeSet::new(),
+            stuck: Vec::new(),
+        }
     }
 
     /// Whether it is time to look.
@@ -45,9 +54,19 @@ impl Watch {
         self.kernel.look(tree, cpus)
     }
 
-    /// What is wrong that was not at the last look.
-    pub fn troubles(&mut self, tree: &Tree, knobs: &impl Knobs, layout: &Layout) -> Vec<String> {
-        let mut now = BTreeSet::new();
+    /// What is wrong that was not at the last look, and what answers again; `others` is what is
+    /// wrong elsewhere.
+    pub fn troubles(
+        &mut self,
+        tree: &Tree,
+        (knobs, layout): (&impl Knobs, &Layout),
+        stuck: &[(Setting, Duration)],
+        others: Vec<String>,
+    ) -> Vec<String> {
+        let mut now: BTreeSet<String> = others.into_iter().collect();
+        now.extend(stuck.iter().map(|(setting, _)| {
+            format!("{setting}: its driver hangs; it is left out until it answers")
+        }));
         for (setting, found) in knobs.foreign() {
             now.insert(format!("{setting}: somebody else has set it to {found:?}; it is left so"));
         }
@@ -74,8 +93,12 @@ impl Watch {
                 }
             }
         }
-        let news = now.difference(&self.told).cloned().collect();
+        let mut news: Vec<String> = now.difference(&self.told).cloned().collect();
         self.told = now;
+        let hangs = |setting: &Setting| stuck.iter().any(|(other, _)| other == setting);
+        let back = self.stuck.iter().filter(|setting| !hangs(setting));
+        news.extend(back.map(|setting| format!("{setting}: its driver answers again")));
+        self.stuck = stuck.iter().map(|(setting, _)| setting.clone()).collect();
         news
     }
 }

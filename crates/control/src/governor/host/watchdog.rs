@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wattline_kernel::sysfs::Tree;
 use wattline_knobs::restore::Report;
-use wattline_knobs::{Machine, OnExit, SessionError, leave};
+use wattline_knobs::{Bounded, Machine, OnExit, SessionError, leave};
 
 /// The name of the hidden command.
 pub const COMMAND: &str = "guard";
@@ -43,6 +43,12 @@ impl Watchdog {
     /// Its process.
     pub fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Leaves what this process could not restore to it. Its pipe stays open until this process
+    /// is gone: a thread that a driver holds keeps a process, and its lock, for as long.
+    pub fn leave_the_rest(self) {
+        std::mem::forget(self.child);
     }
 
     /// Says that the machine is in order, and waits until the watchdog has gone.
@@ -78,7 +84,8 @@ pub fn guard(
     }
     let end = Instant::now() + PATIENCE;
     loop {
-        match leave(Machine::new(tree), tree, state, on_exit) {
+        // A driver that hangs holds up neither the rest nor this process.
+        match leave(Bounded::new(Machine::new(tree)), tree, state, on_exit) {
             Err(SessionError::Busy { .. }) if Instant::now() < end => std::thread::sleep(LOOK),
             other => return other,
         }

@@ -44,6 +44,7 @@ impl<K: Knobs> Writes<K> {
 fn kind(setting: &Setting) -> &'static str {
     match setting {
         Setting::File(path) if path.contains("/cpufreq/") => "frequency",
+        Setting::File(path) if path.contains("/intel_uncore_frequency/") => "uncore",
         Setting::File(path) if path.contains("/cpuidle/") || path.contains("/power/") => "idle",
         Setting::File(_) => "cpu",
         Setting::Affinity { .. } => "affinity",

@@ -3,6 +3,9 @@
 use super::report::{Conditions, Day};
 use crate::reproduce::{Check, Grounds};
 
+/// Mean latency of Click that polls, in the paper's section 7 (PS-123).
+const CLICK_MICROS: f64 = 11.0;
+
 /// Checks of whatever policies there are.
 pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     let find = |name: &str| days.iter().find(|day| day.policy == name);
@@ -42,7 +45,7 @@ fn of_poll(poll: &Day, checks: &mut Vec<Check>) {
     }
     let latency = mean_latency_us(poll);
     checks.push(
-        Check::near(&["PS-123"], "mean latency of Click, here poll (µs)", tenth(latency), 11.0, 1.0).note(
+        Check::near(&["PS-123"], "mean latency of Click, here poll (µs)", tenth(latency), CLICK_MICROS, 1.0).note(
             "7 µs at low load in section 3; polling cores hardly queue at 35 %, and what the paper's \
              batches and generators add is not described",
         ),
@@ -107,11 +110,22 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
 fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
     let mean = mean_latency_us(own);
     checks.push(
-        Check::within(&["PS-121"], "mean latency under PowerSave (µs)", tenth(mean), (15.0, 20.0), 2.0).note(
-            "hangs on c_up, c_down and the batch, which the paper's text has lost, and on the traffic",
-        ),
+        // As `wattline reproduce` reads the claim, in its words.
+        Check::within(&["PS-121"], "mean latency under PowerSave (µs)", tenth(mean), (15.0, 20.0), 2.0)
+            .note("a named conflict: 7 µs of base latency in section 3, 11 µs in section 7. Ours has the 7"),
     );
     if let Some(poll) = poll {
+        let base = CLICK_MICROS - mean_latency_us(poll);
+        checks.push(
+            Check::within(
+                &["PS-121"],
+                "mean latency under PowerSave, where Click has its printed 11 µs (µs)",
+                tenth(mean + base),
+                (15.0, 20.0),
+                2.0,
+            )
+            .note("in this experiment the paper's polling takes 11 µs (PS-123), for reasons that it does not print"),
+        );
         let added = mean - mean_latency_us(poll);
         checks.push(Check::below(
             &["PS-007"],

@@ -75,8 +75,15 @@ fn headline(glance: &Glance) -> String {
     let power = glance.power.as_ref();
     let policy = power.map_or("none", |power| power.policy.as_str());
     let watts = power.map_or("unavailable".to_owned(), |power| power.describe());
+    let micros = |seconds: Option<f64>| Some(1e6 * seconds?);
+    let latency = power.and_then(|power| {
+        let median = micros(power.latency_p50_seconds)?;
+        let high = micros(power.latency_p99_seconds)?;
+        Some(format!("  latency p50 {median:.0} us p99 {high:.0} us"))
+    });
+    let latency = latency.unwrap_or_default();
     format!(
-        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}",
+        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}{latency}",
         glance.uptime_seconds,
         packets(glance.offered()),
         packets(glance.forwarded())
@@ -263,7 +270,13 @@ mod tests {
     #[test]
     fn plain_text_has_the_same() {
         let text = text(&glance());
-        for word in ["left", "no-route", "1 (parked)", "131.5 W (emulated, static)"] {
+        for word in [
+            "left",
+            "no-route",
+            "1 (parked)",
+            "131.5 W (emulated, static)",
+            "latency p50 9 us p99 50 us",
+        ] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
     }

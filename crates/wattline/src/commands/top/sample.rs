@@ -50,6 +50,10 @@ pub struct Power {
     pub frequency_hertz: Vec<f64>,
     /// Cores that packets are sent to, where the governor says.
     pub cores_active: Option<u64>,
+    /// Median latency since the router was asked last; an emulated machine's, in its time.
+    pub latency_p50_seconds: Option<f64>,
+    /// The 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
 }
 
 /// What happened between two looks.
@@ -179,6 +183,8 @@ impl Power {
             accuracy: text(power, "accuracy"),
             frequency_hertz: list(&power["frequency_hertz"]).filter_map(Value::as_f64).collect(),
             cores_active: power["cores_active"].as_u64(),
+            latency_p50_seconds: power["latency_p50_seconds"].as_f64(),
+            latency_p99_seconds: power["latency_p99_seconds"].as_f64(),
         }
     }
 
@@ -280,6 +286,7 @@ pub mod tests {
             ],
             "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
                       "accuracy": "static", "frequency_hertz": [1.6e9, 3.3e9], "cores_active": 1,
+                      "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
                       "host": {"kernel": [{"worker": 1, "cpu": 3, "softirq_share": 0.25,
                                            "ksoftirqd_share": 0.1}]}},
         })

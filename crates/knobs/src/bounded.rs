@@ -1,0 +1,215 @@
+//! Access that comes back in time, whatever a driver does.
+//!
+//! The file of a hung driver keeps its caller inside the kernel, where nothing can call it back.
+//! So each call is made by a thread for that purpose, and whoever asked goes on after a while. The
+//! setting is then *stuck*: it is refused at once until that call has come back, so that no second
+//! one waits behind it, and none overtakes it.
+
+use crate::access::{Access, AccessError};
+use crate::setting::Setting;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A call may take so long. Firmware answers within tens of milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// With each setting that is stuck the patience halves, down to this: where a driver hangs, its
+/// other files mostly hang too, and all together must not cost much more than the first.
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+/// Each holds a thread. A machine where more are stuck is asked nothing more.
+const MOST_STUCK: usize = 256;
+const STACK_BYTES: usize = 256 << 10;
+
+/// Another access, of which no call takes long.
+#[derive(Debug)]
+pub struct Bounded<A> {
+    access: A,
+    patience: Duration,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    /// The thread that made the last call.
+    idle: Option<Caller>,
+    stuck: BTreeMap<Setting, Stuck>,
+}
+
+#[derive(Debug)]
+struct Stuck {
+    caller: Caller,
+    since: Instant,
+    /// How long it was waited for.
+    waited: Duration,
+}
+
+/// A thread that makes one call at a time; it ends with this value and its call.
+#[derive(Debug)]
+struct Caller {
+    calls: Sender<Call>,
+    answers: Receiver<Answer>,
+}
+
+#[derive(Debug)]
+enum Call {
+    Read(Setting),
+    Write(Setting, String),
+}
+
+type Answer = Result<String, AccessError>;
+
+impl<A: Access + Clone + Send + 'static> Bounded<A> {
+    /// Nobody waits longer than a second for `access`.
+    pub fn new(access: A) -> Self {
+        Self::within(access, PATIENCE)
+    }
+
+    /// Nobody waits longer than `patience` for it.
+    pub fn within(access: A, patience: Duration) -> Self {
+        Self { access, patience, calls: Mutex::default() }
+    }
+
+    fn call(&self, setting: &Setting, call: Call) -> Answer {
+        let refused = |reason: String| AccessError::Refused { setting: setting.clone(), reason };
+        let mut calls = self.calls();
+        if let Some(stuck) = calls.stuck.get(setting) {
+            return Err(AccessError::Stuck { setting: setting.clone(), waited: stuck.waited });
+        }
+        if calls.stuck.len() >= MOST_STUCK {
+            return Err(refused(format!("{MOST_STUCK} other settings hang already")));
+        }
+        let caller = match calls.idle.take() {
+            Some(caller) => caller,
+            None => Caller::start(self.access.clone())
+                .map_err(|error| refused(format!("no thread to ask the kernel: {error}")))?,
+        };
+        let halvings = u32::try_from(calls.stuck.len()).unwrap_or(u32::MAX).min(31);
+        let least = LEAST_PATIENCE.min(self.patience);
+        let patience = (self.patience / (1 << halvings)).max(least);
+        let since = Instant::now();
+        // A thread that has died cannot answer either.
+        let _ = caller.calls.send(call);
+        match caller.answers.recv_timeout(patience) {
+            Ok(answer) => {
+                calls.idle = Some(caller);
+                answer
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let stuck = Stuck { caller, since, waited: patience };
+                calls.stuck.insert(setting.clone(), stuck);
+                Err(AccessError::Stuck { setting: setting.clone(), waited: patience })
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(refused("the thread that asks the kernel has died: this is a defect".into()))
+            }
+        }
+    }
+}
+
+impl<A> Bounded<A> {
+    /// What is known, after those that came back have been let go.
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        // What came of it is not known to whoever asked; the next read shows it.
+        calls.stuck.retain(|_, stuck| stuck.caller.answers.try_recv() == Err(TryRecvError::Empty));
+        calls
+    }
+}
+
+impl<A: Access + Clone + Send + 'static> Access for Bounded<A> {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.call(setting, Call::Read(setting.clone()))
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        self.call(setting, Call::Write(setting.clone(), value.to_owned())).map(|_| ())
+    }
+
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        let calls = self.calls();
+        calls.stuck.iter().map(|(setting, it)| (setting.clone(), it.since.elapsed())).collect()
+    }
+}
+
+impl Caller {
+    fn start(mut access: impl Access + Send + 'static) -> io::Result<Self> {
+        let (calls, asked) = channel::<Call>();
+        let (told, answers) = channel();
+        let work = move || {
+            while let Ok(call) = asked.recv() {
+                let answer = match call {
+                    Call::Read(setting) => access.read(&setting),
+                    Call::Write(setting, value) => {
+                        access.write(&setting, &value).map(|()| String::new())
+                    }
+                };
+                if told.send(answer).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("knobs".into()).stack_size(STACK_BYTES).spawn(work)?;
+        Ok(Self { calls, answers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Holds who reads or writes `stuck` until a permit comes.
+    #[derive(Clone)]
+    struct Hanging {
+        permits: Arc<Mutex<Receiver<()>>>,
+        values: Arc<Mutex<BTreeMap<Setting, String>>>,
+    }
+
+    impl Hanging {
+        fn wait(&self, setting: &Setting) {
+            if setting.to_string().ends_with("stuck") {
+                let _ = self.permits.lock().unwrap().recv();
+            }
+        }
+    }
+
+    impl Access for Hanging {
+        fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+            self.wait(setting);
+            let value = self.values.lock().unwrap().get(setting).cloned();
+            value.ok_or_else(|| AccessError::Missing(setting.clone()))
+        }
+        fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+            self.wait(setting);
+            self.values.lock().unwrap().insert(setting.clone(), value.to_owned());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_named_and_the_others_go_on() {
+        let (permit, permits) = channel();
+        let access = Hanging { permits: Arc::new(Mutex::new(permits)), values: Arc::default() };
+        let (stuck, other) = (Setting::cpu("cpu0/stuck"), Setting::cpu("cpu0/other"));
+        let mut bounded = Bounded::within(access, Duration::from_millis(40));
+        let waited = Duration::from_millis(40);
+        let named = AccessError::Stuck { setting: stuck.clone(), waited };
+        assert_eq!(bounded.write(&stuck, "1"), Err(named.clone()));
+        assert!(named.to_string().contains("cpu0/stuck: has not answered for 0.04 s"), "{named}");
+        // No second call waits behind the first.
+        assert_eq!(bounded.read(&stuck), Err(named));
+        assert_eq!(bounded.write(&other, "2"), Ok(()));
+        assert_eq!(bounded.read(&other), Ok("2".into()));
+        let [(setting, since)] = &bounded.stuck()[..] else { panic!("one is stuck") };
+        assert!(*setting == stuck && *since >= waited);
+        // The write comes back after all.
+        permit.send(()).unwrap();
+        while !bounded.stuck().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        permit.send(()).unwrap();
+        assert_eq!(bounded.read(&stuck), Ok("1".into()));
+    }
+}
