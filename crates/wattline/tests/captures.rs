@@ -1,7 +1,7 @@
 //! `wattline run` from capture to capture: the whole router without root.
 
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 use wattline_traffic::capture::{LinkType, Reader, Resolution, Writer};
@@ -68,7 +68,7 @@ impl Folder {
         Self(folder)
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -186,14 +186,13 @@ fn packets_cut_by_a_snap_length_are_replayed_whole_where_that_is_asked() {
 /// By another name, too, which the configuration's own check cannot know.
 #[test]
 fn a_capture_that_is_read_is_never_overwritten() {
-    let symbolic = |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to);
-    let hard = |from: &Path, to: &Path| std::fs::hard_link(from, to);
-    let links: [&dyn Fn(&Path, &Path) -> std::io::Result<()>; 2] = [&symbolic, &hard];
+    type Link = fn(PathBuf, PathBuf) -> std::io::Result<()>;
+    let links: [Link; 2] = [std::os::unix::fs::symlink, std::fs::hard_link];
     for link in links {
         let folder = Folder::new(CONFIG);
         write_capture(&folder.path("in.pcap"), &[frame([203, 0, 113, 5], 64)]);
         let before = std::fs::read(folder.path("in.pcap")).unwrap();
-        link(&folder.path("in.pcap"), &folder.path("out.pcap")).unwrap();
+        link(folder.path("in.pcap"), folder.path("out.pcap")).unwrap();
         let output = folder.run();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(78), "{text}");
