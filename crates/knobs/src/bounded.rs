@@ -9,12 +9,16 @@ use crate::access::{Access, AccessError};
 use crate::setting::Setting;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A call may take so long. Firmware answers within tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A call may take so long while there is nothing better to do: a card that is reset, as when its
+/// XDP program goes, holds up all who ask for its settings.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A call may take so long in a loop. Firmware answers within tens of milliseconds.
+const IN_A_LOOP: Duration = Duration::from_secs(1);
 /// With each setting that is stuck the patience halves, down to this: where a driver hangs, its
 /// other files mostly hang too, and all together must not cost much more than the first.
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
@@ -27,6 +31,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub struct Bounded<A> {
     access: A,
     patience: Duration,
+    in_a_loop: Duration,
+    hurries: AtomicBool,
     calls: Mutex<Calls>,
 }
 
@@ -61,21 +67,31 @@ enum Call {
 type Answer = Result<String, AccessError>;
 
 impl<A: Access + Clone + Send + 'static> Bounded<A> {
-    /// Nobody waits longer than a second for `access`.
+    /// Nobody waits longer than 20 s for `access`, and than 1 s in a hurry.
     pub fn new(access: A) -> Self {
-        Self::within(access, PATIENCE)
+        Self { in_a_loop: IN_A_LOOP, ..Self::within(access, PATIENCE) }
     }
 
     /// Nobody waits longer than `patience` for it.
     pub fn within(access: A, patience: Duration) -> Self {
-        Self { access, patience, calls: Mutex::default() }
+        let (hurries, calls) = (AtomicBool::new(false), Mutex::default());
+        Self { access, patience, in_a_loop: patience, hurries, calls }
     }
 
     fn call(&self, setting: &Setting, call: Call) -> Answer {
         let refused = |reason: String| AccessError::Refused { setting: setting.clone(), reason };
+        let patience = self.patience();
         let mut calls = self.calls();
         if let Some(stuck) = calls.stuck.get(setting) {
-            return Err(AccessError::Stuck { setting: setting.clone(), waited: stuck.waited });
+            // Given up in a hurry, perhaps: who has time waits for the rest of it.
+            let hurries = self.hurries.load(Ordering::Relaxed);
+            let waited = if hurries { stuck.waited } else { patience };
+            let rest = if hurries { Duration::ZERO } else { patience };
+            let rest = rest.saturating_sub(stuck.since.elapsed());
+            if stuck.caller.answers.recv_timeout(rest).is_err() {
+                return Err(AccessError::Stuck { setting: setting.clone(), waited });
+            }
+            calls.stuck.remove(setting);
         }
         if calls.stuck.len() >= MOST_STUCK {
             return Err(refused(format!("{MOST_STUCK} other settings hang already")));
@@ -86,8 +102,8 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
                 .map_err(|error| refused(format!("no thread to ask the kernel: {error}")))?,
         };
         let halvings = u32::try_from(calls.stuck.len()).unwrap_or(u32::MAX).min(31);
-        let least = LEAST_PATIENCE.min(self.patience);
-        let patience = (self.patience / (1 << halvings)).max(least);
+        let least = LEAST_PATIENCE.min(patience);
+        let patience = (patience / (1 << halvings)).max(least);
         let since = Instant::now();
         // A thread that has died cannot answer either.
         let _ = caller.calls.send(call);
@@ -109,6 +125,15 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
 }
 
 impl<A> Bounded<A> {
+    /// Says whether a loop asks, which must not stand still for long, or somebody who has time.
+    pub fn hurry(&self, hurries: bool) {
+        self.hurries.store(hurries, Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        if self.hurries.load(Ordering::Relaxed) { self.in_a_loop } else { self.patience }
+    }
+
     /// What is known, after those that came back have been let go.
     fn calls(&self) -> MutexGuard<'_, Calls> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);

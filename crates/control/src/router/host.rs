@@ -56,6 +56,7 @@ pub(super) fn take_over(
     let options = HostOptions::of(config, &tree, Rights::present(), queues);
     let host = Host::new(options, session, Box::new(workers.reins()))
         .map_err(|error| RouterError::Unfit(format!("[power] {error}")))?;
+    host.knobs().access().hurry(true);
     let watchdog = std::env::current_exe()
         .and_then(|program| Watchdog::start(&program, Path::new("/"), on_exit))
         .map_err(|error| RouterError::system("starting the watchdog of [power]", error))?;
@@ -71,7 +72,11 @@ pub(super) fn take_over(
 /// tries once more when this process has gone.
 pub(super) fn give_back(runner: Runner<ThisMachine>, beside: Beside) -> Result<(), RouterError> {
     // After a panic the session has restored what it could without a word.
-    let left = runner.end().map_or(Ok(()), |governor| leave(governor.into_machine().into_knobs()));
+    let left = runner.end().map_or(Ok(()), |governor| {
+        let session = governor.into_machine().into_knobs();
+        session.access().hurry(false);
+        leave(session)
+    });
     match left {
         Ok(()) => beside.watchdog.dismiss(),
         Err(_) => beside.watchdog.leave_the_rest(),
