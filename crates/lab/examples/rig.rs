@@ -7,7 +7,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 use wattline_lab::Error;
-use wattline_lab::rig::{Machine, Options, Rig, agent, checks, machine};
+use wattline_lab::rig::checks::{self, Checks};
+use wattline_lab::rig::{Machine, Options, Rig, agent, machine};
 
 fn main() -> ExitCode {
     // The same program turns the knobs inside.
@@ -62,7 +63,9 @@ fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error
         return Ok(true);
     }
     let mut machine = Machine::boot(rig, &options)?;
-    let mut checks = checks::all(&mut machine)?;
+    let mut checks =
+        if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
+    checks::all(&mut machine, &mut checks)?;
     let boot = machine.boot.as_secs();
     let card = machine.card;
     machine.power_off()?;
@@ -73,7 +76,10 @@ fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error
             serde_json::json!({ "emulated": true, "card": card, "checks": checks.checks, "load": checks.load })
         );
     } else {
-        print!("{checks}");
+        let mut load = String::new();
+        // Writing to a string cannot fail.
+        let _ = checks.write_load(&mut load);
+        println!("{load}");
         let failed = checks.failed().count();
         println!(
             "{} checks, {failed} failed; card {card}, booted in {boot} s",

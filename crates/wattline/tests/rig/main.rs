@@ -5,7 +5,8 @@
 mod ipsec;
 
 use std::path::PathBuf;
-use wattline_lab::rig::{Machine, Options, Rig, agent, checks};
+use wattline_lab::rig::checks::{self, Checks};
+use wattline_lab::rig::{Machine, Options, Rig, agent};
 
 /// What turns the knobs inside: this very program, started there with a list of wishes.
 #[test]
@@ -31,8 +32,10 @@ fn knobs_and_meters_work_on_real_drivers_and_leave_no_trace() {
     let Some(mut machine) = boot("knobs_and_meters_work_on_real_drivers_and_leave_no_trace") else {
         return;
     };
-    let checks = checks::all(&mut machine).unwrap_or_else(|error| panic!("{error}"));
+    let mut checks = Checks::default();
+    let ended = checks::all(&mut machine, &mut checks);
     println!("{checks}");
+    ended.unwrap_or_else(|error| panic!("{error}"));
     machine.power_off().unwrap_or_else(|error| panic!("{error}"));
     assert!(!checks.checks.is_empty());
     let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();

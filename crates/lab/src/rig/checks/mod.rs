@@ -52,9 +52,16 @@ pub struct Checks {
     pub checks: Vec<Check>,
     /// What the governed router was seen to do under load.
     pub load: Vec<Stretch>,
+    #[serde(skip)]
+    told: Option<fn(&Check)>,
 }
 
 impl Checks {
+    /// None yet; each will be told as it is made: all of them take minutes.
+    pub fn told_by(told: fn(&Check)) -> Self {
+        Self { told: Some(told), ..Self::default() }
+    }
+
     /// Notes whether `found` is `expected`.
     fn equal<T: PartialEq + std::fmt::Debug>(
         &mut self,
@@ -65,7 +72,11 @@ impl Checks {
     ) {
         let holds = expected == found;
         let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
-        self.checks.push(Check { what: what.into(), expected, found, witness, holds });
+        let check = Check { what: what.into(), expected, found, witness, holds };
+        if let Some(told) = self.told {
+            told(&check);
+        }
+        self.checks.push(check);
     }
 
     /// Those that do not hold.
@@ -74,49 +85,58 @@ impl Checks {
     }
 }
 
-/// Makes all checks on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+/// Adds all checks on a machine whose guest has `wattline` and the program `agent` in `/bin`.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.
-pub fn all(machine: &mut Machine) -> Result<Checks, Error> {
-    let mut checks = Checks::default();
+pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     // Governors that follow the load would move the registers while they are looked at.
     let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
                  do echo performance > $p/scaling_governor; done";
     machine.run(fixed, INSIDE)?;
     machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE)?;
-    sensors::check(machine, &mut checks)?;
-    power::check(machine, &mut checks)?;
-    knobs::check(machine, &mut checks)?;
+    sensors::check(machine, checks)?;
+    power::check(machine, checks)?;
+    knobs::check(machine, checks)?;
     if machine.wires.len() > 1 {
-        forwarding::check(machine, &mut checks)?;
+        forwarding::check(machine, checks)?;
         if machine.card == "igb" {
-            governing::check(machine, &mut checks)?;
+            governing::check(machine, checks)?;
         }
     }
-    Ok(checks)
+    Ok(())
+}
+
+/// The longest names of checks, so that those told one by one stand in columns.
+const WIDTH: usize = 72;
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = if self.holds { "ok  " } else { "FAIL" };
+        let witness = match self.witness {
+            Witness::Inside => "inside ",
+            Witness::Outside => "outside",
+        };
+        write!(f, "{verdict}  {:<WIDTH$}  {witness}  {}", self.what, self.found)?;
+        if self.holds { Ok(()) } else { write!(f, " instead of {}", self.expected) }
+    }
+}
+
+impl Checks {
+    /// What the governed router did under load, as a table.
+    pub fn write_load(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        if !self.load.is_empty() {
+            let head = "The router governs its machine (watts are emulated):";
+            writeln!(out, "\n{head}\n{}", stretch::HEAD)?;
+        }
+        self.load.iter().try_for_each(|stretch| writeln!(out, "{stretch}"))
+    }
 }
 
 impl std::fmt::Display for Checks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let width = self.checks.iter().map(|check| check.what.chars().count()).max().unwrap_or(0);
-        for check in &self.checks {
-            let verdict = if check.holds { "ok  " } else { "FAIL" };
-            let witness = match check.witness {
-                Witness::Inside => "inside ",
-                Witness::Outside => "outside",
-            };
-            write!(f, "{verdict}  {:<width$}  {witness}  {}", check.what, check.found)?;
-            if !check.holds {
-                write!(f, " instead of {}", check.expected)?;
-            }
-            writeln!(f)?;
-        }
-        if !self.load.is_empty() {
-            let head = "The router governs its machine (watts are emulated):";
-            writeln!(f, "\n{head}\n{}", stretch::HEAD)?;
-        }
-        self.load.iter().try_for_each(|stretch| writeln!(f, "{stretch}"))
+        self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
+        self.write_load(f)
     }
 }
 
@@ -132,6 +152,8 @@ mod tests {
         checks.equal("watts", Witness::Inside, &1, &2);
         assert_eq!(checks.failed().count(), 1);
         let text = checks.to_string();
-        assert!(text.contains("FAIL  watts      inside   2 instead of 1"), "{text}");
+        let line = text.lines().last().unwrap();
+        assert!(line.starts_with("FAIL  watts "), "{text}");
+        assert!(line.ends_with(" inside   2 instead of 1"), "{text}");
     }
 }
