@@ -11,6 +11,7 @@
 
 mod bundle;
 mod error;
+mod fallback;
 mod host;
 mod inbox;
 mod kernel;

@@ -1,6 +1,7 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::error::RouterError;
+use super::fallback;
 use super::inbox::{Bell, Message};
 use super::kernel::KernelSide;
 use super::queues::{self, Interface, Opened};
@@ -128,6 +129,9 @@ impl Router {
         workers.configure(&config.router);
         if let Some(power) = &mut power {
             power.start(&config, &interfaces, &workers)?;
+        }
+        if has_interfaces {
+            fallback::warn();
         }
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
