@@ -50,8 +50,8 @@ pub enum Sink {
     /// The generator's, as where the machine at the other end of the cable were a processor of
     /// this one.
     Remote,
-    /// The contestant's, as with a card, whose transmit completions are handled by the processor
-    /// that sent.
+    /// The contestant's, as with a card, whose transmit completions are mostly handled by the
+    /// processor that sent.
     Local,
 }
 
@@ -84,7 +84,8 @@ pub enum Load {
     Paced,
 }
 
-/// Frames per second at the load that is paced.
+/// Frames per second at the load that is paced, while the generator sends: between two of its
+/// calls, which end and prepare a run of live frames, nothing is sent for some 20 ms.
 const PACED_PPS: u32 = 250_000;
 
 impl Load {

@@ -126,7 +126,7 @@ const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run wi
                     generator has processor 0, the contestant's threads processor 1. The kernel \
                     thread that receives for it runs on processor 1 (shared) or 0 (split, \
                     rationed), and its time is counted in each. The sink, which frees what was \
-                    sent, runs on processor 1 (local: as a card's transmit completions are handled \
+                    sent, runs on processor 1 (local: a card's transmit completions are mostly handled \
                     where was sent) or 0 (remote). Paced: at a load that all forward. Rationed: \
                     half of processor 1 is taken away, so that there is always a frame to be \
                     forwarded and the time of a contestant that polls is useful time, too";
