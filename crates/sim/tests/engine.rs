@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{poisson, server, setting, simulate};
-use wattline_policy::{POLICIES, PolicySpec};
-use wattline_server::Application;
-use wattline_sim::{CoreState, Report, Scenario, Setting, StateSpan, run, sweep};
+use common::{poisson, seeded, server, setting, simulate, timeless};
+use wattline_policy::POLICIES;
+use wattline_sim::{CoreState, Setting, StateSpan, run, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -14,11 +13,6 @@ fn short<'a>(server: &'a wattline_server::ServerModel, policy: &str) -> Setting<
     setting.warmup = Span::ZERO;
     setting.duration = Span::from_millis(5);
     setting
-}
-
-/// Real time aside, which is the only thing that may differ.
-fn timeless(report: &Report) -> Report {
-    Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }
 
 #[test]
@@ -115,22 +109,7 @@ fn a_sweep_gives_the_same_whatever_the_number_of_threads() {
     let server = server("westmere-2010");
     let traffic = Spec::parse("poisson:8Mpps,size=64").unwrap();
     let seeds: Vec<u64> = (0..6).collect();
-    let run = |seed: &u64| {
-        let scenario = Scenario {
-            server: &server,
-            application: Application::Ipv4,
-            policy: PolicySpec::parse("powersave").unwrap(),
-            traffic: &traffic,
-            duration: Span::from_millis(5),
-            warmup: Span::from_millis(1),
-            interval: Some(Span::from_millis(1)),
-            output_links: false,
-            seed: *seed,
-            profile: false,
-        };
-        let report = scenario.run().unwrap();
-        report.intervals.iter().map(timeless).collect::<Vec<_>>()
-    };
+    let run = |seed: &u64| seeded(&server, &traffic, false, *seed);
     let one = sweep(&seeds, 1, run, || ()).unwrap();
     assert_eq!(one, sweep(&seeds, 2, run, || ()).unwrap());
     assert_eq!(one, sweep(&seeds, 5, run, || ()).unwrap());

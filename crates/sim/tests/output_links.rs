@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{poisson, server, setting, simulate};
-use wattline_policy::{POLICIES, PolicySpec};
-use wattline_server::{Application, ETHERNET_OVERHEAD_BYTES, ServerModel};
-use wattline_sim::{Report, Scenario, Setting, sweep};
+use common::{poisson, seeded, server, setting, simulate, timeless};
+use wattline_policy::POLICIES;
+use wattline_server::{ETHERNET_OVERHEAD_BYTES, ServerModel};
+use wattline_sim::{Report, Setting, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -29,11 +29,6 @@ fn run(setting: &Setting<'_>, traffic: &str) -> Report {
 /// Seconds that a packet occupies a link.
 fn on_link(server: &ServerModel, bytes: u32) -> f64 {
     8.0 * f64::from(bytes + ETHERNET_OVERHEAD_BYTES) / server.nic.link.0
-}
-
-/// Real time aside.
-fn timeless(report: &Report) -> Report {
-    Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }
 
 /// The model's time in cards and busses was measured on such packets, the link in it.
@@ -140,21 +135,7 @@ fn the_same_seed_gives_the_same_on_any_number_of_threads() {
     let server = server("westmere-2010");
     let traffic = Spec::parse(MEETING).unwrap();
     let seeds: Vec<u64> = (0..4).collect();
-    let run = |seed: &u64| {
-        let scenario = Scenario {
-            server: &server,
-            application: Application::Ipv4,
-            policy: PolicySpec::parse("powersave").unwrap(),
-            traffic: &traffic,
-            duration: Span::from_millis(5),
-            warmup: Span::from_millis(1),
-            interval: Some(Span::from_millis(1)),
-            output_links: true,
-            seed: *seed,
-            profile: false,
-        };
-        scenario.run().unwrap().intervals.iter().map(timeless).collect::<Vec<_>>()
-    };
+    let run = |seed: &u64| seeded(&server, &traffic, true, *seed);
     let one = sweep(&seeds, 1, run, || ()).unwrap();
     assert_eq!(one, sweep(&seeds, 3, run, || ()).unwrap());
     assert_ne!(one[0], one[1]);

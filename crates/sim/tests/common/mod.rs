@@ -3,9 +3,9 @@
 
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};
-use wattline_sim::{Report, Setting, run};
+use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
-use wattline_traffic::{Popularity, Sizes, Spread};
+use wattline_traffic::{Popularity, Sizes, Spec, Spread};
 use wattline_units::Span;
 
 pub fn server(name: &str) -> ServerModel {
@@ -36,6 +36,28 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
     let content =
         Content::new(Sizes::fixed(bytes), flows, ports, Popularity::Uniform, Spread::Even, seed);
     Poisson::new(Rate::Packets(rate), content, seed)
+}
+
+/// The intervals of a short run under `powersave`, as one of a sweep over seeds.
+pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
+    let scenario = Scenario {
+        server,
+        application: Application::Ipv4,
+        policy: PolicySpec::parse("powersave").unwrap(),
+        traffic,
+        duration: Span::from_millis(5),
+        warmup: Span::from_millis(1),
+        interval: Some(Span::from_millis(1)),
+        output_links,
+        seed,
+        profile: false,
+    };
+    scenario.run().unwrap().intervals.iter().map(timeless).collect()
+}
+
+/// Real time aside, which is the only thing that may differ.
+pub fn timeless(report: &Report) -> Report {
+    Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }
 
 pub fn simulate(setting: &Setting<'_>, source: &mut dyn Source) -> Report {
