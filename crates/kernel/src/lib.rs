@@ -4,6 +4,7 @@ pub mod bpf;
 pub mod ethtool;
 pub mod namespace;
 pub mod napi;
+mod netdev;
 pub mod netlink;
 pub mod perf;
 pub mod steer;

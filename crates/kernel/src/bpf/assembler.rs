@@ -64,6 +64,8 @@ pub struct Label(usize);
 pub mod helper {
     /// `bpf_map_lookup_elem(map, key) -> *value or null`
     pub const MAP_LOOKUP: i32 = 1;
+    /// `bpf_map_delete_elem(map, key) -> 0 or error`
+    pub const MAP_DELETE: i32 = 3;
     /// `bpf_ktime_get_ns() -> time since the start of the machine`
     pub const KTIME_GET_NS: i32 = 5;
     /// `bpf_redirect(ifindex, flags) -> action`
@@ -72,6 +74,12 @@ pub mod helper {
     pub const GET_HASH_RECALC: i32 = 34;
     /// `bpf_redirect_map(map, key, action when absent) -> action`
     pub const REDIRECT_MAP: i32 = 51;
+    /// `bpf_xdp_adjust_tail(context, bytes more) -> 0 or error`
+    pub const XDP_ADJUST_TAIL: i32 = 65;
+    /// `bpf_fib_lookup(context, parameters, their size, flags) -> BPF_FIB_LKUP_RET_*`
+    pub const FIB_LOOKUP: i32 = 69;
+    /// `bpf_probe_read_kernel(to, size, from) -> 0 or error`
+    pub const PROBE_READ_KERNEL: i32 = 113;
 }
 
 const ALU64: u8 = 0x07;
@@ -151,6 +159,16 @@ impl Assembler {
     /// `to = to + from`
     pub fn add_register(&mut self, to: Register, from: Register) {
         self.emit(ALU64 | SOURCE_REGISTER, to, from as u8, 0, 0);
+    }
+
+    /// `to = to - from`
+    pub fn subtract_register(&mut self, to: Register, from: Register) {
+        self.emit(ALU64 | 0x10 | SOURCE_REGISTER, to, from as u8, 0, 0);
+    }
+
+    /// `to = to >> bits`, zeros moving in
+    pub fn shift_right(&mut self, to: Register, bits: i32) {
+        self.emit(ALU64 | 0x70, to, 0, 0, bits);
     }
 
     /// `to = to & value`, the value sign-extended

@@ -18,6 +18,8 @@ pub enum MapKind {
     PerCpuArray = 6,
     /// AF_XDP sockets by queue number.
     Sockets = 17,
+    /// Interfaces to send to, by any 32-bit number.
+    Devices = 25,
 }
 
 /// A map; it lives until this and every program that uses it are gone.
@@ -113,7 +115,7 @@ impl Map {
         assert_eq!(key.len(), self.key_size);
         let length = match self.kind {
             MapKind::PerCpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
-            MapKind::Hash | MapKind::Array | MapKind::Sockets => self.value_size,
+            MapKind::Hash | MapKind::Array | MapKind::Sockets | MapKind::Devices => self.value_size,
         };
         let mut value = vec![0; length];
         let result = Attributes::new()
@@ -126,6 +128,24 @@ impl Map {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(self.error("reading", errno)),
         }
+    }
+
+    /// The number that the kernel gave this map, the same for all who use it.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn id(&self) -> Result<u32, BpfError> {
+        // `struct bpf_map_info`: type, then number.
+        let mut info = [0; 8];
+        let length = info.len() as u32;
+        Attributes::new()
+            .word(0, self.fd_number())
+            .word(4, length)
+            .output(8, &mut info)
+            .call(Command::ObjectInfo)
+            .map_err(|errno| self.error("asking for the number of", errno))?;
+        let [.., a, b, c, d] = info;
+        Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 
     fn error(&self, action: &str, errno: Errno) -> BpfError {

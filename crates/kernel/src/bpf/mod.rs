@@ -7,12 +7,14 @@
 //! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`, RFC 9669 (instruction set).
 
 mod assembler;
+mod btf;
 mod error;
 mod map;
 mod program;
 mod syscall;
 
 pub use assembler::{Assembler, Condition, Label, Register, Size, helper};
+pub use btf::Btf;
 pub use error::BpfError;
 pub use map::{Map, MapKind};
 pub use program::{Link, Program, ProgramKind, TestRun};

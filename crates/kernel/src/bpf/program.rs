@@ -5,6 +5,7 @@ use super::syscall::{Attributes, Command};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
+use std::ffi::CStr;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum ProgramKind {
     Xdp,
     /// Runs on each packet that leaves an interface (TCX, Linux 6.6).
     TcxEgress,
+    /// Runs whenever the kernel passes a tracepoint.
+    RawTracepoint,
 }
 
 impl ProgramKind {
@@ -21,14 +24,16 @@ impl ProgramKind {
         match self {
             Self::Xdp => 6,
             Self::TcxEgress => 3,
+            Self::RawTracepoint => 17,
         }
     }
 
-    /// `enum bpf_attach_type`
+    /// `enum bpf_attach_type`; 0 where none is asked for.
     fn attach_type(self) -> u32 {
         match self {
             Self::Xdp => 37,
             Self::TcxEgress => 47,
+            Self::RawTracepoint => 0,
         }
     }
 
@@ -37,13 +42,16 @@ impl ProgramKind {
     fn load_flags(self) -> u32 {
         match self {
             Self::Xdp => 1 << 5,
-            Self::TcxEgress => 0,
+            Self::TcxEgress | Self::RawTracepoint => 0,
         }
     }
 
     /// What loading and attaching it needs.
     fn capabilities(self) -> CapabilitySet {
-        CapabilitySet::BPF | CapabilitySet::NET_ADMIN
+        match self {
+            Self::Xdp | Self::TcxEgress => CapabilitySet::BPF | CapabilitySet::NET_ADMIN,
+            Self::RawTracepoint => CapabilitySet::BPF | CapabilitySet::PERFMON,
+        }
     }
 }
 
@@ -62,7 +70,7 @@ pub struct Program {
     name: &'static str,
 }
 
-/// A program's attachment to an interface. It ends when this is dropped, and so also when
+/// A program's attachment to an interface or tracepoint. It ends when this is dropped, and so also when
 /// the process ends in whatever way.
 #[derive(Debug)]
 pub struct Link {
@@ -129,6 +137,22 @@ impl Program {
                 Err(BpfError::new(action, kind.capabilities(), errno))
             }
         }
+    }
+
+    /// Attaches a [`ProgramKind::RawTracepoint`] to the tracepoint of this name.
+    ///
+    /// # Errors
+    /// [`BpfError::System`] with ENOENT where the kernel has no such tracepoint.
+    pub fn attach_tracepoint(&self, tracepoint: &CStr) -> Result<Link, BpfError> {
+        let mut attributes = Attributes::new()
+            .input(0, tracepoint.to_bytes_with_nul())
+            .word(8, self.descriptor.as_raw_fd() as u32);
+        let opened = attributes.call_for_descriptor(Command::RawTracepointOpen);
+        let descriptor = opened.map_err(|errno| {
+            let action = format!("attaching {} to {}", self.name, tracepoint.to_string_lossy());
+            BpfError::new(action, self.kind.capabilities(), errno)
+        })?;
+        Ok(Link { _descriptor: descriptor })
     }
 
     /// Attaches the program to an interface; `flags` are those of `BPF_LINK_CREATE`.
@@ -200,6 +224,7 @@ impl ProgramKind {
         match self {
             Self::Xdp => "XDP programs with fragments (Linux 5.18)",
             Self::TcxEgress => "TCX (Linux 6.6)",
+            Self::RawTracepoint => "raw tracepoints (CONFIG_BPF_EVENTS, Linux 4.17)",
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Command {
     MapDelete = 3,
     ProgramLoad = 5,
     ProgramTestRun = 10,
+    ObjectInfo = 15,
+    RawTracepointOpen = 17,
     LinkCreate = 28,
 }
 
@@ -90,7 +92,10 @@ impl<'a> Attributes<'a> {
     pub(super) fn call_for_descriptor(&mut self, command: Command) -> Result<OwnedFd, Errno> {
         debug_assert!(matches!(
             command,
-            Command::MapCreate | Command::ProgramLoad | Command::LinkCreate
+            Command::MapCreate
+                | Command::ProgramLoad
+                | Command::LinkCreate
+                | Command::RawTracepointOpen
         ));
         let descriptor = self.call(command)?;
         // SAFETY: these commands return a new descriptor that nobody else knows.

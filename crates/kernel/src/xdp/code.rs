@@ -4,13 +4,15 @@
 //! Ethernet   to us?        no  -> kernel (ARP requests, ND, routing protocols, bridging)
 //! VLAN       routed here?  no  -> kernel
 //! IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local)
-//!                          yes -> socket of the receive queue; kernel if there is none
-//! local      ESP, and a tunnel ends here? -> as transit
+//!                          yes -> forwarded by the program itself, where it may ([`forward`])
+//!                                 else socket of the receive queue; kernel if there is none
+//! local      ESP, and a tunnel ends here? -> to the socket
 //! ```
 //!
 //! Whatever is in doubt goes to the kernel, which knows more. Header checks of transit
-//! packets (checksum, lengths) are the data plane's.
+//! packets (checksum, lengths) are the data plane's, or [`forward`]'s.
 
+use super::forward::{self, ForwardMaps};
 use super::verdict::Verdict;
 use crate::bpf::Condition::{AnyBit, Equal, Greater, GreaterOrEqual, LessOrEqual, NotEqual};
 use crate::bpf::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
@@ -21,26 +23,28 @@ use rustix::fd::AsFd;
 /// `XDP_PASS`
 const XDP_PASS: i32 = 2;
 /// `XDP_REDIRECT`
-const XDP_REDIRECT: i32 = 4;
+pub(super) const XDP_REDIRECT: i32 = 4;
 
 // Fields of `struct xdp_md`.
-const MD_DATA: i16 = 0;
-const MD_DATA_END: i16 = 4;
+pub(super) const MD_DATA: i16 = 0;
+pub(super) const MD_DATA_END: i16 = 4;
 const MD_RX_QUEUE_INDEX: i16 = 16;
 
 // Registers that keep their meaning throughout.
-const CONTEXT: crate::bpf::Register = R6;
+pub(super) const CONTEXT: crate::bpf::Register = R6;
 /// Start of the header that is looked at: first Ethernet, then IP.
-const HEADER: crate::bpf::Register = R7;
-const END: crate::bpf::Register = R8;
+pub(super) const HEADER: crate::bpf::Register = R7;
+pub(super) const END: crate::bpf::Register = R8;
 /// The verdict, should a check fail.
 const VERDICT: crate::bpf::Register = R9;
 
-// A counter's index and a looked-up key lie on the stack.
-const KEY: i16 = -16;
+// A counter's index and a looked-up key lie on the stack; below them is [`forward`]'s part of it.
+pub(super) const KEY: i16 = -16;
 const COUNTER_KEY: i16 = -24;
 /// The length of the longest IP packet that goes to a socket.
 const LONGEST: i16 = -32;
+/// 1 where the frame has a VLAN tag.
+const TAGGED: i16 = -28;
 
 /// The value of a local address.
 pub(super) const LOCAL: u8 = 1;
@@ -67,6 +71,8 @@ pub(super) struct Maps {
     pub(super) local_v6: Map,
     /// Frames by [`Verdict`].
     pub(super) counters: Map,
+    /// What is needed to forward without a socket; without it the program never does.
+    pub(super) forward: Option<ForwardMaps>,
 }
 
 /// Writes the program for the given maps.
@@ -74,6 +80,8 @@ pub(super) fn assemble(maps: &Maps) -> Vec<u64> {
     let mut a = Assembler::new();
     let labels = Labels {
         pass: a.label(),
+        transit_v4: a.label(),
+        transit_v6: a.label(),
         redirect: a.label(),
         ipv4: a.label(),
         ipv6: a.label(),
@@ -82,22 +90,27 @@ pub(super) fn assemble(maps: &Maps) -> Vec<u64> {
     ethernet(&mut a, maps, &labels);
     ipv4(&mut a, maps, &labels);
     ipv6(&mut a, maps, &labels);
+    transit(&mut a, maps, &labels);
     verdicts(&mut a, maps, &labels);
     a.finish()
 }
 
-struct Labels {
+pub(super) struct Labels {
     /// Gives the frame to the kernel, counting `VERDICT`.
     pass: Label,
-    redirect: Label,
+    /// A packet that a router forwards, its header at `HEADER` and complete.
+    transit_v4: Label,
+    transit_v6: Label,
+    /// Gives the frame to the socket of its queue.
+    pub(super) redirect: Label,
     ipv4: Label,
     ipv6: Label,
     /// Counts `VERDICT` and returns what is on the stack at `KEY`.
-    count_and_return: Label,
+    pub(super) count_and_return: Label,
 }
 
 /// What is to be counted if the checks that follow fail.
-fn expect(a: &mut Assembler, verdict: Verdict) {
+pub(super) fn expect(a: &mut Assembler, verdict: Verdict) {
     a.set(VERDICT, verdict as i32);
 }
 
@@ -131,6 +144,7 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
 
     a.load(Half, R5, HEADER, 12);
     a.from_big_endian(R5, 16);
+    a.store_value(Word, R10, TAGGED, 0);
     let untagged = a.label();
     let tagged = a.label();
     // 802.1Q; a second tag (802.1ad outside) is the kernel's.
@@ -152,6 +166,7 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.load(Half, R5, HEADER, 16);
     a.from_big_endian(R5, 16);
     a.add(HEADER, 18);
+    a.store_value(Word, R10, TAGGED, 1);
 
     a.place(untagged);
     a.jump_if(R5, Equal, 0x0800, labels.ipv4);
@@ -206,7 +221,7 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.load(Word, R2, HEADER, DESTINATION);
     a.store(Word, R10, KEY, R2);
     lookup(a, &maps.local_v4);
-    a.jump_if(R0, Equal, 0, labels.redirect);
+    a.jump_if(R0, Equal, 0, labels.transit_v4);
     a.load(Byte, R2, R0, 0);
     a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
     let whole = a.label();
@@ -313,7 +328,7 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
         a.store(Word, R10, KEY + offset, R2);
     }
     lookup(a, &maps.local_v6);
-    a.jump_if(R0, Equal, 0, labels.redirect);
+    a.jump_if(R0, Equal, 0, labels.transit_v6);
     a.load(Byte, R2, R0, 0);
     a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
     a.load(Byte, R2, HEADER, NEXT_HEADER);
@@ -321,11 +336,36 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     esp(a, labels);
 }
 
+/// Forwards what may be forwarded here; the rest goes on to the socket.
+fn transit(a: &mut Assembler, maps: &Maps, labels: &Labels) {
+    let Some(ways) = &maps.forward else {
+        a.place(labels.transit_v4);
+        a.place(labels.transit_v6);
+        return;
+    };
+    let untagged_only = |a: &mut Assembler| {
+        // The kernel's lookup wants to know the VLAN's own interface.
+        a.load(Word, R2, R10, TAGGED);
+        a.jump_if(R2, NotEqual, 0, labels.redirect);
+    };
+    a.place(labels.transit_v4);
+    untagged_only(a);
+    forward::ipv4(a, ways, &maps.local_v4, labels);
+    a.place(labels.transit_v6);
+    untagged_only(a);
+    forward::ipv6(a, ways, labels);
+}
+
 /// `R0 =` address of the value whose key is on the stack at `KEY`, or 0.
-fn lookup(a: &mut Assembler, map: &Map) {
+pub(super) fn lookup(a: &mut Assembler, map: &Map) {
+    lookup_at(a, map, KEY);
+}
+
+/// The same with the key elsewhere on the stack.
+pub(super) fn lookup_at(a: &mut Assembler, map: &Map, key: i16) {
     a.map(R1, map.as_fd());
     a.copy(R2, R10);
-    a.add(R2, i32::from(KEY));
+    a.add(R2, i32::from(key));
     a.call(helper::MAP_LOOKUP);
 }
 

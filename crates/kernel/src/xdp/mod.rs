@@ -1,10 +1,12 @@
-//! The XDP program that picks transit packets out for AF_XDP sockets.
+//! The XDP program that picks transit packets out for AF_XDP sockets, or forwards them itself.
 //!
 //! It is attached by a BPF link that this process owns: however the process ends, the
 //! kernel detaches the program and forwards on by itself.
 
 mod code;
 mod error;
+mod features;
+mod forward;
 mod load;
 mod verdict;
 
@@ -12,6 +14,8 @@ mod verdict;
 mod tests;
 
 pub use error::XdpError;
+pub use features::XdpFeatures;
+pub use forward::{FORWARD_PORTS_MAX, Sent, XdpForward};
 pub use load::{CountingSink, LiveGenerator};
 pub use verdict::{Verdict, XdpCounters};
 
@@ -54,8 +58,8 @@ pub enum XdpModeChoice {
 /// The program on one interface, attached until this is dropped.
 pub struct XdpProgram {
     maps: Maps,
-    /// Keeps the program in the kernel; `None` only in tests that run it by hand.
-    _link: Option<Link>,
+    /// Keeps the program in the driver.
+    link: Option<Link>,
     mode: XdpMode,
 }
 
@@ -67,7 +71,20 @@ impl XdpProgram {
     /// # Errors
     /// See [`XdpError`]; nothing stays attached then.
     pub fn load(ifindex: u32, mac: [u8; 6], choice: XdpModeChoice) -> Result<Self, XdpError> {
-        let (maps, program) = Self::prepare(mac)?;
+        Self::load_forwarding(ifindex, mac, choice, None)
+    }
+
+    /// The same, and where it runs in the driver it forwards by itself to the interfaces that
+    /// `forward` is opened for.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; nothing stays attached then.
+    pub fn load_forwarding(
+        ifindex: u32,
+        mac: [u8; 6],
+        choice: XdpModeChoice,
+        forward: Option<&XdpForward>,
+    ) -> Result<Self, XdpError> {
         let modes: &[XdpMode] = match choice {
             XdpModeChoice::Auto => &[XdpMode::Native, XdpMode::Generic],
             XdpModeChoice::Only(XdpMode::Native) => &[XdpMode::Native],
@@ -75,12 +92,14 @@ impl XdpProgram {
         };
         let mut refusals = Vec::new();
         for &mode in modes {
-            let flags = match mode {
-                XdpMode::Native => FLAG_NATIVE,
-                XdpMode::Generic => FLAG_GENERIC,
+            // Outside of drivers there is nothing to be gained: the socket buffer is there already.
+            let (flags, forward) = match mode {
+                XdpMode::Native => (FLAG_NATIVE, forward),
+                XdpMode::Generic => (FLAG_GENERIC, None),
             };
+            let (maps, program) = Self::prepare(mac, forward)?;
             match program.attach(ifindex, flags) {
-                Ok(link) => return Ok(Self { maps, _link: Some(link), mode }),
+                Ok(link) => return Ok(Self { maps, link: Some(link), mode }),
                 Err(error) => match error.errno() {
                     Some(Errno::BUSY | Errno::EXIST) => return Err(XdpError::Occupied { ifindex }),
                     // The kernel says EINVAL for this, too.
@@ -94,7 +113,7 @@ impl XdpProgram {
         Err(XdpError::Refused { ifindex, refusals })
     }
 
-    fn prepare(mac: [u8; 6]) -> Result<(Maps, Program), BpfError> {
+    fn prepare(mac: [u8; 6], forward: Option<&XdpForward>) -> Result<(Maps, Program), BpfError> {
         let addresses = LOCAL_ADDRESSES_MAX;
         let maps = Maps {
             sockets: Map::create(MapKind::Sockets, "wl_sockets", 4, 4, QUEUES_MAX)?,
@@ -109,10 +128,25 @@ impl XdpProgram {
                 8,
                 Verdict::ALL.len() as u32,
             )?,
+            forward: forward.map(XdpForward::maps).transpose()?,
         };
         set_station(&maps.station, mac, u16::MAX)?;
         let program = Program::load(ProgramKind::Xdp, "wattline", &code::assemble(&maps))?;
         Ok((maps, program))
+    }
+
+    /// Gives all frames back to the kernel. The counters can still be read.
+    pub fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// What the program has forwarded by itself to the interface at this slot of its
+    /// [`XdpForward`].
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
+        self.maps.forward.as_ref().map_or(Ok(Sent::default()), |forward| forward.sent(slot))
     }
 
     /// Where the program runs.

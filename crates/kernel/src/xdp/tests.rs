@@ -20,7 +20,7 @@ struct Fixture {
 
 /// `None` where privileges are missing.
 fn fixture() -> Option<Fixture> {
-    let (maps, code) = match XdpProgram::prepare(MAC) {
+    let (maps, code) = match XdpProgram::prepare(MAC, None) {
         Ok(parts) => parts,
         Err(error @ BpfError::MissingCapability { .. }) => {
             println!("skipped: {error}");
@@ -28,7 +28,7 @@ fn fixture() -> Option<Fixture> {
         }
         Err(error) => panic!("{error}"),
     };
-    let program = XdpProgram { maps, _link: None, mode: XdpMode::Generic };
+    let program = XdpProgram { maps, link: None, mode: XdpMode::Generic };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
     program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();

@@ -8,6 +8,10 @@
 pub enum Verdict {
     /// Transit unicast: handed to the socket of its queue.
     Redirected = 0,
+    /// Transit unicast: forwarded by the program itself, without a socket.
+    Forwarded,
+    /// The same, but the interface that it was to leave by had just gone: dropped.
+    NoWayOut,
     /// Transit unicast, but no socket serves its queue.
     NoSocket,
     /// Too short for its headers.
@@ -40,8 +44,10 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Redirected,
+        Self::Forwarded,
+        Self::NoWayOut,
         Self::NoSocket,
         Self::Short,
         Self::LinkMulticast,
@@ -62,6 +68,8 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Redirected => "redirected",
+            Self::Forwarded => "forwarded",
+            Self::NoWayOut => "no_way_out",
             Self::NoSocket => "no_socket",
             Self::Short => "short",
             Self::LinkMulticast => "link_multicast",
@@ -97,7 +105,8 @@ impl XdpCounters {
 
     /// Frames given to the kernel's stack.
     pub fn passed(&self) -> u64 {
-        self.0.iter().sum::<u64>() - self.redirected()
+        let kept = [Verdict::Redirected, Verdict::Forwarded, Verdict::NoWayOut];
+        self.0.iter().sum::<u64>() - kept.into_iter().map(|verdict| self.get(verdict)).sum::<u64>()
     }
 
     /// Verdicts and their counts.

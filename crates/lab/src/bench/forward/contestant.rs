@@ -17,7 +17,7 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Mode, Worker, WorkerParts};
 use wattline_kernel::namespace::{enter_thread, interface_index};
-use wattline_kernel::xdp::{XdpModeChoice, XdpProgram};
+use wattline_kernel::xdp::{XdpForward, XdpModeChoice, XdpProgram};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 
@@ -32,6 +32,9 @@ pub enum Contestant {
     Kernel,
     /// The complete router graph of `wattline-dataplane` over AF_XDP, with one worker.
     Wattline(Mode),
+    /// The same with forwarding in its XDP program, in the context of the kernel's receiving
+    /// thread; the worker is there for what is not plain, and sleeps.
+    WattlineXdp,
     /// This program over DPDK's AF_XDP driver.
     L3fwd(PathBuf),
 }
@@ -43,6 +46,7 @@ impl Contestant {
             Self::Wattline(Mode::Poll) => "wattline_poll",
             Self::Wattline(Mode::Interrupt) => "wattline_interrupt",
             Self::Wattline(Mode::Adaptive) => "wattline_adaptive",
+            Self::WattlineXdp => "wattline_xdp_forward",
             Self::L3fwd(_) => "l3fwd_af_xdp",
         }
     }
@@ -54,7 +58,11 @@ impl Contestant {
                 Thread::napi(&course.left)?.precede(Level::Drain)?;
                 observe(course, duration, || Ok(Vec::new()))
             }
-            Self::Wattline(mode) => by_wattline(course, duration, *mode),
+            Self::Wattline(mode) => by_wattline(course, duration, *mode, false),
+            Self::WattlineXdp => {
+                Thread::napi(&course.left)?.precede(Level::Drain)?;
+                by_wattline(course, duration, Mode::Adaptive, true)
+            }
             Self::L3fwd(program) => {
                 let router = L3fwd::start(course, program)?;
                 let pid = router.child.id();
@@ -64,8 +72,13 @@ impl Contestant {
     }
 }
 
-fn by_wattline(course: &Course, duration: Duration, mode: Mode) -> Result<Round, Error> {
-    let router = Router::start(course, mode)?;
+fn by_wattline(
+    course: &Course,
+    duration: Duration,
+    mode: Mode,
+    xdp_forward: bool,
+) -> Result<Round, Error> {
+    let router = Router::start(course, mode, xdp_forward)?;
     let thread = router.thread;
     observe(course, duration, move || Ok(vec![thread]))
 }
@@ -119,16 +132,16 @@ struct Router {
     control: Arc<Control>,
     thread: Thread,
     worker: Option<std::thread::JoinHandle<()>>,
-    _programs: Vec<XdpProgram>,
+    _programs: Programs,
 }
 
 impl Router {
-    fn start(course: &Course, mode: Mode) -> Result<Self, Error> {
+    fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
         let namespace = course.router.name().to_owned();
         let (left, right) = (course.left.clone(), course.right.clone());
         let (report, reported) = channel();
         let worker = std::thread::spawn(move || {
-            match prepare(&namespace, [&left, &right]) {
+            match prepare(&namespace, [&left, &right], xdp_forward) {
                 Ok((mut worker, mut waiter, programs)) => {
                     worker.control().set_mode(mode);
                     let started = (worker.control(), Thread::current(), programs);
@@ -155,9 +168,11 @@ impl Drop for Router {
     }
 }
 
-type Prepared = (Worker, PollWaiter, Vec<XdpProgram>);
+/// What has to stay for frames to be handed over.
+type Programs = (Vec<XdpProgram>, Option<XdpForward>);
+type Prepared = (Worker, PollWaiter, Programs);
 
-fn prepare(namespace: &str, interfaces: [&str; 2]) -> Result<Prepared, Error> {
+fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<Prepared, Error> {
     enter_thread(namespace)?;
     Thread::current().pin(INSIDE)?;
     Thread::current().precede(Level::Drain)?;
@@ -168,11 +183,20 @@ fn prepare(namespace: &str, interfaces: [&str; 2]) -> Result<Prepared, Error> {
         addresses.push(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 });
     }
     let opened = open_worker(&addresses, &Options::default()).map_err(kernel)?;
+    let forward = xdp_forward.then(XdpForward::new).transpose().map_err(kernel)?;
     let mut programs = Vec::new();
     for ((address, queue), mac) in addresses.iter().zip(&opened.queues).zip([LEFT_MAC, RIGHT_MAC]) {
-        let program =
-            XdpProgram::load(address.ifindex, mac, XdpModeChoice::Auto).map_err(kernel)?;
+        let program = XdpProgram::load_forwarding(
+            address.ifindex,
+            mac,
+            XdpModeChoice::Auto,
+            forward.as_ref(),
+        )
+        .map_err(kernel)?;
         program.set_socket(0, queue.socket()).map_err(kernel)?;
+        if let Some(forward) = &forward {
+            forward.open(address.ifindex, address.port.0.into()).map_err(kernel)?;
+        }
         programs.push(program);
     }
     let waiter = PollWaiter::new(opened.queues.iter().map(AfXdpQueue::socket)).map_err(kernel)?;
@@ -202,7 +226,7 @@ fn prepare(namespace: &str, interfaces: [&str; 2]) -> Result<Prepared, Error> {
         router: RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 10, icmp_burst: 10 },
     })
     .map_err(|errors| kernel(format!("{errors:?}")))?;
-    Ok((worker, waiter, programs))
+    Ok((worker, waiter, (programs, forward)))
 }
 
 /// DPDK's l3fwd; killed when dropped.

@@ -188,6 +188,7 @@ fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
             entries.push((contestant, Arrangement { placement, sink, load }));
         };
         add(Contestant::Kernel, Shared, Load::Full);
+        add(Contestant::WattlineXdp, Shared, Load::Full);
         add(adaptive(), Shared, Load::Full);
         add(adaptive(), Split, Load::Full);
         add(poll(), Split, Load::Full);
@@ -196,7 +197,9 @@ fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
         }
     }
     // Whoever polls uses all of its processor at any load: no figure.
-    for (contestant, placement) in [(Contestant::Kernel, Shared), (adaptive(), Split)] {
+    let paced =
+        [(Contestant::Kernel, Shared), (Contestant::WattlineXdp, Shared), (adaptive(), Split)];
+    for (contestant, placement) in paced {
         let paced = Arrangement { placement, sink: Sink::Local, load: Load::Paced };
         entries.push((contestant, paced));
     }
@@ -239,13 +242,14 @@ mod tests {
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(report.results.len(), 12);
+        assert_eq!(report.results.len(), 15);
         for standing in &report.results {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");
             assert!(standing.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
-            let own = standing.own_threads_seconds_per_packet;
-            assert_eq!(own > 0.0, standing.name != "kernel", "{standing:?}");
+            // A worker that is not needed sleeps.
+            let works = !["kernel", "wattline_xdp_forward"].contains(&standing.name);
+            assert_eq!(standing.own_threads_seconds_per_packet > 0.0, works, "{standing:?}");
         }
     }
 }

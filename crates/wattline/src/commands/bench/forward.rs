@@ -38,7 +38,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let row = |out: &mut dyn Write, cells: [&str; 14]| {
         let [name, receiver, sink, load, numbers @ ..] = cells;
-        write!(out, "{name:19}{receiver:9}{sink:7}{load:6}")?;
+        write!(out, "{name:21}{receiver:9}{sink:7}{load:6}")?;
         numbers.iter().try_for_each(|cell| write!(out, "{cell:>11}"))?;
         writeln!(out)
     };
