@@ -7,6 +7,7 @@ use crate::scale::{Disturbance, Holds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+use wattline_kernel::xdp::Verdict;
 use wattline_units::{Accuracy, Provenance, Source};
 
 /// A router's counters, all since it was started.
@@ -18,6 +19,8 @@ pub struct Stats {
     pub received: u64,
     /// Frames that ports took.
     pub forwarded: u64,
+    /// Of both, frames that XDP programs forwarded by themselves: no worker saw them.
+    pub xdp_forwarded: u64,
     /// Frames left to the kernel by the workers.
     pub punted: u64,
     /// Frames that the router made itself: ICMP errors and further fragments.
@@ -186,13 +189,13 @@ pub struct PortStats {
     /// router brings it back; none for a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
-    /// Frames handed to workers.
+    /// Frames handed to workers, or forwarded by the XDP program.
     pub received_packets: u64,
     /// Bytes of those.
     pub received_bytes: u64,
     /// Frames taken for transmission.
     pub transmitted_packets: u64,
-    /// Bytes of those.
+    /// Bytes of those, and of frames that XDP programs sent and the interface refused.
     pub transmitted_bytes: u64,
     /// Frames lost before a worker saw them: receive ring full.
     pub receive_ring_full: u64,
@@ -200,9 +203,27 @@ pub struct PortStats {
     pub fill_ring_empty: u64,
     /// Frames that the port refused as malformed or too long.
     pub receive_invalid: u64,
+    /// Of all that, what XDP programs forwarded by themselves, where they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpTraffic>,
     /// What the XDP program did with frames, by verdict.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<String, u64>,
+}
+
+/// What XDP programs forwarded by themselves in and out of a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct XdpTraffic {
+    /// Frames that came in by it.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Frames that went out by it.
+    pub transmitted_packets: u64,
+    /// Bytes of those, and of refused ones.
+    pub transmitted_bytes: u64,
+    /// Frames that its interface refused, its ring being full or itself down.
+    pub refused_packets: u64,
 }
 
 /// What one worker did.
@@ -318,6 +339,28 @@ impl Stats {
             ports: ports.collect(),
             nodes: sum.nodes.iter().map(NodeStats::from).collect(),
             ..Self::default()
+        }
+    }
+
+    /// Adds what XDP programs forwarded by themselves, by port, to what workers did.
+    /// The verdicts of the ports have to be there.
+    pub(crate) fn add_xdp(&mut self, traffic: Vec<XdpTraffic>) {
+        for (port, xdp) in self.ports.iter_mut().zip(traffic) {
+            let gone = port.verdicts.get(Verdict::NoWayOut.name()).copied().unwrap_or(0);
+            for (reason, count) in [("xdp-no-way-out", gone), ("xdp-refused", xdp.refused_packets)]
+            {
+                if count > 0 {
+                    *self.dropped.entry(reason.to_owned()).or_default() += count;
+                }
+            }
+            self.received += xdp.transmitted_packets + gone + xdp.refused_packets;
+            self.forwarded += xdp.transmitted_packets;
+            self.xdp_forwarded += xdp.transmitted_packets;
+            port.received_packets += xdp.received_packets + gone;
+            port.received_bytes += xdp.received_bytes;
+            port.transmitted_packets += xdp.transmitted_packets;
+            port.transmitted_bytes += xdp.transmitted_bytes;
+            port.xdp = Some(xdp);
         }
     }
 

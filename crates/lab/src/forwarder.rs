@@ -1,41 +1,48 @@
 //! What forwards in the middle of a topology: the kernel, or Wattline above it.
 
 use crate::namespace::Namespace;
-use crate::topology::{LEFT, RIGHT, Topology};
+use crate::topology::{LEFT, RIGHT, SINK, SOURCE, Station, Topology};
 use crate::{Error, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wattline_kernel::namespace::interface_index;
+use wattline_kernel::xdp::PassAll;
 
 /// Time that a router may take to come up or to go, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
 /// As much of a router's log as an error message quotes.
 const LAST_WORDS: usize = 2_000;
 
-/// What a worker does when there is no work.
+/// How Wattline forwards: by workers alone, by what they do when there is no work, or by its XDP
+/// programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Asks again and again.
+    /// Workers ask again and again.
     Poll,
-    /// Blocks.
+    /// Workers block.
     Interrupt,
-    /// Polls for a while, then blocks.
+    /// Workers poll for a while, then block.
     Adaptive,
+    /// XDP programs forward what they can; adaptive workers do the rest.
+    XdpForward,
 }
 
 impl Mode {
-    /// As the configuration has it.
-    pub fn name(self) -> &'static str {
+    /// Its keys in a configuration.
+    fn settings(self) -> &'static str {
         match self {
-            Self::Poll => "poll",
-            Self::Interrupt => "interrupt",
-            Self::Adaptive => "adaptive",
+            Self::Poll => "mode = \"poll\"\nxdp_forward = \"off\"",
+            Self::Interrupt => "mode = \"interrupt\"\nxdp_forward = \"off\"",
+            Self::Adaptive => "mode = \"adaptive\"\nxdp_forward = \"off\"",
+            Self::XdpForward => "mode = \"adaptive\"\nxdp_forward = \"on\"",
         }
     }
 }
@@ -62,10 +69,15 @@ impl Forwarder {
     pub fn start(self, topology: &Topology, binary: &Path) -> Result<Running, Error> {
         match self {
             // A topology's router forwards by itself.
-            Self::Kernel => Ok(Running { wattline: None }),
+            Self::Kernel => Ok(Running { wattline: None, _ends: Vec::new() }),
             Self::Wattline { mode, workers } => {
+                // Before it looks whether they do.
+                let ends = match mode {
+                    Mode::XdpForward => take_xdp_frames(topology)?,
+                    _ => Vec::new(),
+                };
                 let wattline = Wattline::start(topology, binary, mode, workers)?;
-                Ok(Running { wattline: Some(wattline) })
+                Ok(Running { wattline: Some(wattline), _ends: ends })
             }
         }
     }
@@ -76,6 +88,8 @@ impl Forwarder {
 pub struct Running {
     /// The process above the kernel, where there is one.
     pub wattline: Option<Wattline>,
+    /// What makes source and sink take frames from XDP programs.
+    _ends: Vec<PassAll>,
 }
 
 impl Running {
@@ -95,6 +109,9 @@ pub struct Totals {
     pub received: u64,
     /// Frames sent on.
     pub forwarded: u64,
+    /// Of both, frames that XDP programs forwarded by themselves.
+    #[serde(default)]
+    pub xdp_forwarded: u64,
     /// Frames handed to the kernel.
     pub punted: u64,
     /// Frames that the router made itself: ICMP errors, fragments beyond the first.
@@ -252,14 +269,29 @@ impl Drop for Wattline {
 /// The configuration of a router between the two ports of a topology.
 pub fn configuration(mode: Mode, workers: u16, socket: &Path) -> String {
     let mut text = format!(
-        "[router]\nworkers = {workers}\nmode = \"{}\"\nsocket = \"{}\"\n",
-        mode.name(),
+        "[router]\nworkers = {workers}\n{}\nsocket = \"{}\"\n",
+        mode.settings(),
         socket.display()
     );
     for port in [LEFT, RIGHT] {
         text += &format!("\n[[port]]\nname = \"{0}\"\ninterface = \"{0}\"\n", port.interface);
     }
     text
+}
+
+/// Makes source and sink take frames that the router's XDP programs send.
+fn take_xdp_frames(topology: &Topology) -> Result<Vec<PassAll>, Error> {
+    let attach = |(namespace, end): (&Namespace, Station)| {
+        namespace.enter(|| {
+            PassAll::attach(interface_index(end.interface)?).map_err(|error| {
+                Error::io(
+                    format!("making {} take XDP frames", end.interface),
+                    io::Error::other(error),
+                )
+            })
+        })?
+    };
+    [(&topology.source, SOURCE), (&topology.sink, SINK)].into_iter().map(attach).collect()
 }
 
 fn create(folder: &TempDir, name: &str) -> Result<File, Error> {

@@ -100,6 +100,8 @@ pub const KEYS: &[Key] = &[
         "The CPU that each worker is pinned to; empty: not pinned."),
     key(Section::Router, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
+    key(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
+        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, and neither a governor,\nan application nor a route or port setting of this file has a say."),
     key(Section::Router, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
     key(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", "a duration from \"1us\" to \"1s\", such as \"50us\"",

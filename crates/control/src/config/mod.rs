@@ -29,5 +29,5 @@ pub use problem::{ConfigError, Problem, Problems};
 pub use redundancy::{RedundancyRole, RedundancySettings};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
-    RouterSettings, SteerSettings, Via,
+    RouterSettings, SteerSettings, Via, XdpForwarding,
 };

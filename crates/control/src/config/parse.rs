@@ -207,6 +207,7 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
         batch: 64,
         cpus: Vec::new(),
         busy_poll: false,
+        xdp_forward: XdpForwarding::Auto,
         kernel_routes: has_interface,
         idle: Duration::from_micros(20),
         drain: Duration::from_millis(500),
@@ -230,6 +231,9 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
     }
     if let Some(busy_poll) = reader.boolean(&table, "busy_poll") {
         settings.busy_poll = busy_poll;
+    }
+    if let Some(choice) = reader.parsed(&table, "xdp_forward", parse_xdp_forward) {
+        settings.xdp_forward = choice.value;
     }
     if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
         settings.kernel_routes = kernel_routes;

@@ -49,6 +49,8 @@ pub struct RouterSettings {
     pub cpus: Vec<u16>,
     /// Whether sockets ask for preferred busy polling.
     pub busy_poll: bool,
+    /// Whether XDP programs forward by themselves what needs no worker.
+    pub xdp_forward: XdpForwarding,
     /// Whether the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
     /// How long an adaptive worker polls in vain before it blocks.
@@ -70,6 +72,17 @@ pub enum Mode {
     Interrupt,
     /// Polls while there is work, blocks when there has been none for a while.
     Adaptive,
+}
+
+/// Whether XDP programs forward by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpForwarding {
+    /// Where frames would reach workers by copies, and none has to see them.
+    Auto,
+    /// Always, or the router does not start.
+    On,
+    /// Never.
+    Off,
 }
 
 /// A `[[port]]` section.

@@ -1,6 +1,6 @@
 //! Values that are words or names.
 
-use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings};
+use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings, XdpForwarding};
 use std::net::IpAddr;
 
 pub(super) fn parse_mode(text: &str) -> Option<Mode> {
@@ -8,6 +8,15 @@ pub(super) fn parse_mode(text: &str) -> Option<Mode> {
         "poll" => Some(Mode::Poll),
         "interrupt" => Some(Mode::Interrupt),
         "adaptive" => Some(Mode::Adaptive),
+        _ => None,
+    }
+}
+
+pub(super) fn parse_xdp_forward(text: &str) -> Option<XdpForwarding> {
+    match text {
+        "auto" => Some(XdpForwarding::Auto),
+        "on" => Some(XdpForwarding::On),
+        "off" => Some(XdpForwarding::Off),
         _ => None,
     }
 }

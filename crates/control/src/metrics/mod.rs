@@ -6,7 +6,7 @@ mod power;
 
 pub use exposition::{Exposition, Kind};
 
-use crate::stats::Stats;
+use crate::stats::{Stats, XdpTraffic};
 use wattline_dataplane::counters::{PortSnapshot, Snapshot};
 
 /// What of a port counts packets, and under which labels.
@@ -42,17 +42,19 @@ pub(crate) fn of_router(stats: &Stats, workers: &[(Snapshot, bool)]) -> String {
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     to.family("wattline_packets_total", Kind::Counter, "Frames by port, queue and direction.");
     by_queue(to, stats, workers, "direction", PACKETS);
+    by_xdp(to, stats, |xdp| [xdp.received_packets, xdp.transmitted_packets]);
     to.family("wattline_bytes_total", Kind::Counter, "Bytes by port, queue and direction.");
     by_queue(to, stats, workers, "direction", BYTES);
+    by_xdp(to, stats, |xdp| [xdp.received_bytes, xdp.transmitted_bytes]);
     let help = "Frames that a port lost before a worker saw them.";
     to.family("wattline_port_losses_total", Kind::Counter, help);
     by_queue(to, stats, workers, "reason", LOSSES);
-    to.family("wattline_drops_total", Kind::Counter, "Frames that workers dropped, by reason.");
+    to.family("wattline_drops_total", Kind::Counter, "Frames that were dropped, by reason.");
     for (reason, count) in &stats.dropped {
         to.sample(&[("reason", reason)], *count as f64);
     }
     for (name, help, count) in [
-        ("wattline_received_packets_total", "Frames that workers took.", stats.received),
+        ("wattline_received_packets_total", "Frames taken over from the kernel.", stats.received),
         ("wattline_forwarded_packets_total", "Frames that ports took.", stats.forwarded),
         ("wattline_punted_packets_total", "Frames that were left to the kernel.", stats.punted),
         ("wattline_generated_packets_total", "Frames that the router made.", stats.generated),
@@ -78,6 +80,17 @@ fn by_queue(
                 let labels = [("port", port.name.as_str()), ("queue", &queue), (label, what)];
                 to.sample(&labels, count(counts) as f64);
             }
+        }
+    }
+}
+
+/// What no worker saw, as of a queue `xdp`: received and transmitted.
+fn by_xdp(to: &mut Exposition, stats: &Stats, counts: fn(&XdpTraffic) -> [u64; 2]) {
+    for port in &stats.ports {
+        let Some(xdp) = &port.xdp else { continue };
+        for (direction, count) in ["receive", "transmit"].into_iter().zip(counts(xdp)) {
+            let labels = [("port", port.name.as_str()), ("queue", "xdp"), ("direction", direction)];
+            to.sample(&labels, count as f64);
         }
     }
 }

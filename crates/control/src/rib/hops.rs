@@ -61,6 +61,11 @@ pub(super) struct Hops {
 }
 
 impl Hops {
+    /// Whether some route has an MTU of its own.
+    pub fn has_route_mtus(&self) -> bool {
+        self.mtus.keys().any(Option::is_some)
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &HopKey> {
         self.held.keys()
     }

@@ -187,6 +187,11 @@ impl Rib {
         self.prefixes.len()
     }
 
+    /// Whether some route that leads somewhere has an MTU of its own.
+    pub fn has_route_mtus(&self) -> bool {
+        self.hops.has_route_mtus()
+    }
+
     /// The links that are ports, as last heard of, with the number of the port.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.port_links()

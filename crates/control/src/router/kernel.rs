@@ -1,8 +1,9 @@
 //! The router's dealings with the kernel while it runs.
 
 use super::error::RouterError;
+use super::xdp_forward::Forwarding;
 use crate::rib::{Rib, Source};
-use crate::stats::KernelStats;
+use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -23,6 +24,8 @@ pub(super) struct KernelSide {
     follower: Follower,
     requester: Requester,
     programs: BTreeMap<PortId, Program>,
+    /// The ways out of the programs, where they forward by themselves.
+    forwarding: Option<Forwarding>,
     asked: HashMap<(u32, IpAddr), Instant>,
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
@@ -47,13 +50,15 @@ struct Program {
 }
 
 impl KernelSide {
-    /// Begins to follow; takes over routes only where `routes` says so.
-    pub fn new(routes: bool) -> Result<Self, RouterError> {
+    /// Begins to follow; takes over routes only where `routes` says so. Programs that are attached
+    /// forward by themselves where `forwarding` is given.
+    pub fn new(routes: bool, forwarding: Option<Forwarding>) -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
             follower: Follower::new().map_err(failed)?,
             requester: Requester::new().map_err(failed)?,
             programs: BTreeMap::new(),
+            forwarding,
             asked: HashMap::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
@@ -94,8 +99,12 @@ impl KernelSide {
     /// Attaches the XDP program to the link of a port.
     pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, RouterError> {
         let mac = link.mac.unwrap_or_default();
-        let program = XdpProgram::load(link.index, mac, XdpModeChoice::Auto)
+        let forward = self.forwarding.as_ref().map(Forwarding::forward);
+        let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
             .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.add(port, link.index, name);
+        }
         let mode = format!("{:?} XDP", program.mode()).to_lowercase();
         let program = Program {
             program,
@@ -131,9 +140,35 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Gives all traffic back to the kernel: what comes from now on, it forwards.
+    /// Lets XDP programs forward to the ports that take frames from them, unless something in
+    /// the configuration stands against it now; looks at most once a second.
+    pub fn look_at_ways_out(&mut self, rib: &Rib, now: Instant) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.look(rib.has_route_mtus(), now);
+        }
+    }
+
+    /// Says what in the configuration stands against forwarding in XDP programs.
+    pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<String>) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.set_obstacles(obstacles);
+        }
+    }
+
+    /// Whether XDP programs can forward by themselves at all.
+    pub fn can_forward(&self) -> bool {
+        self.forwarding.is_some()
+    }
+
+    /// Whether packets out of a port are forwarded by XDP programs now.
+    pub fn forwards_to(&self, port: PortId) -> bool {
+        self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_open(port))
+    }
+
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards. What was
+    /// counted can still be asked for.
     pub fn detach(&mut self) {
-        self.programs.clear();
+        self.programs.values_mut().for_each(|program| program.program.detach());
     }
 
     /// Sets the addresses at which tunnels end. True when they are others than before: the
@@ -208,6 +243,32 @@ impl KernelSide {
             unreadable: self.follower.unreadable(),
             ..self.stats
         }
+    }
+
+    /// What the programs have forwarded by themselves, by port.
+    pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
+        let mut traffic = vec![XdpTraffic::default(); ports];
+        let Some(forwarding) = &self.forwarding else { return traffic };
+        // First, so that no frame is refused that was not sent yet.
+        for (out, traffic) in (0..).map(PortId).zip(&mut traffic) {
+            let slot = Forwarding::slot(out);
+            traffic.refused_packets = forwarding.forward().refused(slot).unwrap_or_default();
+        }
+        for (port, program) in &self.programs {
+            for out in (0..ports as u16).map(PortId) {
+                let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
+                let incoming = &mut traffic[usize::from(port.0)];
+                incoming.received_packets += sent.packets;
+                incoming.received_bytes += sent.bytes;
+                let outgoing = &mut traffic[usize::from(out.0)];
+                outgoing.transmitted_packets += sent.packets;
+                outgoing.transmitted_bytes += sent.bytes;
+            }
+        }
+        for port in &mut traffic {
+            port.transmitted_packets -= port.refused_packets.min(port.transmitted_packets);
+        }
+        traffic
     }
 
     /// What the program of a port did with frames.

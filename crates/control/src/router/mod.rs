@@ -23,6 +23,7 @@ mod start;
 mod statics;
 mod tun;
 mod workers;
+mod xdp_forward;
 
 pub use error::{Remedy, RouterError};
 
@@ -63,6 +64,8 @@ pub struct Router {
     workers: Workers,
     applications: Vec<Box<dyn Application>>,
     kernel: Option<KernelSide>,
+    /// Whether frames of some interface reach workers without a copy.
+    zero_copy: bool,
     power: Option<power::Power>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
@@ -112,10 +115,6 @@ impl Router {
             signals.close();
         }
         let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
-        // The counters of the programs go with them.
-        let verdicts: Vec<_> = (0..self.config.ports.len())
-            .map(|port| self.kernel.as_ref().map(|kernel| kernel.verdicts(PortId(port as u16))))
-            .collect();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
         }
@@ -127,10 +126,7 @@ impl Router {
             application.look_at_routes(&self.rib, &self.routes);
             application.finish();
         }
-        let mut stats = self.stats();
-        for (port, verdicts) in stats.ports.iter_mut().zip(verdicts) {
-            port.verdicts = verdicts.unwrap_or_default();
-        }
+        let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
         let first = errors.into_iter().next();
@@ -156,6 +152,7 @@ impl Router {
             }
         }
         kernel.care(rib, now);
+        kernel.look_at_ways_out(rib, now);
     }
 
     /// Tells the XDP programs at which addresses tunnels end, should that have changed.
@@ -265,7 +262,15 @@ impl Router {
                 own.map(|(_, queue)| queue).max_by_key(|q| q.state() as u8).map(|q| q.name());
             if let Some(kernel) = &self.kernel {
                 port.verdicts = kernel.verdicts(PortId(number as u16));
+                if kernel.forwards_to(PortId(number as u16)) {
+                    port.mode += ", xdp forward";
+                }
             }
+        }
+        if let Some(kernel) = &self.kernel
+            && kernel.can_forward()
+        {
+            stats.add_xdp(kernel.xdp_traffic(names.len()));
         }
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
@@ -285,6 +290,7 @@ impl Router {
             nodes: stats.nodes,
             edges: edges.map(|(from, to)| [(*from).to_owned(), (*to).to_owned()]).collect(),
             dropped: stats.dropped,
+            xdp_forwarded: stats.xdp_forwarded,
             ports: stats.ports.into_iter().map(|port| port.name).collect(),
         }
     }
@@ -301,6 +307,8 @@ struct Graph {
     nodes: Vec<NodeStats>,
     edges: Vec<[String; 2]>,
     dropped: std::collections::BTreeMap<String, u64>,
+    /// Frames that no node saw, as XDP programs forwarded them.
+    xdp_forwarded: u64,
     ports: Vec<String>,
 }
 

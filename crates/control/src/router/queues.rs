@@ -42,6 +42,8 @@ pub(super) struct Opened {
     pub captures: Vec<CaptureStatus>,
     /// Whether the interfaces of queues are still there.
     pub states: Vec<(PortId, QueueStatus)>,
+    /// Whether frames of some interface reach workers without a copy.
+    pub zero_copy: bool,
     /// How each port runs, for the status.
     pub modes: Vec<String>,
 }
@@ -76,6 +78,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         longest_packet: u16::MAX,
         captures: Vec::new(),
         states: Vec::new(),
+        zero_copy: false,
         modes: vec!["capture".to_owned(); config.ports.len()],
     };
     for worker in 0..workers {
@@ -97,6 +100,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
                 let port = usize::from(address.port.0);
                 let copy = queue.mode();
                 opened.modes[port] = format!("af_xdp, {}", describe(copy));
+                opened.zero_copy |= copy.zero_copy;
                 opened.sockets.push((address.port, address.queue, duplicate(queue.socket())?));
                 opened.states.push((address.port, queue.status()));
                 descriptors.push(duplicate(queue.socket())?);

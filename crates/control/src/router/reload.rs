@@ -1,9 +1,10 @@
 //! Reading the configuration again while traffic flows.
 
-use super::{Router, statics};
+use super::{Router, statics, xdp_forward};
 use crate::config::{Config, ConfigError, routes_file};
 use crate::rib::Source;
 use std::fmt;
+use std::time::Instant;
 
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -57,6 +58,14 @@ impl Router {
                 self.rib.apply(Source::Static, event);
             }
         }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.set_obstacles_of_forwarding(xdp_forward::obstacles_here(
+                &self.config,
+                &self.extra_routes,
+                self.zero_copy,
+            ));
+            kernel.look_at_ways_out(&self.rib, Instant::now());
+        }
         Ok(report)
     }
 }
@@ -98,6 +107,7 @@ fn compare(old: &Config, new: &Config) -> Report {
     restart("[router] workers", before.workers != after.workers);
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);
+    restart("[router] xdp_forward", before.xdp_forward != after.xdp_forward);
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
     restart("[[redundancy]]", old.redundancy != new.redundancy);

@@ -7,7 +7,7 @@ use super::kernel::KernelSide;
 use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers, waiter_of};
-use super::{Router, power, statics};
+use super::{Router, power, statics, xdp_forward};
 use crate::application::{self, Application};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
@@ -62,7 +62,10 @@ impl Router {
         let mut rib = Rib::new(statics::port_specs(&config));
         let mut routes = Routes::new(rib.port_configs());
         let mut kernel = match has_interfaces || config.router.kernel_routes {
-            true => Some(KernelSide::new(config.router.kernel_routes)?),
+            true => {
+                let forwarding = xdp_forward::prepare(&config, &extra_routes)?;
+                Some(KernelSide::new(config.router.kernel_routes, forwarding)?)
+            }
             false => None,
         };
         if let Some(kernel) = &mut kernel {
@@ -87,8 +90,9 @@ impl Router {
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
         }
-        let Opened { workers: queues, sockets, longest_packet, captures, states, mut modes } =
-            queues::open(&config, &interfaces)?;
+        let opened = queues::open(&config, &interfaces)?;
+        let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
+        let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
         }
@@ -136,6 +140,12 @@ impl Router {
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
             kernel.hand_over(sockets, longest_packet)?;
+            kernel.set_obstacles_of_forwarding(xdp_forward::obstacles_here(
+                &config,
+                &extra_routes,
+                opened.zero_copy,
+            ));
+            kernel.look_at_ways_out(&rib, Instant::now());
         }
         let listener = server
             .listener()
@@ -159,6 +169,7 @@ impl Router {
             workers,
             applications,
             kernel,
+            zero_copy: opened.zero_copy,
             power,
             captures,
             modes,

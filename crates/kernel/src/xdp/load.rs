@@ -14,6 +14,10 @@ use std::time::Duration;
 
 /// `XDP_DROP`
 const XDP_DROP: i32 = 1;
+/// `XDP_PASS`
+const XDP_PASS: i32 = 2;
+/// `XDP_FLAGS_DRV_MODE`
+const NATIVE: u32 = 1 << 2;
 /// Frames that the kernel makes at a time.
 const BATCH: u32 = 64;
 /// Bytes of each frame that are written anew: Ethernet, IPv4 and UDP ports, rounded up.
@@ -134,8 +138,6 @@ impl CountingSink {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
     pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
-        /// `XDP_FLAGS_DRV_MODE`
-        const NATIVE: u32 = 1 << 2;
         let frames = Map::create(MapKind::PerCpuArray, "wl_sink", 4, 8, 1)?;
         let program = Program::load(ProgramKind::Xdp, "wl_sink", &count_and_drop(&frames))?;
         let link = program.attach(ifindex, NATIVE)?;
@@ -150,6 +152,25 @@ impl CountingSink {
         let values = self.frames.get(&0_u32.to_ne_bytes())?.unwrap_or_default();
         let (per_cpu, _) = values.as_chunks::<8>();
         Ok(per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum())
+    }
+}
+
+/// Makes an interface take frames that XDP programs send, by a program of its own that passes all:
+/// a veth then runs NAPI, without merging what it receives as GRO would.
+#[derive(Debug)]
+pub struct PassAll(#[allow(dead_code, reason = "attached until dropped")] Link);
+
+impl PassAll {
+    /// Puts the program on an interface of this thread's network namespace, until dropped.
+    ///
+    /// # Errors
+    /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
+    pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
+        let mut a = Assembler::new();
+        a.set(Register::R0, XDP_PASS);
+        a.exit();
+        let program = Program::load(ProgramKind::Xdp, "wl_pass", &a.finish())?;
+        Ok(Self(program.attach(ifindex, NATIVE)?))
     }
 }
 

@@ -16,7 +16,7 @@ mod tests;
 pub use error::XdpError;
 pub use features::XdpFeatures;
 pub use forward::{FORWARD_PORTS_MAX, Sent, XdpForward};
-pub use load::{CountingSink, LiveGenerator};
+pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use verdict::{Verdict, XdpCounters};
 
 use crate::bpf::{BpfError, Link, Map, MapKind, Program, ProgramKind};

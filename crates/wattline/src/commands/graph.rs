@@ -70,6 +70,9 @@ fn print(graph: &Value, out: &mut impl Write) -> io::Result<()> {
             }
         }
     }
+    if let Some(count @ 1..) = graph["xdp_forwarded"].as_u64() {
+        writeln!(out, "{:<20} {count:>14}  by XDP programs, seen by no node", "forwarded")?;
+    }
     Ok(())
 }
 

@@ -96,6 +96,9 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     for key in ["received", "generated", "forwarded", "punted", "held"] {
         writeln!(out, "{key:<24} {:>16}", number(&stats[key]))?;
     }
+    if let Some(count @ 1..) = stats["xdp_forwarded"].as_u64() {
+        writeln!(out, "{:<24} {count:>16}", "  of these, by XDP")?;
+    }
     for (reason, count) in stats["dropped"].as_object().into_iter().flatten() {
         writeln!(out, "{:<24} {:>16}", format!("dropped: {reason}"), number(count))?;
     }

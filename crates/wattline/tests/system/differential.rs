@@ -8,7 +8,7 @@
 //! packet.
 
 use crate::crafted;
-use crate::harness::{ADAPTIVE, Bench, KERNEL, captures, privileged};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, captures, privileged};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wattline_lab::forwarder::Forwarder;
@@ -139,6 +139,13 @@ fn the_kernel_agrees_with_itself() {
 fn wattline_agrees_with_the_kernel() {
     privileged("wattline_agrees_with_the_kernel", || {
         compare("wattline_agrees_with_the_kernel", ADAPTIVE);
+    });
+}
+
+#[test]
+fn xdp_programs_agree_with_the_kernel() {
+    privileged("xdp_programs_agree_with_the_kernel", || {
+        compare("xdp_programs_agree_with_the_kernel", XDP);
     });
 }
 

@@ -16,6 +16,8 @@ pub const POLL: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 1 }
 pub const INTERRUPT: Forwarder = Forwarder::Wattline { mode: Mode::Interrupt, workers: 1 };
 /// See [`POLL`].
 pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
+/// Wattline with its XDP programs forwarding what they can.
+pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers: 1 };
 
 /// Makes of each function `fn name(forwarder: Forwarder)` one test for the kernel and one for
 /// every mode of Wattline.
@@ -38,6 +40,10 @@ macro_rules! with_every_forwarder {
             #[test]
             fn wattline_adaptive() {
                 harness::privileged(stringify!($function), || super::$function(harness::ADAPTIVE));
+            }
+            #[test]
+            fn wattline_xdp() {
+                harness::privileged(stringify!($function), || super::$function(harness::XDP));
             }
         }
     )+};
@@ -86,6 +92,7 @@ pub struct Bench {
     // First: the router is stopped before its namespace goes.
     pub running: Running,
     pub topology: Topology,
+    forwarder: Forwarder,
 }
 
 impl Bench {
@@ -93,7 +100,7 @@ impl Bench {
         let topology = Topology::build(options).unwrap();
         let running =
             forwarder.start(&topology, binary()).unwrap_or_else(|error| panic!("{error}"));
-        Self { running, topology }
+        Self { running, topology, forwarder }
     }
 
     /// Stops the router. Where it is Wattline: every frame is accounted for, and it did not
@@ -107,6 +114,7 @@ impl Bench {
             "received + generated = forwarded + punted + dropped: {totals:?}"
         );
         assert!(totals.forwarded > 0, "nothing went through Wattline: {totals:?}");
+        assert_eq!(totals.xdp_forwarded > 0, self.forwarder == XDP, "by whom: {totals:?}");
     }
 }
 

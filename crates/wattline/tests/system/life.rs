@@ -1,11 +1,11 @@
 //! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, binary, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, privileged};
 use crate::throughput::Server;
 use std::time::Duration;
 use wattline_lab::command;
-use wattline_lab::forwarder::{Mode, Wattline, configuration};
+use wattline_lab::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_lab::probe::{Load, Probe};
 use wattline_lab::topology::{Options, SINK, Topology};
 
@@ -20,12 +20,21 @@ fn programs(topology: &Topology) -> Vec<String> {
 /// SIGKILL in the middle of a TCP stream: the kernel forwards on, and so does the stream.
 #[test]
 fn killed_under_traffic_the_kernel_takes_over() {
-    let test = "killed_under_traffic_the_kernel_takes_over";
+    killed_under_traffic("killed_under_traffic_the_kernel_takes_over", ADAPTIVE);
+}
+
+/// The same where XDP programs forwarded.
+#[test]
+fn killed_under_traffic_of_xdp_the_kernel_takes_over() {
+    killed_under_traffic("killed_under_traffic_of_xdp_the_kernel_takes_over", XDP);
+}
+
+fn killed_under_traffic(test: &str, forwarder: Forwarder) {
     if !has("iperf3", test) {
         return;
     }
     privileged(test, || {
-        let mut bench = Bench::start(Options::default(), ADAPTIVE);
+        let mut bench = Bench::start(Options::default(), forwarder);
         let topology = &bench.topology;
         assert_eq!(programs(topology).len(), 2, "one on each port");
         let _server = Server::start(topology);
@@ -62,7 +71,7 @@ fn killed_under_traffic_the_kernel_takes_over() {
 fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
     let test = "stopped_in_good_order_it_leaves_nothing_on_the_interfaces";
     privileged(test, || {
-        let Bench { running, topology } = Bench::start(Options::default(), ADAPTIVE);
+        let Bench { running, topology, .. } = Bench::start(Options::default(), ADAPTIVE);
         assert_eq!(programs(&topology).len(), 2, "one on each port");
         assert!(reaches(&topology, &SINK.v4.to_string()));
         let totals = running.stop().unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! ping, traceroute and path-MTU discovery through the router.
 
-use crate::harness::{Bench, has};
+use crate::faults::reaches;
+use crate::harness::{Bench, XDP, has};
 use std::time::Duration;
 use wattline_lab::command;
 use wattline_lab::forwarder::Forwarder;
@@ -101,6 +102,16 @@ fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
         };
         // The route takes a moment to arrive, and the answer waits for a neighbour.
         assert!((0..20).any(|_| told()), "{far}: nothing told the MTU of the route");
+        router.ip(&format!("route del {prefix}")).unwrap();
+    }
+    if forwarder == XDP {
+        // XDP programs leave all to the workers as long as there is such a route.
+        let by_xdp = || {
+            assert!(reaches(&bench.topology, &SINK.v4.to_string()));
+            let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
+            stats["xdp_forwarded"].as_u64().unwrap() > 0
+        };
+        assert!((0..20).any(|_| by_xdp()), "workers went on forwarding");
     }
     bench.finish();
 }
