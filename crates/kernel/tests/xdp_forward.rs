@@ -151,6 +151,26 @@ fn an_interface_that_takes_no_frames_is_closed_by_the_first() {
 }
 
 #[test]
+fn a_router_with_one_arm_forwards_too() {
+    let Some(topology) = topology() else { return };
+    let Topology { source, router, .. } = &topology;
+    router.ip("route add 10.2.0.2/32 via 10.1.0.2").unwrap();
+    router.ip("neigh add 10.1.0.2 lladdr 02:00:00:00:00:a0 dev r0").unwrap();
+    let counter = source.enter(|| CountingSink::attach(index("a0")).unwrap()).unwrap();
+    let generator =
+        source.enter(|| LiveGenerator::new(index("a0"), &frame(), None).unwrap()).unwrap();
+    router
+        .enter(|| {
+            let forwarder = Router::new();
+            source.enter(|| generator.send(100).unwrap()).unwrap();
+            until("a hundred frames back", || counter.frames().unwrap() == 100);
+            assert_eq!(forwarder.incoming.sent(SLOT_IN).unwrap().packets, 100);
+            assert_eq!(forwarder.sent(), 0);
+        })
+        .unwrap();
+}
+
+#[test]
 fn a_detached_program_can_still_be_asked() {
     let Some(topology) = topology() else { return };
     let Topology { source, router, sink } = &topology;

@@ -63,7 +63,7 @@ pub(super) fn run(settings: &Settings, reason: String) -> Result<Report, Error> 
              memory: its own graph, without a system call. Run as root for the comparison."
         ),
     );
-    Ok(Report { rows, wattline: Some(all), notes })
+    Ok(Report { rows, wattline: Some(all), wattline_xdp: None, notes })
 }
 
 fn add(all: &mut Totals, counted: &Snapshot) {

@@ -1,5 +1,5 @@
-//! The demonstration: the same real traffic through a router made of namespaces, first by
-//! the kernel, then by Wattline; without root, through Wattline's graph between memory ports.
+//! The demonstration: the same real traffic through a router made of namespaces, first by the
+//! kernel, then by Wattline's workers, then by its XDP programs; without root, through Wattline's graph between memory ports.
 
 mod columns;
 pub mod day;
@@ -70,10 +70,10 @@ fn background() -> Result<f64, Error> {
 fn notes(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "CPU: time of all processors in programs, kernel and softirq (/proc/stat) divided by the \
-         packets forwarded; generator and receiver are in it, the same for both forwarders. Some \
+         packets forwarded; generator and receiver are in it, the same for every forwarder. Some \
          kernels sample it at ticks only: where processors are mostly idle it is then too low."
             .to_owned(),
-        "Virtual Ethernet in copy mode: this compares two ways through one kernel, and says little \
+        "Virtual Ethernet in copy mode: this compares ways through one kernel, and says little \
          about a network card."
             .to_owned(),
     ];

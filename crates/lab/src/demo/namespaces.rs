@@ -6,7 +6,7 @@ use super::passage::Passage;
 use super::{Report, Row, Settings, background, notes};
 use crate::Error;
 use crate::cpu::CpuTime;
-use crate::forwarder::{Forwarder, Totals};
+use crate::forwarder::{Forwarder, Mode, Totals};
 use crate::probe::{Outcome, Probe};
 use crate::replay;
 use crate::topology::{Options, Topology};
@@ -30,12 +30,14 @@ pub(super) fn run(settings: &Settings) -> Result<Report, Error> {
         .iter()
         .map(|path| prepare(path, settings))
         .collect::<Result<Vec<_>, _>>()?;
-    let wattline = Forwarder::Wattline { mode: settings.mode, workers: 1 };
+    let wattline = |mode| Forwarder::Wattline { mode, workers: 1 };
     let (mut rows, none) = pass("kernel", Forwarder::Kernel, settings, &replays)?;
     debug_assert!(none.is_none(), "the kernel keeps no such account");
-    let (more, totals) = pass("wattline", wattline, settings, &replays)?;
+    let (more, totals) = pass("wattline", wattline(settings.mode), settings, &replays)?;
     rows.extend(more);
-    Ok(Report { notes: notes(&rows), rows, wattline: totals })
+    let (more, xdp) = pass("wattline xdp", wattline(Mode::XdpForward), settings, &replays)?;
+    rows.extend(more);
+    Ok(Report { notes: notes(&rows), rows, wattline: totals, wattline_xdp: xdp })
 }
 
 /// The transit packets of a capture, as many as the load has.

@@ -10,7 +10,8 @@ use std::fmt;
 /// One forwarder under one traffic.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// `kernel`, `wattline`, or `wattline in memory`.
+    /// `kernel`, `wattline` (by its workers), `wattline xdp` (by its XDP programs), or
+    /// `wattline in memory`.
     pub forwarder: String,
     /// `mix`, or the name of a capture.
     pub traffic: String,
@@ -65,8 +66,10 @@ impl Row {
 pub struct Report {
     /// In the order in which they were measured.
     pub rows: Vec<Row>,
-    /// What Wattline itself counted, when it ran as a router.
+    /// What Wattline itself counted, when it ran as a router whose workers forward.
     pub wattline: Option<Totals>,
+    /// The same where its XDP programs forward.
+    pub wattline_xdp: Option<Totals>,
     /// What the figures mean, and what could not be shown.
     pub notes: Vec<String>,
 }
@@ -131,6 +134,7 @@ mod tests {
         let report = Report {
             rows: vec![row(900), row(0)],
             wattline: None,
+            wattline_xdp: None,
             notes: vec!["as measured".to_owned()],
         };
         let text = report.to_string();

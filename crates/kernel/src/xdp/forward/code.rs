@@ -2,9 +2,8 @@
 //!
 //! Header checks as RFC 1812, section 5.2.2, and RFC 8200 ask for; route, neighbour and MTU are
 //! the kernel's (`bpf_fib_lookup`). Everything that is not plain (no neighbour yet, too long for
-//! the way out, blackhole, own address as source, back where it came from, truncated, wrong
-//! checksum) is left to the data plane behind the socket, untouched: it answers, holds, fragments,
-//! drops and counts.
+//! the way out, blackhole, own address as source, truncated, wrong checksum) is left to the data
+//! plane behind the socket, untouched: it answers, holds, fragments, drops and counts.
 
 use super::super::code::{
     CONTEXT, END, HEADER, KEY, Labels, MD_DATA, MD_DATA_END, XDP_REDIRECT, expect, lookup,
@@ -185,8 +184,8 @@ fn ports(a: &mut Assembler, header: i16) {
     a.place(none);
 }
 
-/// Asks the kernel for the way; to the socket unless it leads out of another interface that
-/// takes frames from us.
+/// Asks the kernel for the way; to the socket unless it leads out of an interface that takes
+/// frames from us.
 fn route(a: &mut Assembler, maps: &ForwardMaps, labels: &Labels) {
     a.load(Word, R2, CONTEXT, MD_INGRESS_IFINDEX);
     a.store(Word, R10, IFINDEX, R2);
@@ -197,10 +196,6 @@ fn route(a: &mut Assembler, maps: &ForwardMaps, labels: &Labels) {
     a.set(R4, 0);
     a.call(helper::FIB_LOOKUP);
     a.jump_if(R0, NotEqual, 0, labels.redirect);
-    a.load(Word, R2, R10, IFINDEX);
-    a.load(Word, R3, CONTEXT, MD_INGRESS_IFINDEX);
-    // The sender should learn of the shorter way (ICMP redirect).
-    a.jump_if_register(R2, Equal, R3, labels.redirect);
     lookup_at(a, &maps.outs, IFINDEX);
     a.jump_if(R0, Equal, 0, labels.redirect);
     a.load(Word, R2, R0, 0);

@@ -5,6 +5,8 @@ use super::XdpForward;
 use crate::bpf::Program;
 use crate::namespace::{Namespace, interface_index};
 use crate::xdp::{Verdict, XdpMode, XdpProgram};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_packet::checksum::Sum;
@@ -246,6 +248,58 @@ fn every_checksum_is_right_behind_it() {
                 let frame = ipv4([203, 0, 113, 7], 30, change);
                 assert_eq!(fixture.run("any", &frame), Some(sent(&frame, frame.len())), "{id}");
             }
+        })
+        .unwrap();
+}
+
+/// Whatever comes in is forwarded as a router has to, or left as it is.
+#[test]
+fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
+    let Some(namespace) = namespace() else { return };
+    let originals = [
+        ipv4([203, 0, 113, 5], 60, |_| ()),
+        ipv6("2001:db8:2::5", 60, |_| ()),
+        [ipv4([203, 0, 113, 5], 8, |_| ()), vec![0; 18]].concat(),
+    ];
+    let changes = proptest::collection::vec((0_usize..60, any::<u8>()), 0..4);
+    let cases = (0..originals.len(), changes, any::<bool>(), 14_usize..100);
+    namespace
+        .enter(|| {
+            let fixture = Fixture::new();
+            TestRunner::new(Config::with_cases(2000))
+                .run(&cases, |(which, changes, mends, length)| {
+                    let mut frame = originals[which].clone();
+                    changes.iter().for_each(|(at, byte)| frame[*at] = *byte);
+                    if mends && frame[12] == 8 {
+                        frame[24..26].fill(0);
+                        let sum = Sum::new().bytes(&frame[14..34]).checksum();
+                        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+                    }
+                    if changes.len() == 3 {
+                        frame.truncate(length);
+                    }
+                    let before = fixture.forwarded();
+                    let run = fixture.code.test_run(&frame).unwrap();
+                    if fixture.forwarded() == before {
+                        prop_assert_eq!(&run.packet, &frame);
+                        return Ok(());
+                    }
+                    let packet = &frame[14..];
+                    let field =
+                        |at: usize| usize::from(packet[at]) << 8 | usize::from(packet[at + 1]);
+                    let (whole, lives) = match frame[12..14] {
+                        [8, 0] => {
+                            prop_assert_eq!(Sum::new().bytes(&packet[..20]).checksum(), 0);
+                            (field(2), packet[8])
+                        }
+                        _ => (field(4) + 40, packet[7]),
+                    };
+                    prop_assert!(lives > 1 && whole <= packet.len(), "{:?}", frame);
+                    prop_assert_eq!(run.packet, sent(&frame, whole + 14));
+                    Ok(())
+                })
+                .unwrap();
+            assert!(fixture.forwarded() > 100, "{}", fixture.forwarded());
         })
         .unwrap();
 }
