@@ -22,3 +22,4 @@ mod recorded;
 mod redundancy;
 mod steering;
 mod throughput;
+mod xdp_forward;

@@ -1,0 +1,156 @@
+//! Who forwards where the configuration leaves it open: XDP programs as long as they can, workers
+//! for the rest, and nothing is lost where it changes.
+
+use crate::faults::reaches;
+use crate::harness::{binary, has, privileged};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wattline_lab::command;
+use wattline_lab::forwarder::{Mode, Wattline, configuration};
+use wattline_lab::probe::{Load, Probe};
+use wattline_lab::topology::{Options, SINK, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The default choice.
+fn auto(socket: &Path) -> String {
+    let text = configuration(Mode::Adaptive, 1, socket);
+    let open = text.replace("xdp_forward = \"off\"\n", "");
+    assert_ne!(open, text);
+    open
+}
+
+/// So that no packet is lost for want of a neighbour.
+fn static_neighbours() -> Options {
+    Options { static_neighbours: true, ..Options::default() }
+}
+
+fn count(router: &Wattline, what: &str) -> u64 {
+    router.stats().unwrap()[what].as_u64().unwrap()
+}
+
+/// Waits until somebody else forwards: `by_xdp` or workers.
+fn until(router: &Wattline, by_xdp: bool) {
+    let deadline = Instant::now() + LIMIT;
+    let counts = || (count(router, "xdp_forwarded"), count(router, "forwarded"));
+    let mut before = counts();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = counts();
+        let (xdp, all) = (now.0 - before.0, now.1 - before.1);
+        if all > 100 && xdp == if by_xdp { all } else { 0 } {
+            return;
+        }
+        assert!(Instant::now() < deadline, "by XDP {by_xdp}: {before:?}, {now:?}");
+        before = now;
+    }
+}
+
+/// Says whether source and sink run NAPI, as a veth's end has to that XDP programs send to.
+fn set_gro(topology: &Topology, state: &str) {
+    for end in [&topology.source, &topology.sink] {
+        end.run("ethtool", &["-K", "uplink", "gro", state], LIMIT).unwrap();
+    }
+}
+
+/// Under a steady load the ways out open and close; whoever forwards, every packet arrives but the
+/// one by which a closed way is found.
+#[test]
+fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
+    let test = "xdp_programs_and_workers_relieve_each_other_under_traffic";
+    privileged(test, || {
+        let topology = Topology::build(static_neighbours()).unwrap();
+        let router = Wattline::start_with(&topology, binary(), auto).unwrap();
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, false);
+        for _ in 0..2 {
+            set_gro(&topology, "on");
+            until(&router, true);
+            set_gro(&topology, "off");
+            until(&router, false);
+        }
+        set_gro(&topology, "on");
+        until(&router, true);
+        let outcome = probe.stop().unwrap();
+        let log = router.log();
+        assert!(log.contains("sent to by XDP programs"), "{log}");
+        let totals = router.stop().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+        assert!(totals.xdp_forwarded > 0, "{totals:?}");
+        println!("{outcome:?}\n{totals:?}");
+        // Each of the two closings is found by the first frame that is refused, or by the first
+        // batch of the driver's.
+        let refused = totals.dropped.get("xdp-refused").copied().unwrap_or(0);
+        assert!(refused <= 2 * 16, "{totals:?}");
+        let lost = outcome.lost_packets - outcome.receiver_overflow_packets;
+        assert_eq!(lost, totals.dropped.values().sum::<u64>(), "{outcome:?} {totals:?}");
+    });
+}
+
+/// Without the right to trace nobody could tell what interfaces refuse.
+#[test]
+fn without_the_right_to_count_losses_workers_forward() {
+    let test = "without_the_right_to_count_losses_workers_forward";
+    if !has("setpriv", test) {
+        return;
+    }
+    privileged(test, || {
+        let topology = Topology::build(Options::default()).unwrap();
+        set_gro(&topology, "on");
+        let folder = tempfile::tempdir().unwrap();
+        let restricted = folder.path().join("restricted");
+        let script = format!(
+            "#!/bin/sh\nexec setpriv --bounding-set=-perfmon,-sys_admin {} \"$@\"\n",
+            binary().display()
+        );
+        std::fs::write(&restricted, script).unwrap();
+        std::fs::set_permissions(&restricted, PermissionsExt::from_mode(0o755)).unwrap();
+        let router = Wattline::start_with(&topology, &restricted, auto).unwrap();
+        assert!(reaches(&topology, &SINK.v4.to_string()));
+        let log = router.log();
+        assert!(
+            log.contains("workers forward all packets") && log.contains("CAP_PERFMON"),
+            "{log}"
+        );
+        let totals = router.stop().unwrap();
+        assert!(totals.balance() && totals.forwarded > 0, "{totals:?}");
+        assert_eq!(totals.xdp_forwarded, 0);
+
+        let on = |socket: &Path| configuration(Mode::XdpForward, 1, socket);
+        let error = Wattline::start_with(&topology, &restricted, on).unwrap_err().to_string();
+        assert!(error.contains("CAP_PERFMON"), "{error}");
+    });
+}
+
+/// A route that only the configuration knows takes effect at once, and workers forward as long as
+/// there is one.
+#[test]
+fn a_route_of_the_configuration_hands_over_to_workers() {
+    let test = "a_route_of_the_configuration_hands_over_to_workers";
+    privileged(test, || {
+        let topology = Topology::build(static_neighbours()).unwrap();
+        set_gro(&topology, "on");
+        let router = Wattline::start_with(&topology, binary(), auto).unwrap();
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, true);
+        let file = router.socket().with_file_name("router.toml");
+        let plain = std::fs::read_to_string(&file).unwrap();
+        let reload = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let mut command = Command::new(binary());
+            command.args(["reload", "--socket"]).arg(router.socket());
+            command::run(&mut command, LIMIT).unwrap()
+        };
+        reload(&format!("{plain}\n[[route]]\nprefix = \"203.0.113.0/24\"\nkind = \"blackhole\"\n"));
+        until(&router, false);
+        reload(&plain);
+        until(&router, true);
+        let outcome = probe.stop().unwrap();
+        assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
+        assert!(router.stop().unwrap().balance());
+    });
+}
