@@ -73,8 +73,7 @@ pub(in super::super) fn ipv4(a: &mut Assembler, maps: &ForwardMaps, own: &Map, l
     a.jump_if(R2, NotEqual, 0xffff, labels.redirect);
 
     clear(a);
-    a.load(Half, R4, HEADER, 2);
-    a.from_big_endian(R4, 16);
+    length(a, 2);
     a.jump_if(R4, LessOrEqual, i32::from(LENGTH) - 1, labels.redirect);
     a.store(Half, R10, TOTAL_LENGTH, R4);
     complete(a, labels);
@@ -119,8 +118,7 @@ pub(in super::super) fn ipv4(a: &mut Assembler, maps: &ForwardMaps, own: &Map, l
 pub(in super::super) fn ipv6(a: &mut Assembler, maps: &ForwardMaps, labels: &Labels) {
     const LENGTH: i16 = 40;
     clear(a);
-    a.load(Half, R4, HEADER, 4);
-    a.from_big_endian(R4, 16);
+    length(a, 4);
     a.add(R4, i32::from(LENGTH));
     // Beyond what the field holds, and beyond any interface's MTU.
     a.jump_if(R4, GreaterOrEqual, 0x1_0000, labels.redirect);
@@ -156,6 +154,14 @@ fn clear(a: &mut Assembler) {
     for offset in (0..PARAMETERS_SIZE).step_by(8) {
         a.store_value(Double, R10, PARAMETERS + offset, 0);
     }
+}
+
+/// `R4 =` the length field at this place of the header. That it has 16 bits is said once more:
+/// the verifier of Linux 6.12 forgets it of numbers whose bytes were swapped.
+fn length(a: &mut Assembler, offset: i16) {
+    a.load(Half, R4, HEADER, offset);
+    a.from_big_endian(R4, 16);
+    a.and(R4, 0xffff);
 }
 
 /// Notes how many bytes follow the packet of `R4` bytes; to the socket where it is cut short.

@@ -71,7 +71,7 @@ impl XdpForward {
     ///
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (what interfaces refuse is told by
-    /// tracepoints only), or in a kernel without type information.
+    /// tracepoints only), in a kernel without type information, or one that refuses the program.
     pub fn new() -> Result<Self, BpfError> {
         let map = |kind, name, value| Map::create(kind, name, 4, value, FORWARD_PORTS_MAX);
         let ports = Ports {
@@ -81,7 +81,11 @@ impl XdpForward {
             refused: map(MapKind::PerCpuArray, "wl_refused", 8)?,
         };
         let losses = losses::count(&ports)?;
-        Ok(Self { ports: ports.into(), _losses: losses })
+        let forward = Self { ports: ports.into(), _losses: losses };
+        // A kernel whose verifier does not understand the program should be known before a port is
+        // attached.
+        super::XdpProgram::prepare([0; 6], Some(&forward))?;
+        Ok(forward)
     }
 
     /// The maps for the program of one port.

@@ -1,9 +1,10 @@
-//! The router on the emulated cards: AF_XDP on a real driver, and a redirect table that steers
-//! its workers.
+//! The router on the emulated cards: AF_XDP on a real driver, a redirect table that steers its
+//! workers, and XDP programs that forward by themselves.
 
 use super::{Checks, INSIDE, Witness, knobs, sensors};
 use crate::Error;
 use crate::rig::{Machine, traffic};
+use crate::topology::mac_text;
 use std::time::Duration;
 
 /// Frames a second: far below what an emulated machine forwards on a busy host.
@@ -41,6 +42,31 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     }
     let status = stop(machine)?;
     checks.equal("exit code of the router", Witness::Inside, &0, &status);
+    by_xdp(machine, checks)
+}
+
+/// The same way without a worker.
+fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let neighbour = format!("arp -i eth1 -s 10.2.0.2 {}", mac_text(traffic::SINK));
+    machine.run(&neighbour, INSIDE)?;
+    launch(machine, "xdp_forward = \"on\"", "")?;
+    let mode = |machine: &mut Machine| -> Result<String, Error> {
+        let stats = sensors::json(machine, &stats())?;
+        Ok(stats["ports"][1]["mode"].as_str().unwrap_or_default().to_owned())
+    };
+    let expected = "af_xdp, copy, native xdp, xdp forward";
+    let found = mode(machine)?;
+    checks.equal("how eth1 is sent to by XDP", Witness::Inside, &expected, &found.as_str());
+    let passage = pass(machine)?;
+    let what = "frames forwarded by XDP";
+    checks.equal(what, Witness::Outside, &passage.sent, &passage.forwarded);
+    checks.equal("frames forwarded wrongly by XDP", Witness::Outside, &0, &passage.odd);
+    let stats = sensors::json(machine, &stats())?;
+    let counted = stats["xdp_forwarded"].as_u64().unwrap_or(0);
+    checks.equal("frames that XDP counts", Witness::Inside, &passage.sent, &counted);
+    let status = stop(machine)?;
+    machine.run("arp -i eth1 -d 10.2.0.2", INSIDE)?;
+    checks.equal("exit code of that router", Witness::Inside, &0, &status);
     Ok(())
 }
 
@@ -62,13 +88,19 @@ fn received(stats: &serde_json::Value) -> Vec<u64> {
 
 /// Starts the router in the guest, a worker per CPU, with `more` in its configuration.
 pub(super) fn start(machine: &mut Machine, more: &str) -> Result<(), Error> {
-    let [a, b, c, d, e, f] = traffic::SINK;
+    let neighbour = format!(
+        "[[neighbour]]\naddress = \"10.2.0.2\"\nport = \"b\"\nmac = \"{}\"\n{more}",
+        mac_text(traffic::SINK)
+    );
+    launch(machine, "", &neighbour)
+}
+
+/// Starts it with keys of `[router]` and what else is said.
+fn launch(machine: &mut Machine, keys: &str, more: &str) -> Result<(), Error> {
     let config = format!(
-        "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n\
+        "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n{keys}\n\
          [[port]]\nname = \"a\"\ninterface = \"eth0\"\n\
-         [[port]]\nname = \"b\"\ninterface = \"eth1\"\n\
-         [[neighbour]]\naddress = \"10.2.0.2\"\nport = \"b\"\n\
-         mac = \"{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\"\n{more}"
+         [[port]]\nname = \"b\"\ninterface = \"eth1\"\n{more}"
     );
     machine.run("rm -f /tmp/router.*; echo 1 > /proc/sys/net/ipv4/ip_forward", INSIDE)?;
     for (interface, address) in [("eth0", "10.1.0.1/16"), ("eth1", "10.2.0.1/24")] {
