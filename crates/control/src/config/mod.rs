@@ -19,6 +19,7 @@ pub mod routes_file;
 mod settings;
 mod statics;
 mod words;
+mod xdp_forward;
 
 pub use duration::parse_duration;
 pub use flow_records::{CollectorAddress, FlowRecordsSettings, Transport};

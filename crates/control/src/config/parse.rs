@@ -9,6 +9,7 @@ use super::settings::*;
 use super::words::*;
 use super::{KeySource, flow_records, ports, statics};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
@@ -91,7 +92,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     reader.refuse_unknown(root);
     let routes_file = read_routes_file(reader, root);
     let ports = ports::read(reader, root);
-    let router = read_router(reader, root, &ports);
+    let (router, xdp_forward) = read_router(reader, root, &ports);
     let log_level = single(reader, root, Section::Log, "log")
         .and_then(|log| {
             reader.refuse_unknown(&log);
@@ -111,7 +112,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         .unwrap_or_default();
     let redundancy = super::redundancy::read(reader, root, &ports);
     let ipsec = super::ipsec::read(reader, root);
-    Config {
+    let config = Config {
         router,
         ports,
         routes,
@@ -123,7 +124,19 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         ipsec,
         redundancy,
         power,
+    };
+    if let Some(place) = xdp_forward {
+        let obstacles = config.obstacles_to_xdp_forwarding();
+        if !obstacles.is_empty() {
+            let obstacles = obstacles.join(", ");
+            let message = format!(
+                "cannot be with {obstacles}: XDP programs forward by the kernel's tables alone, and \
+                 no worker sees the packets"
+            );
+            reader.problem(Section::Router, "xdp_forward", &place, message);
+        }
     }
+    config
 }
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
@@ -199,7 +212,12 @@ pub(super) fn each<'a, 't>(
     tables
 }
 
-fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> RouterSettings {
+/// The settings, and where it is asked for that XDP programs forward.
+fn read_router(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> (RouterSettings, Option<Range<usize>>) {
     let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
     let mut settings = RouterSettings {
         workers: 1,
@@ -214,7 +232,9 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
         frames: 4096,
         socket: None,
     };
-    let Some(table) = single(reader, root, Section::Router, "router") else { return settings };
+    let Some(table) = single(reader, root, Section::Router, "router") else {
+        return (settings, None);
+    };
     reader.refuse_unknown(&table);
     let number = |reader: &mut Reader, key, range| reader.integer(&table, key, range);
     if let Some(workers) = number(reader, "workers", 1..=64) {
@@ -232,8 +252,10 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
     if let Some(busy_poll) = reader.boolean(&table, "busy_poll") {
         settings.busy_poll = busy_poll;
     }
+    let mut asked_for = None;
     if let Some(choice) = reader.parsed(&table, "xdp_forward", parse_xdp_forward) {
         settings.xdp_forward = choice.value;
+        asked_for = (choice.value == XdpForwarding::On).then_some(choice.span);
     }
     if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
         settings.kernel_routes = kernel_routes;
@@ -257,7 +279,7 @@ fn read_router(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Rou
             reader.not_allowed(Section::Router, "cpus", &cpus.span);
         }
     }
-    settings
+    (settings, asked_for)
 }
 
 /// A value that must be there.

@@ -149,7 +149,7 @@ impl KernelSide {
     }
 
     /// Says what in the configuration stands against forwarding in XDP programs.
-    pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<String>) {
+    pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<&'static str>) {
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.set_obstacles(obstacles);
         }

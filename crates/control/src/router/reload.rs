@@ -59,11 +59,8 @@ impl Router {
             }
         }
         if let Some(kernel) = &mut self.kernel {
-            kernel.set_obstacles_of_forwarding(xdp_forward::obstacles_here(
-                &self.config,
-                &self.extra_routes,
-                self.zero_copy,
-            ));
+            let obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
+            kernel.set_obstacles_of_forwarding(obstacles);
             kernel.look_at_ways_out(&self.rib, Instant::now());
         }
         Ok(report)

@@ -63,7 +63,7 @@ impl Router {
         let mut routes = Routes::new(rib.port_configs());
         let mut kernel = match has_interfaces || config.router.kernel_routes {
             true => {
-                let forwarding = xdp_forward::prepare(&config, &extra_routes)?;
+                let forwarding = xdp_forward::prepare(&config)?;
                 Some(KernelSide::new(config.router.kernel_routes, forwarding)?)
             }
             false => None,
@@ -140,11 +140,8 @@ impl Router {
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
             kernel.hand_over(sockets, longest_packet)?;
-            kernel.set_obstacles_of_forwarding(xdp_forward::obstacles_here(
-                &config,
-                &extra_routes,
-                opened.zero_copy,
-            ));
+            let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
+            kernel.set_obstacles_of_forwarding(obstacles);
             kernel.look_at_ways_out(&rib, Instant::now());
         }
         let listener = server
