@@ -51,6 +51,11 @@ impl Contestant {
         }
     }
 
+    /// Whether threads of its own forward, and not the kernel's receiving thread.
+    pub fn has_threads(&self) -> bool {
+        !matches!(self, Self::Kernel | Self::WattlineXdp)
+    }
+
     /// One round.
     pub fn measure(&self, course: &Course, duration: Duration) -> Result<Round, Error> {
         match self {

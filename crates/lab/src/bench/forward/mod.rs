@@ -7,8 +7,9 @@
 //!
 //! The generator has one processor, the contestant's own threads the other; where the kernel
 //! threads run that receive for the contestant and that free what it sent, and how much is
-//! offered, is the [`Arrangement`]. Where the kernel forwards, the receiving thread is all there
-//! is, and has the contestant's processor; its time counts for the contestant everywhere.
+//! offered, is the [`Arrangement`]. Where the kernel forwards, or Wattline's XDP programs do, the
+//! receiving thread is all there is, and has the contestant's processor; its time counts for the
+//! contestant everywhere.
 //! Frames are counted at the sink. Processor time is what the scheduler charged those threads
 //! (`/proc/…/schedstat`).
 //! Contestants take turns; each figure is the median of the rounds.
@@ -105,7 +106,7 @@ pub struct Standing {
     /// Frames per second of processor time of all that works for the contestant.
     pub rate_per_cpu_second_pps: f64,
     /// Frames per second of processor time of the contestant's own threads, without the kernel
-    /// thread that receives for it; none where the kernel forwards.
+    /// thread that receives for it; none where that thread forwards.
     pub rate_per_own_cpu_second_pps: Option<f64>,
     /// Every round.
     pub rounds: Vec<Round>,
@@ -169,7 +170,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
                 round.cpu_seconds_per_packet + round.sink_thread_seconds_per_packet
             }),
             rate_per_cpu_second_pps: cpu_seconds_per_packet.recip(),
-            rate_per_own_cpu_second_pps: (own_threads_seconds_per_packet > 0.0)
+            rate_per_own_cpu_second_pps: contestant
+                .has_threads()
                 .then(|| own_threads_seconds_per_packet.recip()),
             rounds,
         }
@@ -247,9 +249,11 @@ mod tests {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");
             assert!(standing.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
-            // A worker that is not needed sleeps.
+            // A worker that is not needed sleeps, but for a look now and then.
             let works = !["kernel", "wattline_xdp_forward"].contains(&standing.name);
-            assert_eq!(standing.own_threads_seconds_per_packet > 0.0, works, "{standing:?}");
+            assert_eq!(standing.rate_per_own_cpu_second_pps.is_some(), works, "{standing:?}");
+            let share = standing.own_threads_seconds_per_packet / standing.cpu_seconds_per_packet;
+            assert_eq!(share > 0.1, works, "{standing:?}");
         }
     }
 }
