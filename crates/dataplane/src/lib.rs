@@ -25,6 +25,7 @@ pub mod packet;
 pub mod port;
 pub mod punt;
 pub mod routes;
+mod spin;
 pub mod token_bucket;
 pub mod worker;
 

@@ -14,6 +14,7 @@ use crate::frame::{BATCH_MAX, Frame, FramePool};
 use crate::graph::{Context, Graph, GraphError};
 use crate::nodes::{RouterParts, router};
 use crate::port::{PortQueue, Waiter};
+use crate::spin::Spin;
 use quanta::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -52,7 +53,8 @@ pub enum Mode {
     Poll = 0,
     /// Block at once.
     Interrupt = 1,
-    /// Look again for a while ([`Control::set_spin`]), then block.
+    /// Look again for a while, then block: as long as looking helps, and no longer than
+    /// [`Control::set_spin`] allows.
     Adaptive = 2,
 }
 
@@ -293,10 +295,16 @@ impl Worker {
         let start = self.clock.now();
         let mut empty = 0u32;
         let mut last_work = Time::ZERO;
+        let mut spin = Spin::new();
+        let mut blocked = false;
         loop {
             let now = Time::ZERO + Span::from(self.clock.now().duration_since(start));
             let received = self.step(now);
+            let longest = self.longest_spin();
             if received > 0 {
+                if std::mem::take(&mut blocked) {
+                    spin.woken_after(now.since(last_work), longest);
+                }
                 empty = 0;
                 last_work = now;
             } else {
@@ -307,31 +315,36 @@ impl Worker {
             if command == Command::Stop || drained {
                 break;
             }
-            let idle = now.since(last_work);
-            if received == 0 && command != Command::Drain && self.may_block(command, idle) {
-                self.block(waiter);
+            let is_over = spin.is_over(now.since(last_work), longest);
+            if received == 0 && command != Command::Drain && self.may_block(command, is_over) {
+                blocked = self.block(waiter);
             }
         }
         self.shut_down();
     }
 
-    fn may_block(&self, command: Command, idle: Span) -> bool {
-        let spin = self.control.spin_micros.load(Ordering::Relaxed);
+    fn longest_spin(&self) -> Span {
+        Span::from_micros(u64::from(self.control.spin_micros.load(Ordering::Relaxed)))
+    }
+
+    fn may_block(&self, command: Command, has_spun: bool) -> bool {
         match self.control.mode() {
             _ if command == Command::Park => true,
             Mode::Poll => false,
             Mode::Interrupt => true,
-            Mode::Adaptive => idle >= Span::from_micros(u64::from(spin)),
+            Mode::Adaptive => has_spun,
         }
     }
 
-    fn block(&mut self, waiter: &mut dyn Waiter) {
+    /// Blocks unless there is something after all; true if it did.
+    fn block(&mut self, waiter: &mut dyn Waiter) -> bool {
         // `step` has just topped up the fill rings, so a frame that arrives from now on
         // makes a descriptor readable, and one that arrived before is pending.
         if self.ports.iter_mut().any(|port| port.pending() > 0) {
-            return;
+            return false;
         }
         self.sleep(waiter, LONGEST_SLEEP);
+        true
     }
 
     /// Blocks for so long at most, less while packets are held for a neighbour; the control

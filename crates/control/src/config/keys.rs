@@ -105,7 +105,7 @@ pub const KEYS: &[Key] = &[
     key(Section::Router, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
     key(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", "a duration from \"1us\" to \"1s\", such as \"50us\"",
-        "How long an adaptive worker polls in vain before it blocks."),
+        "How long an adaptive worker polls in vain at most before it blocks; less, down to nothing, where frames\ncome further apart than this."),
     key(Section::Router, "drain", Some("\"500ms\""), "\"2s\"", "a duration from \"0s\" to \"60s\", such as \"500ms\"",
         "How long workers may go on forwarding what is queued after the router was told to stop."),
     key(Section::Router, "frames", Some("4096"), "16384", "a whole number from 1024 to 32768",
