@@ -214,6 +214,7 @@ mod tests {
             include_str!("powersave/day.rs"),
             include_str!("powersave/grid.rs"),
             include_str!("powersave/ladder.rs"),
+            include_str!("powersave/latency.rs"),
             include_str!("powersave/mod.rs"),
             include_str!("powersave/rules.rs"),
             include_str!("powersave/sleep.rs"),

@@ -40,6 +40,7 @@ pub(super) struct Steady {
     pub(super) bytes: u16,
     pub(super) duration: Span,
     pub(super) warmup: Span,
+    pub(super) interval: Option<Span>,
 }
 
 impl Steady {
@@ -53,6 +54,7 @@ impl Steady {
             bytes: 64,
             duration: Span::from_millis(20),
             warmup: Span::from_millis(2),
+            interval: None,
         }
     }
 
@@ -64,16 +66,15 @@ impl Steady {
                 Box::new(Poisson::new(rate, content(self.bytes, Popularity::Uniform), SEED))
             }
         };
-        let (duration, warmup) = (self.duration, self.warmup);
         simulate(
             server,
             &Job {
                 policy: &self.policy,
                 application: Application::Ipv4,
                 bytes: self.bytes,
-                duration,
-                warmup,
-                interval: None,
+                duration: self.duration,
+                warmup: self.warmup,
+                interval: self.interval,
                 output_links: false,
             },
             source.as_mut(),

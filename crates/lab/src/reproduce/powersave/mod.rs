@@ -9,6 +9,8 @@ mod bursts;
 mod day;
 mod grid;
 mod ladder;
+mod latency;
+mod lengths;
 mod rules;
 mod sleep;
 mod trains;
@@ -37,6 +39,11 @@ pub(super) const STEPS: &[Step] = &[
         "powersave: Figure 15 with measured costs",
         &["fig15-measured"],
         applications::figures,
+    ),
+    Step::new(
+        "powersave: Figure 15 with dearer long packets",
+        &["fig15-lengths"],
+        lengths::figures,
     ),
     Step::new("powersave: Figure 16 with trains", &["fig16-trains"], trains::figures),
     Step::new("powersave: Figure 17", &["fig17"], bursts::figures),

@@ -5,6 +5,7 @@ use super::super::report::{Check, Figure};
 use super::super::{ReproduceError, Table};
 use super::bench::{Job, server, side_by_side, simulate};
 use super::day::{BYTES, INTERVALS, POLICIES, capacities, micros, packets, worst};
+use super::latency::CLICK_MICROS;
 use crate::plot::{Axis, Chart, Mark};
 use wattline_server::Application;
 use wattline_sim::Report;
@@ -14,8 +15,6 @@ use wattline_units::Span;
 /// A sixth of the other days': what is compared here are these days with each other.
 const SECONDS: f64 = 4.0;
 const LENGTHS: [u32; 4] = [4, 8, 16, 32];
-/// What Click takes in the paper's experiment, by which the length of trains is chosen (PS-123).
-const CLICK_MICROS: f64 = 11.0;
 
 struct Case {
     shape: TrainShape,
