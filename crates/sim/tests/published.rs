@@ -111,9 +111,7 @@ fn click_and_napi_click() {
     let best = rig.run("poll", 1e5, 64, Span::from_millis(30)).latency_mean_seconds.unwrap();
     equals("polling at low load [us]", best * 1e6, 7.0, 0.5);
     let napi = rig.run("napi", 1e5, 64, Span::from_millis(30)).latency_mean_seconds.unwrap();
-    // The paper's 12 us are not met: see docs/explanation/simulator.md.
-    println!("napi at low load [us]: paper 12, simulated {:.2}", napi * 1e6);
-    assert!(napi > best);
+    equals("NAPI at low load [us]", napi * 1e6, 12.0, 1.0);
 }
 
 #[test]
