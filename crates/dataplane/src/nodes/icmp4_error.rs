@@ -1,9 +1,10 @@
 //! `icmp4-error`: tells the source why its packet is dropped, then drops it.
 //!
 //! Time exceeded, unreachable (network, host, fragmentation needed, prohibited), by the
-//! packet's drop reason; sent only where RFC 1812 section 4.3.2.7 allows one, at a
-//! limited rate (4.3.2.8), from an address of the interface that the packet came in on,
-//! quoting as much as 576 bytes hold (4.3.2.3). The message is looked up like any packet.
+//! packet's drop reason; sent only where RFC 1812 section 4.3.2.7 allows one (to a directed
+//! broadcast address Linux sends one nevertheless), at a limited rate (4.3.2.8), from an
+//! address of the interface that the packet came in on, quoting as much as 576 bytes hold
+//! (4.3.2.3). The message is looked up like any packet.
 //!
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` (the message)
 
@@ -44,8 +45,13 @@ impl Icmp4Error {
     ) -> Option<Packet> {
         let totals = &context.counters.totals;
         let message = message(packet.reason, mtu)?;
+        let own = context.routes.table().own();
         let about = Ipv4Packet::parse(packet.network_bytes(context.pool.bytes())).ok();
-        let Some(about) = about.filter(icmp4::may_report) else {
+        let hosts = |about: &Ipv4Packet| {
+            let ends = [about.header.source, about.header.destination];
+            !ends.iter().any(|end| own.is_shared(Ipv4Addr::from(end.get()).into()))
+        };
+        let Some(about) = about.filter(|about| icmp4::may_report(about) && hosts(about)) else {
             totals.icmp_not_allowed.add(1);
             return None;
         };
@@ -118,7 +124,7 @@ fn source(context: &mut Context, packet: &Packet, near: Ipv4Addr) -> Option<Ipv4
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, MAC_A, frame4};
+    use crate::testing::{Bench, MAC_A, fix_checksum, frame4, net};
 
     fn run(bench: &mut Bench, node: &mut Icmp4Error, reason: DropReason) -> Option<Vec<u8>> {
         let hop = Bench::forward_mtu(1, 1400);
@@ -150,6 +156,36 @@ mod tests {
             assert_eq!(packet.header.destination.get(), 0xc000_0209);
         }
         assert_eq!(run(&mut bench, &mut node, DropReason::Blackhole), None);
+    }
+
+    #[test]
+    fn nothing_is_said_to_a_whole_network() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses([net("192.0.2.1/24"), net("198.51.100.1/24")]);
+        bench.routes.publish().unwrap();
+        let mut node = Icmp4Error::new(TokenBucket::new(1000, 50));
+        for (source, answered) in [
+            ([192, 0, 2, 255], false),
+            ([192, 0, 2, 0], false),
+            ([198, 51, 100, 255], false),
+            ([192, 0, 2, 254], true),
+            ([203, 0, 113, 255], true),
+        ] {
+            let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+            bytes[26..30].copy_from_slice(&source);
+            fix_checksum(&mut bytes);
+            let packet = Packet { reason: DropReason::TtlExpired, ..bench.packet(&bytes) };
+            assert_eq!(bench.process(&mut node, packet).0, DROP);
+            assert_eq!(!bench.spawned().is_empty(), answered, "{source:?}");
+        }
+        // Nor about what was sent to one.
+        let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+        bytes[30..34].copy_from_slice(&[198, 51, 100, 255]);
+        fix_checksum(&mut bytes);
+        let packet = Packet { reason: DropReason::TtlExpired, ..bench.packet(&bytes) };
+        bench.process(&mut node, packet);
+        let counted = bench.context.counters.snapshot();
+        assert_eq!((counted.icmp_not_allowed, counted.generated), (4, 2));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
 use crate::token_bucket::TokenBucket;
 use ipnet::IpNet;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use wattline_packet::icmp6::{self, Icmp6Error as Message};
 use wattline_packet::ipv6::{AddressKind, Ipv6Header, kind_of};
 use wattline_packet::{FromBytes, ethernet};
@@ -42,12 +42,13 @@ impl Icmp6Error {
     ) -> Option<Packet> {
         let totals = &context.counters.totals;
         let message = message(packet.reason, mtu)?;
+        let own = context.routes.table().own();
         let about = packet.network_bytes(context.pool.bytes());
-        if !icmp6::may_report(about, message) {
+        let header = Ipv6Header::ref_from_prefix(about).ok()?.0;
+        if !icmp6::may_report(about, message) || own.is_shared(IpAddr::from(header.source)) {
             totals.icmp_not_allowed.add(1);
             return None;
         }
-        let header = Ipv6Header::ref_from_prefix(about).ok()?.0;
         let near = near(packet, header.source, header.destination);
         if !self.bucket.take(context.now) {
             totals.icmp_rate_limited.add(1);
@@ -123,7 +124,7 @@ fn source(context: &mut Context, packet: &Packet, near: Ipv6Addr) -> Option<Ipv6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, MAC_A, frame6};
+    use crate::testing::{Bench, MAC_A, frame6, net};
 
     #[test]
     fn each_reason_has_its_message() {
@@ -151,6 +152,27 @@ mod tests {
             let source: Ipv6Addr = "2001:db8:1::1".parse().unwrap();
             assert_eq!(bytes[8..24], source.octets());
         }
+    }
+
+    #[test]
+    fn nothing_is_said_to_a_subnet_router_anycast_address() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses([net("2001:db8:1::1/64"), net("2001:db8:2::1/64")]);
+        bench.routes.publish().unwrap();
+        let mut node = Icmp6Error::new(TokenBucket::new(1000, 50));
+        for (source, answered) in [
+            ("2001:db8:1::", false),
+            ("2001:db8:2::", false),
+            ("2001:db8:1::9", true),
+            ("2001:db8:9::", true),
+        ] {
+            let mut bytes = frame6(MAC_A, 1, &[7; 100]);
+            bytes[22..38].copy_from_slice(&source.parse::<Ipv6Addr>().unwrap().octets());
+            let packet = Packet { reason: DropReason::TtlExpired, ..bench.packet(&bytes) };
+            assert_eq!(bench.process(&mut node, packet).0, DROP);
+            assert_eq!(!bench.spawned().is_empty(), answered, "{source}");
+        }
+        assert_eq!(bench.context.counters.snapshot().icmp_not_allowed, 2);
     }
 
     #[test]
