@@ -17,6 +17,7 @@ mod differential;
 mod faults;
 mod ipsec;
 mod life;
+mod multipath;
 mod reachability;
 mod recorded;
 mod redundancy;
