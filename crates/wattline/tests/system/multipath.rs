@@ -20,14 +20,14 @@ use wattline_lab::topology::{Options, SINK, SOURCE, Station, Topology, connect};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The router's end of the second link.
-const OTHER: Station = Station {
+pub const OTHER: Station = Station {
     interface: "other",
     mac: [0x02, 0x57, 0, 0, 0, 0x31],
     v4: Ipv4Addr::new(198, 19, 1, 1),
     v6: Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1),
 };
 /// The sink's.
-const SECOND: Station = Station {
+pub const SECOND: Station = Station {
     interface: "second",
     mac: [0x02, 0x57, 0, 0, 0, 0x32],
     v4: Ipv4Addr::new(198, 19, 1, 2),
