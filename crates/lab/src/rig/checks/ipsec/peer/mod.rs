@@ -26,6 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LENGTHS: [u16; 6] = [0, 57, 64, 71, 1000, 1350];
 /// Too long for any tunnel, but not for the link.
 const CUT: u16 = 1472;
+
 /// Both ends, and all that must pass.
 pub fn check(
     machine: &mut Machine,

@@ -14,10 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const STREAM: usize = 60_000;
 /// Where the guest sends back what it gets.
 pub const ECHO: u16 = 9;
-
 /// Requests of each length: one, because after a first answer ping waits for two round trips
 /// only, which on a busy machine differ.
 pub const REQUESTS: u64 = 1;
+
 /// Both of them.
 pub struct Site {
     pub router: Namespace,
