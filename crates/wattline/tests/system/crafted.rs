@@ -164,6 +164,8 @@ pub fn ipv6() -> Vec<Vec<u8>> {
         Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 9),
         Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 9),
         Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 9),
+        Ipv4Addr::new(192, 0, 2, 9).to_ipv6_mapped(),
+        Ipv4Addr::new(192, 0, 2, 9).to_ipv6_compatible(),
     ] {
         frames.push(udp6(SOURCE.v6, address, 64, 30));
         frames.push(udp6(address, FAR_V6, 64, 30));
