@@ -33,7 +33,7 @@ impl Family for Icmp4 {
                 Some(Message::HostUnreachable)
             }
             DropReason::Prohibited => Some(Message::Prohibited),
-            DropReason::TooBig => Some(Message::FragmentationNeeded { mtu }),
+            DropReason::TooBig if mtu > 0 => Some(Message::FragmentationNeeded { mtu }),
             _ => None,
         }
     }

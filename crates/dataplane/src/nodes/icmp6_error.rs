@@ -33,7 +33,7 @@ impl Family for Icmp6 {
             DropReason::NeighbourTimeout => Some(Message::AddressUnreachable),
             DropReason::Prohibited => Some(Message::Prohibited),
             DropReason::BeyondScope => Some(Message::BeyondScope),
-            DropReason::TooBig => Some(Message::PacketTooBig { mtu }),
+            DropReason::TooBig if mtu > 0 => Some(Message::PacketTooBig { mtu }),
             _ => None,
         }
     }

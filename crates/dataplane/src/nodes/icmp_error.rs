@@ -43,7 +43,7 @@ pub trait Family: Send {
     type Message: Copy;
 
     /// What to say about a packet dropped for this reason, if anything; `mtu` is that of the way
-    /// out.
+    /// out, 0 where that has closed meanwhile.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
     /// Source and destination of the packet that begins at `about`, where the message about it may
@@ -210,6 +210,27 @@ mod tests {
         let counted = bench.context.counters.snapshot();
         assert_eq!((counted.icmp_rate_limited, counted.icmp_impossible), (3, 1));
         assert_eq!(counted.generated, 2);
+    }
+
+    #[test]
+    fn no_mtu_is_told_of_a_way_that_has_closed() {
+        let mut bench = Bench::new();
+        for (bytes, node) in [
+            (
+                frame4(MAC_A, 64, &[7; 100]),
+                &mut Icmp4Error::new(TokenBucket::new(1000, 50)) as &mut dyn Node,
+            ),
+            (frame6(MAC_A, 64, &[7; 100]), &mut Icmp6Error::new(TokenBucket::new(1000, 50))),
+        ] {
+            let packet = bench.packet_via(&bytes, &Bench::forward_mtu(1, 1400));
+            let packet = Packet { reason: DropReason::TooBig, ..packet };
+            bench.process(node, packet);
+            assert_eq!(bench.spawned().len(), 1);
+            bench.routes.set(packet.next_hop, &NextHop::Blackhole).unwrap();
+            bench.routes.publish().unwrap();
+            bench.process(node, packet);
+            assert!(bench.spawned().is_empty());
+        }
     }
 
     #[test]
