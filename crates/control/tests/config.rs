@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use wattline_control::config::{
-    Config, ConfigError, LogLevel, Mode, PortKind, RouteTarget, Via, keys, routes_file,
+    Config, ConfigError, LogLevel, Mode, PortKind, Problems, RouteTarget, Via, keys, routes_file,
 };
 
 const COMPLETE: &str = r#"
@@ -244,6 +244,47 @@ fn files_that_cannot_be_read_are_told_from_wrong_ones() {
     std::fs::write(&path, b"[router]\nworkers = \xff").unwrap();
     let Err(ConfigError::Invalid(problems)) = Config::load(&path) else { panic!("accepted") };
     assert_eq!(problems.list[0].line, 2);
+}
+
+#[test]
+fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("router.toml");
+    let problems = |text: &str, routes: Option<&str>| {
+        std::fs::write(&path, text).unwrap();
+        let routes_file = directory.path().join("routes.txt");
+        let _ = std::fs::remove_file(&routes_file);
+        routes.inspect(|text| std::fs::write(&routes_file, text).unwrap());
+        match Config::load(&path) {
+            Err(ConfigError::Invalid(problems)) => problems,
+            other => panic!("{other:?}"),
+        }
+    };
+    let lines = |problems: &Problems| -> Vec<(usize, String)> {
+        problems.list.iter().map(|problem| (problem.line, problem.key.clone())).collect()
+    };
+    let wrong_batch = COMPLETE.replacen("batch = ", "batch = 99", 1);
+    let batch_line = 1 + COMPLETE.lines().position(|line| line.starts_with("batch")).unwrap();
+    let batch = (batch_line, "[router] batch".to_owned());
+
+    let found = problems(&wrong_batch, None);
+    assert_eq!(lines(&found), [(2, "routes_file".to_owned()), batch.clone()], "{found}");
+    assert!(found.to_string().contains("routes_file = \"routes.txt\": cannot be read"), "{found}");
+
+    // A line with a mistake of its own, and one whose neighbour is on no port.
+    let routes = "nonsense\n10.0.0.0/8 203.0.113.1\n10.9.0.0/16 198.51.100.2\n";
+    let found = problems(&wrong_batch, Some(routes));
+    assert_eq!(lines(&found), [batch]);
+    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(2), "{found}");
+    assert!(found.to_string().contains("routes.txt:2: "), "{found}");
+
+    // Of ports that are wrong themselves nobody knows which neighbours are on them.
+    let wrong_port = wrong_batch.replacen("mtu = 1400", "mtu = 1", 1);
+    let found = problems(&wrong_port, Some(routes));
+    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(1), "{found}");
+    let found = problems(&format!("{wrong_batch}\n="), Some(routes));
+    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(1), "{found}");
+    assert!(problems(&wrong_batch, Some("")).routes.is_none());
 }
 
 #[test]

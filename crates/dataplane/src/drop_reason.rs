@@ -37,7 +37,7 @@ drop_reasons! {
     BadHeaderLength = "bad-header-length",
     /// The IPv4 header checksum does not hold.
     BadChecksum = "bad-checksum",
-    /// The IP length field does not fit the header or the frame.
+    /// The IP length field does not fit the header or the frame, or no datagram is as long.
     BadLength = "bad-length",
     /// The source address can be no other host's (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianSource = "martian-source",

@@ -158,7 +158,7 @@ impl Table {
         self.gateways.get(hop.index as usize).copied().flatten()
     }
 
-    /// The router's own IPv4 addresses.
+    /// The router's own addresses.
     #[inline]
     pub fn own(&self) -> &OwnAddresses {
         &self.own

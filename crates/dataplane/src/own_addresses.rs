@@ -1,36 +1,60 @@
-//! The router's own IPv4 addresses, asked for each packet's source.
+//! The router's own IPv4 addresses, asked for each packet's source, and those of its networks
+//! that name no single host, asked before an ICMP error is sent.
 //!
-//! A packet from outside that claims to come from one of them is forged, or went round in a
-//! circle: the kernel forwards none (`accept_local` is off by default), and neither do we.
+//! A packet from outside that claims to come from one of the router's own IPv4 addresses is
+//! forged, or went round in a circle: the kernel forwards none (`accept_local` is off by default),
+//! and neither do we.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
 
 /// A bit for each value of the hash below: with a hundred addresses 2 % of all sources are looked
 /// at more closely.
 const BITS: u32 = 12;
 
-/// A set of IPv4 addresses (host byte order): a filter that says no to nearly all others, and
-/// the addresses themselves.
+/// The IPv4 addresses (host byte order) with a filter that says no to nearly all others, and what
+/// is [`shared`] in the networks of all addresses.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     filter: [u64; 1 << (BITS - 6)],
     sorted: Vec<u32>,
+    shared: Vec<IpAddr>,
 }
 
 impl Default for OwnAddresses {
     fn default() -> Self {
-        Self { filter: [0; 1 << (BITS - 6)], sorted: Vec::new() }
+        Self { filter: [0; 1 << (BITS - 6)], sorted: Vec::new(), shared: Vec::new() }
     }
 }
 
-impl FromIterator<u32> for OwnAddresses {
-    fn from_iter<T: IntoIterator<Item = u32>>(addresses: T) -> Self {
-        let mut own = Self { sorted: addresses.into_iter().collect(), ..Self::default() };
+impl FromIterator<IpNet> for OwnAddresses {
+    fn from_iter<T: IntoIterator<Item = IpNet>>(addresses: T) -> Self {
+        let mut own = Self::default();
+        for network in addresses {
+            own.shared.extend(shared(network));
+            // The kernel forwards what comes from its IPv6 addresses.
+            if let IpAddr::V4(address) = network.addr() {
+                own.sorted.push(address.into());
+            }
+        }
         own.sorted.sort_unstable();
+        own.shared.sort_unstable();
         for address in &own.sorted {
             let (word, bit) = place(*address);
             own.filter[word] |= bit;
         }
         own
     }
+}
+
+/// The addresses of a network that name no single host: for IPv4 the directed broadcast address
+/// and its older form, the network address (RFC 1812 sections 4.2.2.11 and 5.3.5), for IPv6 the
+/// subnet-router anycast address (RFC 4291 section 2.6.1). A network of two addresses or one has
+/// none (RFC 3021, RFC 6164).
+pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
+    let has = network.max_prefix_len() - network.prefix_len() >= 2;
+    let broadcast = network.addr().is_ipv4().then(|| network.broadcast());
+    has.then(|| network.network()).into_iter().chain(broadcast.filter(|_| has))
 }
 
 impl OwnAddresses {
@@ -44,6 +68,11 @@ impl OwnAddresses {
     /// Whether an address is in the set.
     pub fn holds(&self, address: u32) -> bool {
         self.sorted.binary_search(&address).is_ok()
+    }
+
+    /// Whether an address is known to name no single host, by the networks of the router.
+    pub fn is_shared(&self, address: IpAddr) -> bool {
+        self.shared.binary_search(&address).is_ok()
     }
 }
 
@@ -61,7 +90,8 @@ mod tests {
     #[test]
     fn holds_what_was_put_in_and_sorts_out_most_others() {
         let addresses: Vec<u32> = (0..100).map(|host| 0xc000_0201 + (host << 8)).collect();
-        let own: OwnAddresses = addresses.iter().rev().copied().collect();
+        let host = |address: &u32| IpNet::from(IpAddr::V4((*address).into()));
+        let own: OwnAddresses = addresses.iter().rev().map(host).collect();
         assert!(addresses.iter().all(|address| own.may_hold(*address) && own.holds(*address)));
         let others = (0..1_000_000_u32).map(|number| number.wrapping_mul(4099));
         let others: Vec<u32> = others.filter(|other| !addresses.contains(other)).collect();
@@ -69,5 +99,31 @@ mod tests {
         let closer = others.iter().filter(|other| own.may_hold(**other)).count();
         assert!(closer < others.len() / 20, "{closer}");
         assert!(!OwnAddresses::default().may_hold(0));
+    }
+
+    #[test]
+    fn broadcasts_and_subnet_router_addresses_name_no_single_host() {
+        let networks = ["192.0.2.9/24", "10.1.1.0/31", "10.2.2.2/32", "10.3.3.1/30"]
+            .into_iter()
+            .chain(["2001:db8:1::1/64", "2001:db8:2::/127"]);
+        let own: OwnAddresses = networks.map(|text| text.parse::<IpNet>().unwrap()).collect();
+        for (address, shared) in [
+            ("192.0.2.255", true),
+            ("192.0.2.0", true),
+            ("192.0.2.9", false),
+            ("192.0.2.127", false),
+            ("10.1.1.0", false),
+            ("10.1.1.1", false),
+            ("10.2.2.2", false),
+            ("10.3.3.0", true),
+            ("10.3.3.3", true),
+            ("2001:db8:1::", true),
+            ("2001:db8:1:0:ffff:ffff:ffff:ffff", false),
+            ("2001:db8:2::", false),
+            ("2001:db8:2::1", false),
+        ] {
+            assert_eq!(own.is_shared(address.parse().unwrap()), shared, "{address}");
+        }
+        assert!(own.holds(0xc000_0209) && !own.holds(0xc000_02ff));
     }
 }

@@ -99,15 +99,11 @@ impl Routes {
         self.table_changed = true;
     }
 
-    /// Replaces the addresses of the router itself at the next publication: what claims to come
-    /// from them is not forwarded.
-    pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
-        let ipv4 = |address| match address {
-            IpAddr::V4(address) => Some(u32::from(address)),
-            // The kernel forwards those of IPv6.
-            IpAddr::V6(_) => None,
-        };
-        self.own = Arc::new(addresses.into_iter().filter_map(ipv4).collect());
+    /// Replaces the addresses of the router itself, with the lengths of their prefixes, at the
+    /// next publication: what claims to come from them is not forwarded, and what comes from an
+    /// address that all of such a network have in common is not answered.
+    pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
+        self.own = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
     }
 

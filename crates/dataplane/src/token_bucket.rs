@@ -14,21 +14,24 @@ pub struct TokenBucket {
     /// Time saved up, in picoseconds.
     saved: u64,
     last: Time,
+    refills: bool,
 }
 
 impl TokenBucket {
     /// A full bucket. A rate of zero lets only the first burst pass.
     pub fn new(rate: u32, burst: u32) -> Self {
-        let interval = PICOS_PER_SECOND.checked_div(u64::from(rate)).unwrap_or(u64::MAX >> 32);
+        let interval = PICOS_PER_SECOND.checked_div(u64::from(rate)).unwrap_or(1);
         let full = interval.saturating_mul(u64::from(burst));
-        Self { interval, full, saved: full, last: Time::ZERO }
+        Self { interval, full, saved: full, last: Time::ZERO, refills: rate > 0 }
     }
 
     /// True when an event may pass now, which it then has.
     pub fn take(&mut self, now: Time) -> bool {
         let elapsed = now.since(self.last).as_picos();
         self.last = now;
-        self.saved = self.saved.saturating_add(elapsed).min(self.full);
+        if self.refills {
+            self.saved = self.saved.saturating_add(elapsed).min(self.full);
+        }
         let pass = self.saved >= self.interval;
         if pass {
             self.saved -= self.interval;
@@ -52,5 +55,12 @@ mod tests {
         // A long pause saves up no more than a burst.
         let later = start + Span::from_millis(1000);
         assert_eq!((0..20).filter(|_| bucket.take(later)).count(), 5);
+    }
+
+    #[test]
+    fn without_a_rate_there_is_one_burst_and_no_more() {
+        let mut bucket = TokenBucket::new(0, 5);
+        assert_eq!((0..20).filter(|_| bucket.take(Time::ZERO)).count(), 5);
+        assert!(!bucket.take(Time::ZERO + Span::from_millis(3_600_000)));
     }
 }

@@ -150,7 +150,10 @@ pub fn mac_text(mac: [u8; 6]) -> String {
 }
 
 /// Joins two namespaces by a pair of virtual Ethernet interfaces.
-fn connect(
+///
+/// # Errors
+/// Without root, iproute2 or ethtool, or when an interface of one of these names is there already.
+pub fn connect(
     near: &Namespace,
     near_end: Station,
     far: &Namespace,

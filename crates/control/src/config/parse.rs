@@ -4,10 +4,10 @@ use super::duration::between;
 use super::keys::Section;
 use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
-use super::reader::{At, Reader, Table, whole};
+use super::reader::{At, Reader, SYNTAX, Table, whole};
 use super::settings::*;
 use super::words::*;
-use super::{KeySource, flow_records, ports, statics};
+use super::{KeySource, flow_records, ports, routes_file, statics};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,23 @@ impl Config {
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let file = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;
-        let mut config = Self::parse(&text, &file)?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        config.resolve_paths(directory);
-        Ok(config)
+        let mut reader = Reader::new(&text);
+        let Draft { mut config, routes_file } = Draft::read(&mut reader);
+        config.resolve_paths(path.parent().unwrap_or(Path::new("")));
+        if reader.problems.is_empty() {
+            return Ok(config);
+        }
+        let mut routes = None;
+        if let (Some(span), Some(path)) = (routes_file, &config.routes_file) {
+            let of_port = |problem: &Problem| problem.key.contains(Section::Port.heading());
+            let unknown = config.ports.is_empty() || reader.has_syntax_error();
+            let ports_are_known = !unknown && !reader.problems.iter().any(of_port);
+            match routes_file::check(path, ports_are_known.then_some(&config)) {
+                Ok(found) => routes = found.map(Box::new),
+                Err(error) => reader.not_readable(Section::Top, "routes_file", &span, &error),
+            }
+        }
+        Err(Problems { routes, ..reader.into_problems(file) }.into())
     }
 
     /// Checks the text of a configuration; `file` is its name in messages.
@@ -38,23 +51,13 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
-        let (document, errors) = DeTable::parse_recoverable(text);
         let mut reader = Reader::new(text);
-        for error in &errors {
-            reader.syntax(error);
+        let Draft { config, .. } = Draft::read(&mut reader);
+        if reader.problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(reader.into_problems(file.to_owned()))
         }
-        let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
-        let config = read(&mut reader, &root);
-        let mut list = reader.problems;
-        if list.is_empty() {
-            return Ok(config);
-        }
-        if !errors.is_empty() {
-            // What could not be read as TOML also looks like missing keys: say only the cause.
-            list.retain(|problem| !problem.value.is_empty() || problem.key == "syntax");
-        }
-        list.sort_by_key(|problem| problem.line);
-        Err(Problems { file: file.to_owned(), list })
     }
 
     fn resolve_paths(&mut self, directory: &Path) {
@@ -81,16 +84,35 @@ fn not_text(file: &str, error: &std::string::FromUtf8Error) -> Problems {
     let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
     let problem = Problem {
         line: good.iter().filter(|byte| **byte == b'\n').count() + 1,
-        key: "syntax".to_owned(),
+        key: SYNTAX.to_owned(),
         value: String::new(),
         message: "is not UTF-8 text".to_owned(),
     };
-    Problems { file: file.to_owned(), list: vec![problem] }
+    Problems { file: file.to_owned(), list: vec![problem], routes: None }
 }
 
-fn read(reader: &mut Reader, root: &Table) -> Config {
+/// A configuration as far as it could be read: whole where the reader found no problem.
+struct Draft {
+    config: Config,
+    /// Where the path of the file of routes stands.
+    routes_file: Option<Range<usize>>,
+}
+
+impl Draft {
+    fn read(reader: &mut Reader) -> Self {
+        let (document, errors) = DeTable::parse_recoverable(reader.text());
+        for error in &errors {
+            reader.syntax(error);
+        }
+        let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
+        let (path, routes_file) =
+            read_routes_file(reader, &root).map(|path| (path.value, path.span)).unzip();
+        Self { config: read(reader, &root, path.map(PathBuf::from)), routes_file }
+    }
+}
+
+fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Config {
     reader.refuse_unknown(root);
-    let routes_file = read_routes_file(reader, root);
     let ports = ports::read(reader, root);
     let (router, xdp_forward) = read_router(reader, root, &ports);
     let log_level = single(reader, root, Section::Log, "log")
@@ -141,7 +163,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
 /// to the last section, which is where such a line is commonly put.
-fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<PathBuf> {
+fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<At<String>> {
     let mut places = vec![root.clone()];
     for (_, value) in root.table {
         let here = |value: &toml::Spanned<DeValue<'_>>| value.span();
@@ -162,7 +184,7 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<PathBuf> {
         let message = "stands twice: there is one file of routes".to_owned();
         reader.problem(Section::Top, "routes_file", &second.span, message);
     }
-    given.into_iter().next().map(|path| PathBuf::from(path.value))
+    given.into_iter().next()
 }
 
 /// A section that stands once.

@@ -26,6 +26,8 @@ pub struct Problems {
     pub file: String,
     /// What is wrong, in the order of lines; never empty.
     pub list: Vec<Problem>,
+    /// What is wrong in the file of routes that this one names.
+    pub routes: Option<Box<Self>>,
 }
 
 /// One mistake.
@@ -59,7 +61,10 @@ impl fmt::Display for Problems {
             }
             write!(out, "{}:{}: {problem}", self.file, problem.line)?;
         }
-        Ok(())
+        match &self.routes {
+            Some(routes) => write!(out, "\n{routes}"),
+            None => Ok(()),
+        }
     }
 }
 

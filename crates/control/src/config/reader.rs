@@ -1,11 +1,14 @@
 //! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
 
 use super::keys::{self, KEYS, Section};
-use super::problem::Problem;
+use super::problem::{Problem, Problems};
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
+
+/// The key of problems with the text as a whole.
+pub(super) const SYNTAX: &str = "syntax";
 
 /// A value and where in the text it stands.
 #[derive(Debug, Clone)]
@@ -43,6 +46,26 @@ impl<'a, 't> Table<'a, 't> {
 impl<'t> Reader<'t> {
     pub fn new(text: &'t str) -> Self {
         Self { text, problems: Vec::new() }
+    }
+
+    /// The text that is read.
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// Whether the text could not even be read as TOML.
+    pub fn has_syntax_error(&self) -> bool {
+        self.problems.iter().any(|problem| problem.key == SYNTAX)
+    }
+
+    /// All problems that were noted, in the order of lines; `file` is the name of the text.
+    pub fn into_problems(self, file: String) -> Problems {
+        let unreadable = self.has_syntax_error();
+        let mut list = self.problems;
+        // What could not be read as TOML also looks like missing keys: say only the cause.
+        list.retain(|problem| !unreadable || !problem.value.is_empty() || problem.key == SYNTAX);
+        list.sort_by_key(|problem| problem.line);
+        Problems { file, list, routes: None }
     }
 
     /// The line of a place in the text, from 1.
@@ -85,6 +108,18 @@ impl<'t> Reader<'t> {
         self.problem(section, key, span, format!("must be {}", keys::allowed(section, key)));
     }
 
+    /// Notes that the file that a value names cannot be read.
+    pub fn not_readable(
+        &mut self,
+        section: Section,
+        key: &str,
+        span: &Range<usize>,
+        error: &std::io::Error,
+    ) {
+        let allowed = keys::allowed(section, key);
+        self.problem(section, key, span, format!("cannot be read ({error}): must be {allowed}"));
+    }
+
     /// Notes a syntax error.
     pub fn syntax(&mut self, error: &toml::de::Error) {
         let span = error.span().unwrap_or(0..0);
@@ -95,7 +130,7 @@ impl<'t> Reader<'t> {
         let value = if secret { String::new() } else { self.excerpt(&span) };
         let problem = Problem {
             line: self.line(span.start),
-            key: "syntax".to_owned(),
+            key: SYNTAX.to_owned(),
             value,
             message: error.message().replace('\n', ", "),
         };

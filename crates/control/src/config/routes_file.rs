@@ -4,6 +4,7 @@ use super::problem::{ConfigError, Problem, Problems};
 use super::settings::{Config, RouteSettings, RouteTarget, Via};
 use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// More mistakes than this are not listed: the file is of another kind.
@@ -25,15 +26,38 @@ pub fn load(path: &Path, config: &Config) -> Result<Vec<RouteSettings>, ConfigEr
 /// # Errors
 /// With what is wrong in it, up to a hundred lines.
 pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSettings>, Problems> {
-    let mut routes = Vec::new();
+    each_line(text, file, |content| on_ports(read_line(content)?, config))
+}
+
+/// What is wrong in the file of routes of a configuration that is itself wrong; without `config`,
+/// as far as can be told while nobody knows what its ports are.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn check(path: &Path, config: Option<&Config>) -> std::io::Result<Option<Problems>> {
+    let text = std::fs::read_to_string(path)?;
+    let checked = each_line(&text, &path.display().to_string(), |content| {
+        let line = read_line(content)?;
+        config.map_or(Ok(()), |config| on_ports(line, config).map(drop))
+    });
+    Ok(checked.err())
+}
+
+/// What every line says that is neither empty nor a comment, or what is wrong with each.
+fn each_line<'a, T>(
+    text: &'a str,
+    file: &str,
+    read: impl Fn(&'a str) -> Result<T, String>,
+) -> Result<Vec<T>, Problems> {
+    let mut lines = Vec::new();
     let mut list = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let content = line.split('#').next().unwrap_or_default().trim();
         if content.is_empty() {
             continue;
         }
-        match parse_line(content, config) {
-            Ok(route) => routes.push(route),
+        match read(content) {
+            Ok(line) => lines.push(line),
             Err(message) => list.push(Problem {
                 line: index + 1,
                 key: "route".to_owned(),
@@ -45,10 +69,20 @@ pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSetting
             break;
         }
     }
-    if list.is_empty() { Ok(routes) } else { Err(Problems { file: file.to_owned(), list }) }
+    if list.is_empty() {
+        return Ok(lines);
+    }
+    Err(Problems { file: file.to_owned(), list, routes: None })
 }
 
-fn parse_line(content: &str, config: &Config) -> Result<RouteSettings, String> {
+/// Where a line says that a prefix leads.
+enum Target {
+    Kind(RouteTarget),
+    /// A neighbour, on the named port or on that whose prefix holds it.
+    Via(IpAddr, Option<String>),
+}
+
+fn read_line(content: &str) -> Result<(IpNet, Target), String> {
     let mut words = content.split_whitespace();
     let prefix: IpNet =
         words.next().and_then(|word| word.parse().ok()).ok_or_else(|| ALLOWED.to_owned())?;
@@ -61,18 +95,28 @@ fn parse_line(content: &str, config: &Config) -> Result<RouteSettings, String> {
         return Err(format!("has more than a prefix and a next hop: \"{extra}\""));
     }
     if let Some(target) = parse_kind(word) {
-        return Ok(RouteSettings { prefix, target });
+        return Ok((prefix, Target::Kind(target)));
     }
     let (gateway, port) = parse_via(word).ok_or_else(|| ALLOWED.to_owned())?;
     if gateway.is_ipv4() != prefix.addr().is_ipv4() {
         return Err("the next hop is of the other family than the prefix".to_owned());
     }
-    let port = match port {
-        Some(name) => config.ports.iter().position(|port| port.name == name),
-        None => config.port_of(gateway),
+    Ok((prefix, Target::Via(gateway, port)))
+}
+
+fn on_ports((prefix, target): (IpNet, Target), config: &Config) -> Result<RouteSettings, String> {
+    let target = match target {
+        Target::Kind(target) => target,
+        Target::Via(gateway, name) => {
+            let port = match name {
+                Some(name) => config.ports.iter().position(|port| port.name == name),
+                None => config.port_of(gateway),
+            };
+            let port = port.ok_or("the next hop is on no known port: write ADDRESS%PORT")?;
+            RouteTarget::Via(vec![Via { gateway, port }])
+        }
     };
-    let port = port.ok_or("the next hop is on no known port: write ADDRESS%PORT")?;
-    Ok(RouteSettings { prefix, target: RouteTarget::Via(vec![Via { gateway, port }]) })
+    Ok(RouteSettings { prefix, target })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! their sequence numbers on disk, the end of their keys, and what they counted.
 
 mod kernel;
+mod kernel_terms;
 mod keys;
 mod origin;
 mod store;

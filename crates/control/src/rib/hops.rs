@@ -25,11 +25,22 @@ pub(super) enum HopKey {
     Unreachable,
     /// Discard, administratively prohibited.
     Prohibit,
-    /// One of several by flow; repeated by weight.
-    Group(Arc<[HopKey]>),
+    /// One of several by flow, with their weights, which have no common divisor.
+    Group(Arc<[(HopKey, u16)]>),
 }
 
+/// Most places in a group, so that one takes no more than eight cache lines; where weights add up
+/// to more, shares are as near to them as so many places allow.
+const GROUP_PLACES: usize = 256;
+
 impl HopKey {
+    /// Several ways with their weights, the same however large the weights were written.
+    pub fn group(mut ways: Vec<(Self, u16)>) -> Self {
+        let divisor = ways.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
+        ways.iter_mut().for_each(|(_, weight)| *weight /= divisor);
+        Self::Group(ways.into())
+    }
+
     fn mtu(&self) -> Option<RouteMtu> {
         match self {
             Self::Gateway { mtu, .. } | Self::OnLink { mtu, .. } => Some(*mtu),
@@ -115,23 +126,23 @@ impl Hops {
 
     fn hold_group(
         &mut self,
-        members: &[HopKey],
+        members: &[(HopKey, u16)],
         meaning: &dyn Fn(&HopKey) -> NextHop,
         routes: &mut Routes,
     ) -> Result<NextHopId, RouteError> {
         let mut ids = Vec::with_capacity(members.len());
-        for (count, member) in members.iter().enumerate() {
+        for (member, weight) in members {
             match self.hold(member, meaning, routes) {
-                Ok(id) => ids.push(id),
+                Ok(id) => ids.push((id, *weight)),
                 Err(error) => {
-                    members[..count].iter().for_each(|member| self.release(member, routes));
+                    members[..ids.len()].iter().for_each(|(it, _)| self.release(it, routes));
                     return Err(error);
                 }
             }
         }
-        let group = routes.acquire_own(&NextHop::Group(ids));
+        let group = routes.acquire_own(&NextHop::Group(places(&ids)));
         if group.is_err() {
-            members.iter().for_each(|member| self.release(member, routes));
+            members.iter().for_each(|(member, _)| self.release(member, routes));
         }
         group
     }
@@ -155,7 +166,71 @@ impl Hops {
             }
         }
         if let HopKey::Group(members) = key {
-            members.iter().for_each(|member| self.release(member, routes));
+            members.iter().for_each(|(member, _)| self.release(member, routes));
+        }
+    }
+}
+
+/// Repeats each next hop by its weight; none is left out.
+fn places(ways: &[(NextHopId, u16)]) -> Vec<NextHopId> {
+    let total: usize = ways.iter().map(|(_, weight)| usize::from(*weight)).sum();
+    let mut places = Vec::with_capacity(total.min(GROUP_PLACES + ways.len()));
+    for (id, weight) in ways {
+        let weight = usize::from(*weight);
+        let scaled = (2 * weight * GROUP_PLACES + total) / (2 * total).max(1);
+        let count = if total > GROUP_PLACES { scaled.max(1) } else { weight };
+        places.extend(std::iter::repeat_n(*id, count));
+    }
+    places
+}
+
+fn gcd(a: u16, b: u16) -> u16 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counts(weights: &[u16]) -> Vec<usize> {
+        let ways: Vec<_> = (1..).map(NextHopId).zip(weights.iter().copied()).collect();
+        let places = places(&ways);
+        let count = |id: &NextHopId| places.iter().filter(|place| *place == id).count();
+        ways.iter().map(|(id, _)| count(id)).collect()
+    }
+
+    #[test]
+    fn weights_are_exact_as_long_as_they_fit() {
+        assert_eq!(counts(&[1, 2]), [1, 2]);
+        assert_eq!(counts(&[1, 255]), [1, 255]);
+        assert_eq!(counts(&[256, 256]), [128, 128]);
+        assert_eq!(counts(&[1, 256, 256]), [1, 128, 128], "none is left out");
+    }
+
+    #[test]
+    fn equal_shares_make_equal_groups() {
+        let group = |weights: [u16; 2]| {
+            HopKey::group(vec![(HopKey::Punt, weights[0]), (HopKey::Blackhole, weights[1])])
+        };
+        assert_eq!(group([3, 6]), group([1, 2]));
+        assert_ne!(group([3, 6]), group([1, 1]));
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_near_the_weights(weights in proptest::collection::vec(1..=256_u16, 1..16)) {
+            let counts = counts(&weights);
+            let places: usize = counts.iter().sum();
+            let total: usize = weights.iter().map(|weight| usize::from(*weight)).sum();
+            prop_assert!(places <= GROUP_PLACES + weights.len());
+            for (count, weight) in counts.iter().zip(&weights) {
+                let share = *count as f64 / places as f64;
+                let wanted = f64::from(*weight) / total as f64;
+                // Half a place for rounding, one where none would be left out, and those of others.
+                let allowed = (1.0 + weights.len() as f64 * wanted) / GROUP_PLACES as f64;
+                prop_assert!((share - wanted).abs() <= allowed, "{share} instead of {wanted}");
+            }
         }
     }
 }

@@ -29,6 +29,7 @@ use prefixes::{Candidate, Prefixes, Rank};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use wattline_dataplane::forwarding::PortConfig;
+use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_kernel::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
@@ -123,7 +124,7 @@ impl Rib {
         let mut errors = Vec::new();
         if std::mem::take(&mut self.ports_changed) {
             routes.set_ports(self.port_configs());
-            routes.set_own_addresses(self.own_networks().map(|net| net.addr()));
+            routes.set_own_addresses(self.own_networks());
         }
         for key in std::mem::take(&mut self.dirty_hops) {
             let meaning = self.meaning(&key);
@@ -375,9 +376,8 @@ fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
     Candidate { source, rank: Rank::Route, metric, kind, hops, generation }
 }
 
-/// What an address of this machine means for routing: it is the kernel's, as are the broadcast
-/// and network addresses of its prefix (RFC 1812 4.2.2.11, 5.3.5) and the subnet-router anycast
-/// address (RFC 4291 2.6.1). For one from the configuration, its prefix is on the link.
+/// What an address of this machine means for routing: it is the kernel's, as are those that all of
+/// its network have in common. For one from the configuration, its prefix is on the link.
 fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let net = address.address;
     // Its owner stands in the hop, so that two addresses with one broadcast address differ.
@@ -388,13 +388,7 @@ fn local_routes(address: &Address, source: Source) -> Vec<Route> {
         kind: RouteKind::Kernel,
         hops: vec![hop.clone()],
     };
-    let mut routes = vec![local(net.addr())];
-    if net.max_prefix_len() - net.prefix_len() >= 2 {
-        routes.push(local(net.network()));
-        if net.addr().is_ipv4() {
-            routes.push(local(net.broadcast()));
-        }
-    }
+    let mut routes: Vec<_> = std::iter::once(net.addr()).chain(shared(net)).map(local).collect();
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {
         let hops = vec![Hop { link: address.link, gateway: None, weight: 1, mtu: None }];
         let prefix = net.trunc();

@@ -10,9 +10,6 @@ use wattline_dataplane::next_hop::{Adjacency, NextHop};
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_kernel::netlink::{Hop, RouteKind};
 
-/// Most places in a group: weights beyond are scaled down.
-const GROUP_PLACES: usize = 64;
-
 impl Rib {
     /// Brings one prefix of the workers' tables up to date.
     pub(super) fn install(
@@ -100,7 +97,7 @@ impl Rib {
         match usable.as_slice() {
             [] => None,
             [(key, _)] => Some(key.clone()),
-            _ => Some(HopKey::Group(places(&usable).into())),
+            _ => Some(HopKey::group(usable)),
         }
     }
 
@@ -138,22 +135,4 @@ impl Rib {
             None => NextHop::Resolve { port, gateway },
         }
     }
-}
-
-/// Repeats each next hop by its weight, scaled so that the places are few.
-fn places(hops: &[(HopKey, u16)]) -> Vec<HopKey> {
-    let divisor = hops.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight));
-    let total: usize = hops.iter().map(|(_, weight)| usize::from(weight / divisor)).sum();
-    let mut places = Vec::with_capacity(total.min(GROUP_PLACES + hops.len()));
-    for (key, weight) in hops {
-        let weight = usize::from(weight / divisor);
-        let count =
-            if total > GROUP_PLACES { (weight * GROUP_PLACES / total).max(1) } else { weight };
-        places.extend(std::iter::repeat_n(key.clone(), count));
-    }
-    places
-}
-
-fn gcd(a: u16, b: u16) -> u16 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

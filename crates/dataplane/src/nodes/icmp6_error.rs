@@ -1,129 +1,67 @@
-//! `icmp6-error`: tells the source why its packet is dropped, then drops it.
+//! `icmp6-error`: [`super::icmp_error`] for IPv6.
 //!
-//! As `icmp4-error`, for IPv6: RFC 4443, whose section 2.4 (e) says when none is sent and
-//! (f) that the rate is limited; the message quotes as much as the minimum MTU holds.
-//!
-//! - next: `drop` (the reason that the packet came with), `ip6-lookup` (the message)
+//! RFC 4443, whose section 2.4 (e) says when none is sent and (f) that the rate is limited. What
+//! was sent to an anycast address may be answered, only not what comes from one.
+//! Which address of the router a message comes from section 2.2 leaves open: as Linux does, that
+//! of the interface by which the packet came in, which tells traceroute the most.
 
-use super::{made, near};
+use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
-use crate::graph::{Context, Edge, Node};
-use crate::packet::Packet;
-use crate::token_bucket::TokenBucket;
-use ipnet::IpNet;
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 use wattline_packet::icmp6::{self, Icmp6Error as Message};
 use wattline_packet::ipv6::{AddressKind, Ipv6Header, kind_of};
 use wattline_packet::{FromBytes, ethernet};
 
-const DROP: Edge = 0;
-const LOOKUP: Edge = 1;
-/// What leaves has 64: `ip6-rewrite` takes one off.
-const HOP_LIMIT: u8 = 65;
-
 /// The node.
-pub struct Icmp6Error {
-    bucket: TokenBucket,
-}
+pub type Icmp6Error = IcmpError<Icmp6>;
 
-impl Icmp6Error {
-    /// Sends what `bucket` lets pass.
-    pub fn new(bucket: TokenBucket) -> Self {
-        Self { bucket }
-    }
+/// ICMPv6 (RFC 4443).
+pub struct Icmp6;
 
-    /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
-    /// of its way out.
-    pub(crate) fn report(
-        &mut self,
-        context: &mut Context,
-        packet: &Packet,
-        mtu: u16,
-    ) -> Option<Packet> {
-        let totals = &context.counters.totals;
-        let message = message(packet.reason, mtu)?;
-        let about = packet.network_bytes(context.pool.bytes());
-        if !icmp6::may_report(about, message) {
-            totals.icmp_not_allowed.add(1);
-            return None;
-        }
-        let header = Ipv6Header::ref_from_prefix(about).ok()?.0;
-        let near = near(packet, header.source, header.destination);
-        if !self.bucket.take(context.now) {
-            totals.icmp_rate_limited.add(1);
-            return None;
-        }
-        let made = source(context, packet, near.into()).and_then(|source| {
-            made::make(&mut context.pool, packet, ethernet::IPV6, |about, buffer| {
-                icmp6::write(buffer, message, source.octets(), HOP_LIMIT, about)
-            })
-        });
-        let totals = &context.counters.totals;
-        let counter = if made.is_some() { &totals.generated } else { &totals.icmp_impossible };
-        counter.add(1);
-        let mut made = made?;
-        made.protection = made.protection.of_quotation();
-        Some(made)
-    }
-}
+impl Family for Icmp6 {
+    const NAME: &'static str = "icmp6-error";
+    const NEXT: &'static [&'static str] = &["drop", "ip6-lookup", "punt"];
+    const ETHER_TYPE: u16 = ethernet::IPV6;
+    const OF_SHARED_DESTINATIONS: bool = true;
+    const FROM_WAY_OUT: bool = false;
+    type Message = Message;
 
-impl Node for Icmp6Error {
-    fn name(&self) -> &'static str {
-        "icmp6-error"
-    }
-
-    fn next(&self) -> &'static [&'static str] {
-        &["drop", "ip6-lookup"]
-    }
-
-    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        for packet in packets {
-            let mtu = context.routes.table().hop(packet.next_hop).mtu;
-            if let Some(made) = self.report(context, packet, mtu) {
-                context.spawn(LOOKUP, made);
-            }
-        }
-        edges.fill(DROP);
-    }
-}
-
-/// What to say about a packet dropped for this reason, if anything; `mtu` is that of the way out.
-fn message(reason: DropReason, mtu: u16) -> Option<Message> {
-    match reason {
-        DropReason::TtlExpired => Some(Message::TimeExceeded),
-        DropReason::NoRoute => Some(Message::NoRoute),
-        DropReason::Unreachable => Some(Message::NoRoute),
-        DropReason::NeighbourTimeout => Some(Message::AddressUnreachable),
-        DropReason::Prohibited => Some(Message::Prohibited),
-        DropReason::BeyondScope => Some(Message::BeyondScope),
-        DropReason::TooBig => Some(Message::PacketTooBig { mtu }),
-        _ => None,
-    }
-}
-
-/// An address of the interface that the packet came in on, best of the network of `near`;
-/// never a link-local one, which the sender could not make sense of from afar.
-fn source(context: &mut Context, packet: &Packet, near: Ipv6Addr) -> Option<Ipv6Addr> {
-    let addresses = context.routes.table().addresses(packet.frame.port_in, packet.vlan_in);
-    let mut first = None;
-    for address in addresses {
-        if let IpNet::V6(address) = address {
-            if kind_of(&address.addr().octets()) != AddressKind::Global {
-                continue;
-            }
-            if address.contains(&near) {
-                return Some(address.addr());
-            }
-            first = first.or(Some(address.addr()));
+    fn message(reason: DropReason, mtu: u16) -> Option<Message> {
+        match reason {
+            DropReason::TtlExpired => Some(Message::TimeExceeded),
+            DropReason::NoRoute | DropReason::Unreachable => Some(Message::NoRoute),
+            DropReason::NeighbourTimeout => Some(Message::AddressUnreachable),
+            DropReason::Prohibited => Some(Message::Prohibited),
+            DropReason::BeyondScope => Some(Message::BeyondScope),
+            DropReason::TooBig if mtu > 0 => Some(Message::PacketTooBig { mtu }),
+            _ => None,
         }
     }
-    first
+
+    fn ends(about: &[u8], message: Message) -> Option<Ends> {
+        let (header, _) = Ipv6Header::ref_from_prefix(about).ok()?;
+        let ends = Ends { source: header.source.into(), destination: header.destination.into() };
+        icmp6::may_report(about, message).then_some(ends)
+    }
+
+    /// Never a link-local one, which the sender could not make sense of from afar.
+    fn speaks_from(address: IpAddr) -> bool {
+        matches!(address, IpAddr::V6(own) if kind_of(&own.octets()) == AddressKind::Global)
+    }
+
+    fn write(buffer: &mut [u8], message: Message, source: IpAddr, about: &[u8]) -> Option<usize> {
+        let IpAddr::V6(source) = source else { return None };
+        icmp6::write(buffer, message, source.octets(), TTL, about)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::icmp_error::{DROP, LOOKUP};
     use super::*;
     use crate::testing::{Bench, MAC_A, frame6};
+    use crate::token_bucket::TokenBucket;
+    use std::net::Ipv6Addr;
 
     #[test]
     fn each_reason_has_its_message() {

@@ -3,13 +3,14 @@
 //! The packet itself becomes the first fragment; the others are made and count as
 //! generated. Either all can be made or none is.
 //!
-//! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28)
+//! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28;
+//!   `bad-length`: a fragment that ends beyond any datagram)
 
 use super::made;
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
-use wattline_packet::ipv4::{HEADER, Ipv4Header, MORE_FRAGMENTS};
+use wattline_packet::ipv4::{HEADER, Ipv4Header, MORE_FRAGMENTS, OFFSET};
 use wattline_packet::{FromBytes, IntoBytes, ethernet};
 
 const REWRITE: Edge = 0;
@@ -30,28 +31,46 @@ impl Node for Ip4Fragment {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let mtu = context.routes.table().hop(packet.next_hop).mtu;
-            *edge = if fragment(context, packet, mtu, REWRITE).is_some() {
-                REWRITE
-            } else {
-                packet.reason = DropReason::NoBuffer;
-                DROP
+            *edge = match fragment(context, packet, mtu, REWRITE) {
+                Ok(()) => REWRITE,
+                Err(reason) => {
+                    packet.reason = reason;
+                    DROP
+                }
             };
         }
     }
 }
 
 /// Makes `packet` the first of fragments of at most `mtu` bytes, and sends the others along an
-/// edge of the node that runs. `None` where it cannot be done.
+/// edge of the node that runs.
+///
+/// # Errors
+/// Why it cannot be done.
 pub(crate) fn fragment(
     context: &mut Context,
     packet: &mut Packet,
     mtu: u16,
     edge: Edge,
+) -> Result<(), DropReason> {
+    let bytes = context.pool.bytes().get(packet.network_offset()..).unwrap_or_default();
+    let (whole, _) = Ipv4Header::read_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
+    // Cut further, its offsets would begin at zero again, over what came before it.
+    let from = usize::from(whole.fragment.get() & OFFSET) * 8;
+    if from + usize::from(whole.total_length.get()) > usize::from(u16::MAX) {
+        return Err(DropReason::BadLength);
+    }
+    cut(context, packet, &whole, usize::from(mtu), edge).ok_or(DropReason::NoBuffer)
+}
+
+fn cut(
+    context: &mut Context,
+    packet: &mut Packet,
+    whole: &Ipv4Header,
+    mtu: usize,
+    edge: Edge,
 ) -> Option<()> {
-    let mtu = usize::from(mtu);
     let start = packet.network_offset();
-    let bytes = context.pool.bytes().get_mut(start..)?;
-    let whole = *Ipv4Header::ref_from_prefix(bytes).ok()?.0;
     let total = usize::from(whole.total_length.get());
     if total <= mtu || mtu == 0 {
         return Some(()); // The next hop changed; `ip4-rewrite` sorts that out.
@@ -66,7 +85,7 @@ pub(crate) fn fragment(
     for number in 1..pieces {
         let from = number * piece;
         let length = piece.min(payload - from);
-        let header = header_of(&whole, from, length, number + 1 == pieces);
+        let header = header_of(whole, from, length, number + 1 == pieces);
         let made = made::make(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
             let (head, body) = buffer.split_at_mut_checked(HEADER)?;
             header.write_to(head).ok()?;
@@ -79,7 +98,7 @@ pub(crate) fn fragment(
         context.counters.totals.generated.add(1);
         context.spawn(edge, made);
     }
-    let header = header_of(&whole, 0, piece.min(payload), pieces == 1);
+    let header = header_of(whole, 0, piece.min(payload), pieces == 1);
     header.write_to_prefix(context.pool.bytes().get_mut(start..)?).ok()
 }
 
@@ -98,7 +117,7 @@ fn header_of(whole: &Ipv4Header, from: usize, length: usize, last: bool) -> Ipv4
 mod tests {
     use super::*;
     use crate::testing::{Bench, MAC_A, fix_checksum, frame4};
-    use wattline_packet::ipv4::{Ipv4Packet, OFFSET};
+    use wattline_packet::ipv4::Ipv4Packet;
 
     /// Puts the pieces together again.
     fn reassembled(bench: &mut Bench, fragments: &[Packet], mtu: usize) -> Vec<u8> {
@@ -148,6 +167,23 @@ mod tests {
             .map(|f| Ipv4Packet::parse(f.network_bytes(memory)).unwrap().header.fragment.get())
             .collect();
         assert_eq!(fields, [MORE_FRAGMENTS | 512, MORE_FRAGMENTS | (512 + 122)]);
+    }
+
+    #[test]
+    fn a_fragment_that_ends_beyond_any_datagram_is_not_cut() {
+        for (offset, passes) in [(8006, true), (8007, false), (OFFSET, false)] {
+            let mut bytes = frame4(MAC_A, 64, &[7; 1464]);
+            bytes[20..22].copy_from_slice(&offset.to_be_bytes());
+            fix_checksum(&mut bytes);
+            let mut bench = Bench::new();
+            let packet = bench.packet_via(&bytes, &Bench::forward_mtu(1, 1000));
+            let (edge, packet) = bench.process(&mut Ip4Fragment, packet);
+            assert_eq!(
+                (edge, bench.spawned().len()),
+                if passes { (REWRITE, 1) } else { (DROP, 0) }
+            );
+            assert!(passes || packet.reason == DropReason::BadLength);
+        }
     }
 
     #[test]

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_claims_to_come_from_the_router_is_dropped() {
         let mut bench = Bench::new();
-        bench.routes.set_own_addresses(["192.0.2.9".parse().unwrap()]);
+        bench.routes.set_own_addresses(["192.0.2.9/24".parse().unwrap()]);
         bench.routes.publish().unwrap();
         let bytes = frame4(MAC_A, 64, b"payload");
         assert_eq!(bytes[26..30], [192, 0, 2, 9]);

@@ -4,6 +4,7 @@ mod drop;
 mod ethernet_input;
 mod icmp4_error;
 mod icmp6_error;
+mod icmp_error;
 mod ip4_fragment;
 mod ip4_input;
 mod ip4_lookup;
@@ -36,7 +37,6 @@ pub use punt::Punt;
 pub(crate) use ip4_fragment::fragment;
 
 use crate::graph::Node;
-use crate::packet::{Packet, Protection};
 use crate::punt::PuntSink;
 use crate::token_bucket::TokenBucket;
 use std::sync::mpsc::SyncSender;
@@ -73,11 +73,4 @@ pub fn router(parts: RouterParts) -> Vec<Box<dyn Node>> {
         Box::new(Drop),
         Box::new(Output),
     ]
-}
-
-/// To which of its addresses the router's own should be near in an ICMP error about a packet:
-/// to the sender; but where that sent it through a tunnel, to the receiver, since an answer may
-/// go back through the tunnel only from the network at this end of it.
-fn near<A>(packet: &Packet, source: A, destination: A) -> A {
-    if packet.protection == Protection::Decrypted { destination } else { source }
 }

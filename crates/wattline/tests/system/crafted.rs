@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_lab::topology::{LEFT, RIGHT, SOURCE};
 
 /// Where most packets go: beyond the sink, by the default route.
-const FAR_V4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
-const FAR_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
+pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
+pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
 const IP: usize = 14;
 
-fn udp4(source: Ipv4Addr, destination: Ipv4Addr, ttl: u8, payload: usize) -> Vec<u8> {
+pub fn udp4(source: Ipv4Addr, destination: Ipv4Addr, ttl: u8, payload: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(SOURCE.mac, LEFT.mac)
         .ipv4(source.octets(), destination.octets(), ttl)
         .udp(4000, 4001);
@@ -19,7 +19,7 @@ fn udp4(source: Ipv4Addr, destination: Ipv4Addr, ttl: u8, payload: usize) -> Vec
     frame
 }
 
-fn udp6(source: Ipv6Addr, destination: Ipv6Addr, hop_limit: u8, payload: usize) -> Vec<u8> {
+pub fn udp6(source: Ipv6Addr, destination: Ipv6Addr, hop_limit: u8, payload: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(SOURCE.mac, LEFT.mac)
         .ipv6(source.octets(), destination.octets(), hop_limit)
         .udp(4000, 4001);
@@ -89,6 +89,8 @@ pub fn ipv4() -> Vec<Vec<u8>> {
         // What claims to come from the router itself is forged.
         udp4(LEFT.v4, FAR_V4, 64, 30),
         udp4(RIGHT.v4, FAR_V4, 64, 30),
+        // Nothing is said about an expired packet to a whole network (RFC 1812 4.3.2.7).
+        udp4(SOURCE.v4, Ipv4Addr::new(198, 19, 0, 255), 1, 30),
     ];
     // Addresses that must not be forwarded from or to (RFC 1812 5.3.7, RFC 1122 3.2.1.3).
     for address in [
@@ -162,6 +164,8 @@ pub fn ipv6() -> Vec<Vec<u8>> {
         Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 9),
         Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 9),
         Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 9),
+        Ipv4Addr::new(192, 0, 2, 9).to_ipv6_mapped(),
+        Ipv4Addr::new(192, 0, 2, 9).to_ipv6_compatible(),
     ] {
         frames.push(udp6(SOURCE.v6, address, 64, 30));
         frames.push(udp6(address, FAR_V6, 64, 30));

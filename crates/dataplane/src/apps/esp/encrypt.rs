@@ -224,10 +224,10 @@ fn fit(
         let mtu = way.mtu.max(least) as u16;
         let outer_may_be_cut = association.common.remote.is_ipv4();
         if is_ipv4 && !header.dont_fragment {
-            return match fragment(context, packet, mtu, AGAIN) {
-                Some(()) if way.mtu >= least => Ok(Fit::Cut),
-                _ => Err(DropReason::NoBuffer),
-            };
+            if way.mtu < least {
+                return Err(DropReason::NoBuffer);
+            }
+            return fragment(context, packet, mtu, AGAIN).map(|()| Fit::Cut);
         }
         if outer_may_be_cut && (header.length <= least || !dont_fragment) {
             dont_fragment = false;

@@ -1,0 +1,350 @@
+//! `icmp4-error` and `icmp6-error`: tell the source why its packet is dropped, then drop it.
+//!
+//! What is said depends on the packet's drop reason. Nothing is said where the RFCs forbid it
+//! ([`Family::ends`]), nor to an address that names no single host (to a directed broadcast address
+//! Linux does send errors), and no more than the rate limit lets pass. A message is looked up like
+//! any packet.
+//!
+//! A packet whose sender only the kernel reaches is left to the kernel, error and all: it would
+//! take a message of ours, which claims to come from its own address, for forged.
+//!
+//! - next: `drop` (the reason that the packet came with), `ip4-lookup` or `ip6-lookup` (the
+//!   message), `punt`
+
+use super::made;
+use crate::drop_reason::DropReason;
+use crate::forwarding::{Hop, HopKind, Table};
+use crate::graph::{Context, Edge, Node};
+use crate::packet::{Packet, Protection};
+use crate::token_bucket::TokenBucket;
+use std::marker::PhantomData;
+use std::net::IpAddr;
+
+pub(super) const DROP: Edge = 0;
+pub(super) const LOOKUP: Edge = 1;
+pub(super) const PUNT: Edge = 2;
+/// What leaves has 64: `ip4-rewrite` and `ip6-rewrite` take one off.
+pub(super) const TTL: u8 = 65;
+
+/// What differs between ICMP and ICMPv6.
+pub trait Family: Send {
+    /// The node's name.
+    const NAME: &'static str;
+    /// Where its edges lead.
+    const NEXT: &'static [&'static str];
+    /// Of what is sent.
+    const ETHER_TYPE: u16;
+    /// Whether packets *to* an address that names no single host may be answered.
+    const OF_SHARED_DESTINATIONS: bool;
+    /// Whether messages come from the interface that they leave by, not from that by which the
+    /// packet came in.
+    const FROM_WAY_OUT: bool;
+    /// Type, code and what belongs to them.
+    type Message: Copy;
+
+    /// What to say about a packet dropped for this reason, if anything; `mtu` is that of the way
+    /// out, 0 where that has closed meanwhile.
+    fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
+
+    /// Source and destination of the packet that begins at `about`, where the message about it may
+    /// be sent by all that the packet itself tells.
+    fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
+
+    /// Whether messages may come from an address of the router.
+    fn speaks_from(address: IpAddr) -> bool;
+
+    /// Writes the message about a packet from its network header on; returns its length, `None`
+    /// where `source` is of the other family or the room too small.
+    fn write(
+        buffer: &mut [u8],
+        message: Self::Message,
+        source: IpAddr,
+        about: &[u8],
+    ) -> Option<usize>;
+}
+
+/// Both ends of a packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends {
+    /// Whom a message about it goes to.
+    pub source: IpAddr,
+    /// Where it was going.
+    pub destination: IpAddr,
+}
+
+/// The node.
+pub struct IcmpError<F> {
+    bucket: TokenBucket,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> IcmpError<F> {
+    /// Sends what `bucket` lets pass.
+    pub fn new(bucket: TokenBucket) -> Self {
+        Self { bucket, family: PhantomData }
+    }
+
+    /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
+    /// of its way out.
+    pub(crate) fn report(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        mtu: u16,
+    ) -> Option<Packet> {
+        let message = F::message(packet.reason, mtu)?;
+        let ends = Self::allowed(context, packet, message)?;
+        let (_, back) = context.routes.resolve(ends.source, 0);
+        self.make(context, packet, message, ends, &back)
+    }
+
+    /// The ends of a packet, where a message about it may be sent; counted where not.
+    fn allowed(context: &mut Context, packet: &Packet, message: F::Message) -> Option<Ends> {
+        let own = context.routes.table().own();
+        let ends = F::ends(packet.network_bytes(context.pool.bytes()), message).filter(|ends| {
+            let single = F::OF_SHARED_DESTINATIONS || !own.is_shared(ends.destination);
+            single && !own.is_shared(ends.source)
+        });
+        if ends.is_none() {
+            context.counters.totals.icmp_not_allowed.add(1);
+        }
+        ends
+    }
+
+    /// Makes the message, as far as the rate allows; `back` is its way out.
+    fn make(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        message: F::Message,
+        ends: Ends,
+        back: &Hop,
+    ) -> Option<Packet> {
+        if !self.bucket.take(context.now) {
+            context.counters.totals.icmp_rate_limited.add(1);
+            return None;
+        }
+        let source = Self::source(context.routes.table(), packet, ends, back);
+        let made = source.and_then(|source| {
+            made::make(&mut context.pool, packet, F::ETHER_TYPE, |about, buffer| {
+                F::write(buffer, message, source, about)
+            })
+        });
+        let totals = &context.counters.totals;
+        let counter = if made.is_some() { &totals.generated } else { &totals.icmp_impossible };
+        counter.add(1);
+        made.map(|made| Packet { protection: made.protection.of_quotation(), ..made })
+    }
+
+    /// An address of the interface that messages come from (the way in where the way out is not
+    /// known), best one of the sender's network. Where the packet was sent through a tunnel, best
+    /// one of the receiver's, since an answer may go back through the tunnel only from the network
+    /// at this end of it.
+    fn source(table: &Table, packet: &Packet, ends: Ends, back: &Hop) -> Option<IpAddr> {
+        let tunnelled = packet.protection == Protection::Decrypted;
+        let near = if tunnelled { ends.destination } else { ends.source };
+        let (port, vlan) = match back.kind {
+            HopKind::Forward | HopKind::Resolve if F::FROM_WAY_OUT => (back.port, back.vlan),
+            _ => (packet.frame.port_in, packet.vlan_in),
+        };
+        let mut own = table.addresses(port, vlan).filter(|own| F::speaks_from(own.addr()));
+        let first = own.next()?;
+        let best = std::iter::once(first).chain(own).find(|own| own.contains(&near));
+        Some(best.unwrap_or(first).addr())
+    }
+}
+
+impl<F: Family> Node for IcmpError<F> {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        F::NEXT
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        edges.fill(DROP);
+        for (packet, edge) in packets.iter().zip(edges) {
+            let mtu = context.routes.table().hop(packet.next_hop).mtu;
+            let Some(message) = F::message(packet.reason, mtu) else { continue };
+            let Some(ends) = Self::allowed(context, packet, message) else { continue };
+            let (_, back) = context.routes.resolve(ends.source, 0);
+            // What came through a tunnel the kernel would quote in clear.
+            if back.kind == HopKind::Punt && packet.protection == Protection::None {
+                *edge = PUNT;
+            } else if let Some(made) = self.make(context, packet, message, ends, &back) {
+                context.spawn(LOOKUP, made);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::next_hop::NextHop;
+    use crate::nodes::{Icmp4Error, Icmp6Error};
+    use crate::testing::{Bench, MAC_A, fix_checksum, frame4, frame6, net};
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use wattline_packet::ipv4::Ipv4Packet;
+
+    fn expired(bench: &mut Bench, bytes: &[u8]) -> Packet {
+        Packet { reason: DropReason::TtlExpired, ..bench.packet(bytes) }
+    }
+
+    #[test]
+    fn rate_and_chunks_are_limits_that_are_counted() {
+        let mut bench = Bench::new();
+        let mut node = Icmp4Error::new(TokenBucket::new(1, 2));
+        let bytes = frame4(MAC_A, 64, &[7; 100]);
+        for _ in 0..5 {
+            let packet = expired(&mut bench, &bytes);
+            assert_eq!(bench.process(&mut node, packet).0, DROP);
+        }
+        assert_eq!(bench.spawned().len(), 2);
+        let mut node = Icmp4Error::new(TokenBucket::new(1, 2));
+        let packet = expired(&mut bench, &bytes);
+        while bench.context.pool.take_chunk().is_some() {}
+        bench.process(&mut node, packet);
+        let counted = bench.context.counters.snapshot();
+        assert_eq!((counted.icmp_rate_limited, counted.icmp_impossible), (3, 1));
+        assert_eq!(counted.generated, 2);
+    }
+
+    #[test]
+    fn no_mtu_is_told_of_a_way_that_has_closed() {
+        let mut bench = Bench::new();
+        for (bytes, node) in [
+            (
+                frame4(MAC_A, 64, &[7; 100]),
+                &mut Icmp4Error::new(TokenBucket::new(1000, 50)) as &mut dyn Node,
+            ),
+            (frame6(MAC_A, 64, &[7; 100]), &mut Icmp6Error::new(TokenBucket::new(1000, 50))),
+        ] {
+            let packet = bench.packet_via(&bytes, &Bench::forward_mtu(1, 1400));
+            let packet = Packet { reason: DropReason::TooBig, ..packet };
+            bench.process(node, packet);
+            assert_eq!(bench.spawned().len(), 1);
+            bench.routes.set(packet.next_hop, &NextHop::Blackhole).unwrap();
+            bench.routes.publish().unwrap();
+            bench.process(node, packet);
+            assert!(bench.spawned().is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_to_a_whole_network() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses([net("192.0.2.1/24"), net("198.51.100.1/24")]);
+        bench.routes.publish().unwrap();
+        let mut node = Icmp4Error::new(TokenBucket::new(1000, 50));
+        let far = [203, 0, 113, 5];
+        for (source, destination, answered) in [
+            ([192, 0, 2, 255], far, false),
+            ([192, 0, 2, 0], far, false),
+            ([198, 51, 100, 255], far, false),
+            ([192, 0, 2, 254], far, true),
+            ([203, 0, 113, 255], far, true),
+            ([192, 0, 2, 9], [198, 51, 100, 255], false),
+        ] {
+            let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+            bytes[26..30].copy_from_slice(&source);
+            bytes[30..34].copy_from_slice(&destination);
+            fix_checksum(&mut bytes);
+            let packet = expired(&mut bench, &bytes);
+            assert_eq!(bench.process(&mut node, packet).0, DROP);
+            assert_eq!(!bench.spawned().is_empty(), answered, "{source:?} to {destination:?}");
+        }
+        let counted = bench.context.counters.snapshot();
+        assert_eq!((counted.icmp_not_allowed, counted.generated), (4, 2));
+    }
+
+    #[test]
+    fn nothing_is_said_to_a_subnet_router_anycast_address() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses([net("2001:db8:1::1/64"), net("2001:db8:2::1/64")]);
+        bench.routes.publish().unwrap();
+        let mut node = Icmp6Error::new(TokenBucket::new(1000, 50));
+        let far = "2001:db8:3::5";
+        for (source, destination, answered) in [
+            ("2001:db8:1::", far, false),
+            ("2001:db8:2::", far, false),
+            ("2001:db8:1::9", far, true),
+            ("2001:db8:9::", far, true),
+            ("2001:db8:1::9", "2001:db8:2::", true),
+        ] {
+            let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+            let mut bytes = frame6(MAC_A, 1, &[7; 100]);
+            bytes[22..38].copy_from_slice(&octets(source));
+            bytes[38..54].copy_from_slice(&octets(destination));
+            let packet = expired(&mut bench, &bytes);
+            assert_eq!(bench.process(&mut node, packet).0, DROP);
+            assert_eq!(!bench.spawned().is_empty(), answered, "{source} to {destination}");
+        }
+        assert_eq!(bench.context.counters.snapshot().icmp_not_allowed, 2);
+    }
+
+    /// The address that a message to a sender comes from whose packets come in on port 0.
+    fn speaker(bench: &mut Bench, sender: [u8; 4]) -> (Edge, Option<Ipv4Addr>) {
+        let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+        bytes[26..30].copy_from_slice(&sender);
+        fix_checksum(&mut bytes);
+        let packet = expired(bench, &bytes);
+        let (edge, _) = bench.process(&mut Icmp4Error::new(TokenBucket::new(1000, 50)), packet);
+        let made = bench.spawned().first().map(|(_, made)| *made);
+        let bytes = bench.context.pool.bytes();
+        let source =
+            made.map(|it| Ipv4Packet::parse(it.network_bytes(bytes)).unwrap().header.source.get());
+        (edge, source.map(Ipv4Addr::from))
+    }
+
+    #[test]
+    fn an_ipv4_message_comes_from_the_interface_that_it_leaves_by() {
+        let mut bench = Bench::new();
+        bench.routes.route(net("10.1.0.0/16"), &Bench::forward(1)).unwrap();
+        bench.routes.route(net("10.2.0.0/16"), &Bench::forward_vlan(0, 7)).unwrap();
+        bench.routes.publish().unwrap();
+        for (sender, own) in [
+            ([192, 0, 2, 9], [192, 0, 2, 1]),
+            ([10, 1, 2, 3], [198, 51, 100, 1]),
+            ([10, 2, 2, 3], [192, 0, 7, 1]),
+            // There is no way back: as the packet came in.
+            ([10, 3, 2, 3], [192, 0, 2, 1]),
+        ] {
+            assert_eq!(speaker(&mut bench, sender), (DROP, Some(own.into())), "{sender:?}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_message_comes_from_the_interface_that_the_packet_came_in_by() {
+        let mut bench = Bench::new();
+        bench.routes.route(net("2001:db8:9::/48"), &Bench::forward(1)).unwrap();
+        bench.routes.publish().unwrap();
+        let mut bytes = frame6(MAC_A, 1, &[7; 100]);
+        bytes[22..38].copy_from_slice(&"2001:db8:9::9".parse::<Ipv6Addr>().unwrap().octets());
+        let packet = expired(&mut bench, &bytes);
+        bench.process(&mut Icmp6Error::new(TokenBucket::new(1000, 50)), packet);
+        let made = bench.spawned()[0].1;
+        let bytes = made.network_bytes(bench.context.pool.bytes());
+        assert_eq!(bytes[8..24], "2001:db8:1::1".parse::<Ipv6Addr>().unwrap().octets());
+    }
+
+    #[test]
+    fn a_sender_whom_only_the_kernel_reaches_is_the_kernels_to_tell() {
+        let mut bench = Bench::new();
+        bench.routes.route(net("10.1.0.0/16"), &NextHop::Punt).unwrap();
+        bench.routes.publish().unwrap();
+        assert_eq!(speaker(&mut bench, [10, 1, 2, 3]), (PUNT, None));
+        assert_eq!(bench.context.counters.snapshot().generated, 0);
+        // But not what came encrypted.
+        let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+        bytes[26..30].copy_from_slice(&[10, 1, 2, 3]);
+        fix_checksum(&mut bytes);
+        let packet = expired(&mut bench, &bytes);
+        let packet = Packet { protection: Protection::Decrypted, ..packet };
+        let mut node = Icmp4Error::new(TokenBucket::new(1000, 50));
+        assert_eq!(bench.process(&mut node, packet).0, DROP);
+        assert_eq!(bench.spawned()[0].1.protection, Protection::Confidential);
+    }
+}

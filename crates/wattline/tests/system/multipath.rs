@@ -1,0 +1,284 @@
+//! Several ways to one destination: flows spread over them by weight, each keeps to one, and those
+//! of a way that closes move to the other.
+//!
+//! ```text
+//!   source ── router ══ sink   (two links; the sink answers for all prefixes beyond)
+//! ```
+
+use crate::harness::{Bench, binary};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_lab::forwarder::{Forwarder, Running, Wattline, configuration};
+use wattline_lab::raw::{Received, Sniffer};
+use wattline_lab::topology::{Options, SINK, SOURCE, Station, Topology, connect};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The router's end of the second link.
+pub const OTHER: Station = Station {
+    interface: "other",
+    mac: [0x02, 0x57, 0, 0, 0, 0x31],
+    v4: Ipv4Addr::new(198, 19, 1, 1),
+    v6: Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1),
+};
+/// The sink's.
+pub const SECOND: Station = Station {
+    interface: "second",
+    mac: [0x02, 0x57, 0, 0, 0, 0x32],
+    v4: Ipv4Addr::new(198, 19, 1, 2),
+    v6: Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 2),
+};
+
+/// Prefixes, an address in each, and the weights of the way by the first link and by the second.
+const PREFIXES: [(&str, IpAddr, [u32; 2]); 4] = [
+    ("203.0.113.0/25", IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), [1, 1]),
+    ("203.0.113.128/25", IpAddr::V4(Ipv4Addr::new(203, 0, 113, 129)), [3, 1]),
+    ("2001:db8:7::/64", IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1)), [1, 1]),
+    ("2001:db8:7:1::/64", IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 1, 0, 0, 0, 1)), [3, 1]),
+];
+
+/// Source ports of the flows to each prefix.
+const FLOWS: Range<u16> = 20_000..20_200;
+const PORT: u16 = 4242;
+/// Frames go in bursts of so many, so far apart.
+const BURST: usize = 8;
+const PAUSE: Duration = Duration::from_millis(2);
+
+with_every_forwarder!(
+    flows_spread_over_next_hops_by_weight_and_keep_to_one,
+    flows_move_when_a_next_hops_link_goes_down_and_no_others_notice,
+);
+
+fn flows_spread_over_next_hops_by_weight_and_keep_to_one(forwarder: Forwarder) {
+    let bench = start(forwarder);
+    until_both_ways_are_used(&bench.topology);
+    let traffic = Traffic::start(&bench.topology);
+    traffic.go_on(5);
+    let flows = traffic.finish();
+    for (prefix, address, [one, other]) in PREFIXES {
+        let mut counts = [0_u32; 2];
+        for packets in FLOWS.map(|port| &flows[&(address, port)]) {
+            let way = packets[0].way;
+            assert!(packets.iter().all(|packet| packet.way == way), "{prefix}: {packets:?}");
+            counts[way] += 1;
+        }
+        println!("{forwarder:?}, {prefix}: {counts:?} flows at weights {one} and {other}");
+        // Binomial; six standard deviations either way.
+        let all = FLOWS.len() as f64;
+        let share = f64::from(one) / f64::from(one + other);
+        let allowed = 6.0 * (all * share * (1.0 - share)).sqrt();
+        assert!((f64::from(counts[0]) - all * share).abs() < allowed, "{prefix}: {counts:?}");
+    }
+    bench.finish();
+}
+
+/// First the router's own end is set down, then the far one, so that the carrier is lost.
+fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Forwarder) {
+    let bench = start(forwarder);
+    let topology = &bench.topology;
+    for (namespace, end) in [(&topology.router, OTHER), (&topology.sink, SECOND)] {
+        until_both_ways_are_used(topology);
+        let traffic = Traffic::start(topology);
+        traffic.go_on(3);
+        namespace.ip(&format!("link set {} down", end.interface)).unwrap();
+        traffic.go_on(6);
+        let rounds = traffic.rounds();
+        let flows = traffic.finish();
+        namespace.ip(&format!("link set {} up", end.interface)).unwrap();
+        for (prefix, address, _) in PREFIXES {
+            let mut moved = 0;
+            let mut lost = 0;
+            for packets in FLOWS.map(|port| &flows[&(address, port)]) {
+                let before = packets.iter().take_while(|packet| packet.way == 1).count();
+                let after = &packets[before..];
+                assert!(after.iter().all(|packet| packet.way == 0), "{prefix}: {packets:?}");
+                let first = after.first().map(|packet| packet.sequence).unwrap_or_default();
+                // Without a gap, but for the moment of moving, to the last packet that was sent.
+                let whole = |packets: &[Packet], numbers: Range<u32>| {
+                    packets.iter().map(|packet| packet.sequence).eq(numbers)
+                };
+                let started = u32::try_from(before).unwrap();
+                assert!(whole(&packets[..before], 0..started), "{prefix}: {packets:?}");
+                assert!(whole(after, first..first + after.len() as u32), "{prefix}: {packets:?}");
+                assert!(first + after.len() as u32 >= rounds, "{prefix}: {packets:?}");
+                moved += u32::from(before > 0);
+                lost += first - started;
+                assert!(before > 0 || first == 0, "{prefix}: {packets:?}");
+            }
+            println!("{forwarder:?}, {prefix}: {moved} flows moved and lost {lost} packets");
+            assert!(moved > 0, "{prefix}: nothing went by the second link");
+        }
+    }
+    until_both_ways_are_used(topology);
+    bench.finish();
+}
+
+fn start(forwarder: Forwarder) -> Bench {
+    let topology = Topology::build(Options::default()).unwrap();
+    let (router, sink) = (&topology.router, &topology.sink);
+    connect(router, OTHER, sink, SECOND, 1500, 1).unwrap();
+    // As Wattline does: by ports too, and never out of a link without carrier. IPv6 addresses
+    // would not come back by themselves.
+    let mut settings = vec![
+        ("ipv4/fib_multipath_hash_policy".to_owned(), "1"),
+        ("ipv6/fib_multipath_hash_policy".to_owned(), "1"),
+    ];
+    for interface in ["all", "right", "other"] {
+        for family in ["ipv4", "ipv6"] {
+            let key = format!("{family}/conf/{interface}/ignore_routes_with_linkdown");
+            settings.push((key, "1"));
+        }
+    }
+    settings.push(("ipv6/conf/other/keep_addr_on_down".to_owned(), "1"));
+    let settings: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    router.sysctl(&settings).unwrap();
+    sink.sysctl(&[("ipv6/conf/second/keep_addr_on_down", "1")]).unwrap();
+    for (prefix, address, [one, other]) in PREFIXES {
+        let [first, second] = if address.is_ipv4() {
+            [SINK.v4.to_string(), SECOND.v4.to_string()]
+        } else {
+            [SINK.v6.to_string(), SECOND.v6.to_string()]
+        };
+        sink.ip(&format!("route add local {prefix} dev lo")).unwrap();
+        let ways = format!(
+            "nexthop via {first} dev right weight {one} nexthop via {second} dev other weight {other}"
+        );
+        router.ip(&format!("route add {prefix} {ways}")).unwrap();
+    }
+    let wattline = match forwarder {
+        Forwarder::Kernel => None,
+        Forwarder::Wattline { mode, workers } => {
+            let text = |socket: &_| {
+                let port = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
+                configuration(mode, workers, socket) + port
+            };
+            Some(Wattline::start_with(&topology, binary(), text).unwrap())
+        }
+    };
+    Bench { running: Running { wattline }, topology }
+}
+
+/// Routes take a moment to arrive, and so do neighbours.
+fn until_both_ways_are_used(topology: &Topology) {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let traffic = Traffic::start(topology);
+        traffic.go_on(2);
+        let rounds = traffic.rounds();
+        let flows = traffic.finish();
+        let settled = PREFIXES.iter().all(|(_, address, _)| {
+            let to = || FLOWS.map(|port| flows.get(&(*address, port)));
+            let all = to().all(|packets| packets.is_some_and(|it| it.len() >= rounds as usize));
+            all && (0..2).all(|way| to().flatten().any(|packets| packets[0].way == way))
+        });
+        if settled {
+            return;
+        }
+        assert!(Instant::now() < deadline, "not all flows arrive, by both ways");
+    }
+}
+
+/// A destination and a source port.
+type Flow = (IpAddr, u16);
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    sequence: u32,
+    /// By which link it came: 0 or 1.
+    way: usize,
+}
+
+/// A packet of every flow each round, heard on both links.
+struct Traffic {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicU32>,
+    sender: JoinHandle<()>,
+    ways: [Sniffer; 2],
+    /// Takes what arrives, so that the sink does not answer that nobody listens.
+    _listener: UdpSocket,
+}
+
+impl Traffic {
+    fn start(topology: &Topology) -> Self {
+        let sink = &topology.sink;
+        let listen = || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)).unwrap();
+        let listener = sink.enter(listen).unwrap();
+        let ways = [SINK.interface, SECOND.interface].map(|interface| {
+            Sniffer::start(sink, interface, |frame| parse(frame).is_some()).unwrap()
+        });
+        let bind = |own: IpAddr| FLOWS.map(move |port| UdpSocket::bind((own, port)).unwrap());
+        let sockets = topology.source.enter(|| {
+            [SOURCE.v4.into(), SOURCE.v6.into()].map(|own| bind(own).collect::<Vec<_>>())
+        });
+        let [v4, v6] = sockets.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let rounds = Arc::new(AtomicU32::new(0));
+        let (stopping, sent) = (Arc::clone(&stop), Arc::clone(&rounds));
+        let sender = std::thread::spawn(move || {
+            while !stopping.load(Ordering::Acquire) {
+                let sequence = sent.load(Ordering::Relaxed).to_be_bytes();
+                for (_, address, _) in PREFIXES {
+                    let sockets = if address.is_ipv4() { &v4 } else { &v6 };
+                    for (number, socket) in sockets.iter().enumerate() {
+                        socket.send_to(&sequence, (address, PORT)).unwrap();
+                        if number % BURST == 0 {
+                            std::thread::sleep(PAUSE);
+                        }
+                    }
+                }
+                sent.fetch_add(1, Ordering::Release);
+            }
+        });
+        Self { stop, rounds, sender, ways, _listener: listener }
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// Waits until so many more rounds were sent.
+    fn go_on(&self, rounds: u32) {
+        let until = self.rounds() + rounds;
+        let deadline = Instant::now() + LIMIT;
+        while self.rounds() < until && !self.sender.is_finished() {
+            assert!(Instant::now() < deadline, "the sender stands still");
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What arrived of each flow, in order.
+    fn finish(self) -> BTreeMap<Flow, Vec<Packet>> {
+        self.stop.store(true, Ordering::Release);
+        self.sender.join().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let mut arrived: Vec<(usize, Received)> = Vec::new();
+        for (way, sniffer) in self.ways.into_iter().enumerate() {
+            arrived.extend(sniffer.finish().into_iter().map(|received| (way, received)));
+        }
+        arrived.sort_by_key(|(_, received)| received.nanos);
+        let mut flows = BTreeMap::<Flow, Vec<Packet>>::new();
+        for (way, received) in arrived {
+            let (flow, sequence) = parse(&received.frame).unwrap();
+            flows.entry(flow).or_default().push(Packet { sequence, way });
+        }
+        flows
+    }
+}
+
+/// The flow and the sequence number of a packet of ours.
+fn parse(frame: &[u8]) -> Option<(Flow, u32)> {
+    let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
+    let destination: IpAddr = match packet.net? {
+        etherparse::NetSlice::Ipv4(ip) => ip.header().destination_addr().into(),
+        etherparse::NetSlice::Ipv6(ip) => ip.header().destination_addr().into(),
+        etherparse::NetSlice::Arp(_) => return None,
+    };
+    let Some(etherparse::TransportSlice::Udp(udp)) = packet.transport else { return None };
+    let sequence = u32::from_be_bytes(*udp.payload().first_chunk()?);
+    (udp.destination_port() == PORT).then_some(((destination, udp.source_port()), sequence))
+}
