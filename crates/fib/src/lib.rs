@@ -7,16 +7,24 @@
 //! A table maps prefixes to [`NextHopId`]s; what an id means is the business of the
 //! data plane.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod cell;
+mod fib;
 pub mod grace;
 mod groups;
+mod kernel;
 mod memory;
 mod multibit;
 pub mod prefetch;
+mod reader;
 pub mod routes_file;
 mod v4;
 mod v6;
 
+pub use fib::Fib;
+pub use kernel::Kernel;
+pub use reader::Reader;
 pub use v4::{Fib4, Fib4Reader};
 pub use v6::{Fib6, Fib6Reader};
 

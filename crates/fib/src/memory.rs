@@ -16,7 +16,7 @@ const HUGE_PAGE: usize = 2 << 20;
 ///
 /// The kernel supplies memory as it is first touched, so that a generous bound costs nothing.
 #[derive(Debug)]
-pub(crate) struct Region<C> {
+pub struct Region<C> {
     cells: NonNull<C>,
     len: usize,
     mapping: NonNull<libc::c_void>,
