@@ -42,10 +42,10 @@ pub trait Family {
     /// The next hops of whole chunks.
     ///
     /// # Safety
-    /// The processor must have AVX-512.
+    /// The processor must have AVX2.
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code)] // instructions that not every processor has
-    unsafe fn lookup_chunks_avx512(
+    unsafe fn lookup_chunks_avx2(
         tables: &Tables<Self::Cell>,
         chunks: &[[Self::Bits; CHUNK]],
         next_hop_chunks: &mut [[NextHopId; CHUNK]],

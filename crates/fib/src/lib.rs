@@ -8,7 +8,7 @@
 //! data plane.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+mod avx2;
 mod cell;
 mod fib;
 pub mod grace;

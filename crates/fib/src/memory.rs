@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A fixed number of cells, all zero at first, aligned to a huge page.
+/// A fixed number of cells, all zero at first, aligned to a huge page; behind the last there is
+/// memory to the end of its page.
 ///
 /// The kernel supplies memory as it is first touched, so that a generous bound costs nothing.
 #[derive(Debug)]

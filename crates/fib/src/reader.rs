@@ -59,8 +59,8 @@ impl<F: Family> Reader<F> {
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)] // instructions that not every processor has
             // SAFETY: a reader has no kernel but one that this processor has.
-            Kernel::Avx512 => unsafe {
-                F::lookup_chunks_avx512(&self.tables, chunks, next_hop_chunks);
+            Kernel::Avx2 => unsafe {
+                F::lookup_chunks_avx2(&self.tables, chunks, next_hop_chunks);
             },
             _ => {
                 for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {

@@ -5,7 +5,7 @@
 //! longer prefixes.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+mod avx2;
 mod scalar;
 
 use crate::NextHopId;
@@ -61,14 +61,14 @@ impl Family for V4 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
+    #[target_feature(enable = "avx2")]
     #[allow(unsafe_code)] // as declared
-    unsafe fn lookup_chunks_avx512(
+    unsafe fn lookup_chunks_avx2(
         tables: &Tables<AtomicU16>,
         chunks: &[[u32; CHUNK]],
         next_hop_chunks: &mut [[NextHopId; CHUNK]],
     ) {
-        avx512::lookup(tables, chunks, next_hop_chunks);
+        avx2::lookup(tables, chunks, next_hop_chunks);
     }
 }
 

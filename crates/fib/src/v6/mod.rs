@@ -4,7 +4,7 @@
 //! goes down level by level together, so that the loads of a level are in flight at once.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+mod avx2;
 mod scalar;
 
 use crate::NextHopId;
@@ -66,14 +66,14 @@ impl Family for V6 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
+    #[target_feature(enable = "avx2")]
     #[allow(unsafe_code)] // as declared
-    unsafe fn lookup_chunks_avx512(
+    unsafe fn lookup_chunks_avx2(
         tables: &Tables<AtomicU32>,
         chunks: &[[u128; CHUNK]],
         next_hop_chunks: &mut [[NextHopId; CHUNK]],
     ) {
-        avx512::lookup(tables, chunks, next_hop_chunks);
+        avx2::lookup(tables, chunks, next_hop_chunks);
     }
 }
 
