@@ -37,9 +37,7 @@ pub(crate) struct Words<'a> {
 impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
     #[inline]
     fn from(region: &'a Region<C>) -> Self {
-        // A lane that numbers a word is signed. A region without cells has memory nevertheless.
-        let count = (region.len() * size_of::<C>() / size_of::<u32>()).clamp(1, 1 << 31);
-        Self { first: region.as_ptr().cast(), last: (count - 1) as u32, cells: PhantomData }
+        Self { first: region.as_ptr().cast(), last: region.last_word(), cells: PhantomData }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::grace::Grace;
 use crate::multibit::{Multibit, Prefix, Tables};
 use crate::reader::{CHUNK, Reader};
-use crate::{FibError, NextHopId};
+use crate::{FibError, HugePages, NextHopId};
 use prefix_trie::PrefixMap;
 
 /// What sets the families apart; this crate has both.
@@ -146,5 +146,12 @@ impl<F: Family> Fib<F> {
     /// Bytes that the table occupies: what readers look at, and the writer's books.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.routes.mem_size()
+    }
+
+    /// How much of what readers look at the kernel keeps in huge pages, which it is asked for;
+    /// `None` where the kernel does not say. Slow: for reports.
+    pub fn huge_pages(&self) -> Option<HugePages> {
+        let tables = self.table.tables();
+        HugePages::of(&[tables.root.range(), tables.groups.range()])
     }
 }

@@ -13,6 +13,7 @@ mod cell;
 mod fib;
 pub mod grace;
 mod groups;
+mod huge_pages;
 mod kernel;
 mod memory;
 mod multibit;
@@ -23,6 +24,7 @@ mod v4;
 mod v6;
 
 pub use fib::Fib;
+pub use huge_pages::HugePages;
 pub use kernel::Kernel;
 pub use reader::Reader;
 pub use v4::{Fib4, Fib4Reader};

@@ -68,6 +68,8 @@ impl<F: Family> Reader<F> {
                 }
             }
         }
-        F::lookup_chunk(&self.tables, rest, rest_next_hops);
+        if !rest.is_empty() {
+            F::lookup_chunk(&self.tables, rest, rest_next_hops);
+        }
     }
 }

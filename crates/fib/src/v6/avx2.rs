@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 const VECTORS: usize = CHUNK / LANES;
 
 /// The next hops of whole chunks, each of which goes down the trie together, level by level.
+#[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn lookup(
     tables: &Tables<AtomicU32>,

@@ -66,6 +66,7 @@ impl Family for V6 {
     }
 
     #[cfg(target_arch = "x86_64")]
+    #[inline]
     #[target_feature(enable = "avx2")]
     #[allow(unsafe_code)] // as declared
     unsafe fn lookup_chunks_avx2(
