@@ -23,12 +23,12 @@ pub mod routes_file;
 mod v4;
 mod v6;
 
-pub use fib::Fib;
+pub use fib::{Family, Fib};
 pub use huge_pages::HugePages;
 pub use kernel::Kernel;
 pub use reader::Reader;
-pub use v4::{Fib4, Fib4Reader};
-pub use v6::{Fib6, Fib6Reader};
+pub use v4::{Fib4, Fib4Reader, V4};
+pub use v6::{Fib6, Fib6Reader, V6};
 
 /// What a prefix leads to: an index into the data plane's next-hop table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
