@@ -17,7 +17,7 @@ pub trait Family {
     /// What an entry is stored in.
     type Cell: Cell;
     /// An address as readers have it, in host byte order.
-    type Bits: Copy;
+    type Bits: Copy + Send + Sync;
     /// How many groups a table may have unless told otherwise.
     const DEFAULT_GROUPS: usize;
     /// As many groups as an entry can number.

@@ -240,13 +240,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
     let reader4 = tables.ipv4.reader(kernel)?;
     for (kind, addresses) in &ipv4 {
         progress(&format!("ipv4, {} addresses", kind.name()));
-        let key = (Family::Ipv4, *kind, kernel);
+        let key = (Family::Ipv4, *kind);
         measured.push(passes(key, &reader4, addresses, &mut running, options.repeats)?);
     }
     let reader6 = tables.ipv6.reader(kernel)?;
     for (kind, addresses) in &ipv6 {
         progress(&format!("ipv6, {} addresses", kind.name()));
-        let key = (Family::Ipv6, *kind, kernel);
+        let key = (Family::Ipv6, *kind);
         measured.push(passes(key, &reader6, addresses, &mut running, options.repeats)?);
     }
     // Gone before the updates are measured, and its files with it.

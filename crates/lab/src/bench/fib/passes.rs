@@ -18,14 +18,15 @@ pub(super) struct Passes {
 
 /// Passes of ours and of the peer in turn.
 pub(super) fn passes<F: wattline_fib::Family>(
-    (family, kind, kernel): (Family, Kind, Kernel),
+    (family, kind): (Family, Kind),
     reader: &Reader<F>,
     addresses: &[F::Bits],
     peer: &mut Option<Peer>,
     repeats: usize,
 ) -> Result<Passes, Error> {
     let checksum = checksum(reader, addresses);
-    let mut passes = Passes { family, kind, kernel, ours: Vec::new(), peers: Vec::new() };
+    let mut passes =
+        Passes { family, kind, kernel: reader.kernel(), ours: Vec::new(), peers: Vec::new() };
     for repeat in 0..repeats {
         passes.ours.push(addresses.len() as f64 / pass_seconds(reader, addresses));
         let Some(peer) = peer else { continue };

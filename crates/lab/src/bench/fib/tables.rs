@@ -32,10 +32,7 @@ pub(super) struct Tables {
     pub(super) ipv6: Filled<V6>,
 }
 
-impl<F> Filled<F>
-where
-    F: wattline_fib::Family<Bits: Sync, Cell: Sync + Send>,
-{
+impl<F: wattline_fib::Family> Filled<F> {
     /// Inserts the prefixes in their order.
     fn new(grace: &Grace, prefixes: Vec<(F::Net, NextHopId)>) -> Result<Self, Error> {
         let mut table = Fib::new(grace);
@@ -151,7 +148,7 @@ fn updates<F, P>(
     mut flip: impl FnMut((P, NextHopId)) -> Result<(), FibError>,
 ) -> Result<Updates, Error>
 where
-    F: wattline_fib::Family<Bits: Sync, Cell: Sync + Send>,
+    F: wattline_fib::Family,
     P: Copy,
 {
     let stop = AtomicBool::new(false);
