@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 ///
 /// The top bit tells a group's number from a next hop. Only atomic integers may implement
 /// this: tables begin as zero bytes, which must be a valid cell.
-pub(crate) trait Cell: Send + Sync {
+pub trait Cell: Send + Sync {
     /// Set where the other bits are a group's number.
     const EXTENDED: u32;
 

@@ -7,18 +7,28 @@
 //! A table maps prefixes to [`NextHopId`]s; what an id means is the business of the
 //! data plane.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod cell;
+mod fib;
 pub mod grace;
 mod groups;
+mod huge_pages;
+mod kernel;
 mod memory;
 mod multibit;
 pub mod prefetch;
+mod reader;
 pub mod routes_file;
 mod v4;
 mod v6;
 
-pub use v4::{Fib4, Fib4Reader};
-pub use v6::{Fib6, Fib6Reader};
+pub use fib::{Family, Fib};
+pub use huge_pages::HugePages;
+pub use kernel::Kernel;
+pub use reader::Reader;
+pub use v4::{Fib4, Fib4Reader, V4};
+pub use v6::{Fib6, Fib6Reader, V6};
 
 /// What a prefix leads to: an index into the data plane's next-hop table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

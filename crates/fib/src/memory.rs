@@ -7,18 +7,20 @@
 
 use crate::cell::Cell;
 use std::alloc::{Layout, handle_alloc_error};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A fixed number of cells, all zero at first, aligned to a huge page.
+/// A fixed number of cells, all zero at first, aligned to a huge page; behind the last there is
+/// memory to the end of its page.
 ///
 /// The kernel supplies memory as it is first touched, so that a generous bound costs nothing.
 #[derive(Debug)]
-pub(crate) struct Region<C> {
+pub struct Region<C> {
     cells: NonNull<C>,
     len: usize,
+    last_word: u32,
     mapping: NonNull<libc::c_void>,
     mapped_bytes: usize,
 }
@@ -52,7 +54,23 @@ impl<C: Cell> Region<C> {
         // SAFETY: the range lies inside the mapping made above. Advice only: where the kernel
         // refuses, small pages do.
         unsafe { libc::madvise(cells.as_ptr(), bytes, libc::MADV_HUGEPAGE) };
-        Self { cells: cells.cast(), len, mapping, mapped_bytes }
+        // No more than 31 bits can number; a region without cells has memory nevertheless.
+        let words = (layout.size() / size_of::<u32>()).clamp(1, 1 << 31);
+        let last_word = (words - 1) as u32;
+        Self { cells: cells.cast(), len, last_word, mapping, mapped_bytes }
+    }
+
+    /// The addresses of its cells.
+    pub(crate) fn range(&self) -> Range<usize> {
+        let first = self.cells.addr().get();
+        first..first + self.len * size_of::<C>()
+    }
+
+    /// The number of the last whole word of 32 bits that a gather may load: 0 also where there
+    /// is no cell.
+    #[inline]
+    pub(crate) fn last_word(&self) -> u32 {
+        self.last_word
     }
 }
 

@@ -33,14 +33,14 @@ pub(crate) const GROUP_CELLS: usize = 1 << GROUP_BITS;
 
 /// What readers see.
 #[derive(Debug)]
-pub(crate) struct Tables<C> {
+pub struct Tables<C> {
     pub(crate) root: Region<C>,
     pub(crate) groups: Region<C>,
 }
 
 /// A prefix, its bits at the top of the word whatever the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub struct Prefix {
     pub(crate) bits: u128,
     pub(crate) length: u8,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
-use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
+use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
 
 const ROUNDS: usize = 6_000;
 /// Insertions without which a run says nothing.
@@ -32,17 +32,17 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Flips host routes in and out of a table with few groups while `$readers` threads look all
-/// of their addresses up; each may lead to its own id or to the default, never to another's.
-macro_rules! flips_host_routes {
-    ($name:ident, $fib:ty, $net:ty, $bits:ty, $groups:expr, $base:expr, $stride:expr) => {
+/// Flips a route per host in and out of a table with few groups while two threads, one by each
+/// kernel where the processor has both, look all of the hosts' addresses up; each may lead to
+/// its own id or to the default, never to another's.
+macro_rules! flips_routes {
+    ($name:ident, $fib:ty, $net:ty, $bits:ty, $length:expr, $groups:expr, $base:expr, $stride:expr) => {
         #[test]
         fn $name() {
             assert_eq!(HOSTS, 1 << (32 - 26), "host_of yields as many");
             let base: $bits = $base;
             let address = |host: u32| base + <$bits>::from(host) * $stride;
-            let full_length = <$bits>::BITS as u8;
-            let prefix = |host: u32| <$net>::new_assert(address(host).into(), full_length);
+            let prefix = |host: u32| <$net>::new_assert(address(host).into(), $length);
 
             let grace = Grace::new();
             let mut fib = <$fib>::with_groups(&grace, $groups);
@@ -51,9 +51,11 @@ macro_rules! flips_host_routes {
             let (stopped, inserted, seen) = (&stop, &mut 0_usize, &mut [0_usize; 2]);
             thread::scope(|scope| {
                 let stop = StopOnDrop(stopped);
-                let readers: Vec<_> = (0..2)
-                    .map(|_| {
-                        let (reader, slot) = (fib.reader(), grace.register());
+                let readers: Vec<_> = [Kernel::Scalar, Kernel::best()]
+                    .into_iter()
+                    .map(|kernel| {
+                        let reader = fib.reader().with_kernel(kernel).unwrap();
+                        let slot = grace.register();
                         scope.spawn(move || {
                             let addresses: Vec<$bits> = (0..HOSTS).map(address).collect();
                             let mut next_hops = vec![NextHopId::NONE; addresses.len()];
@@ -104,14 +106,27 @@ macro_rules! flips_host_routes {
 }
 
 // Each host in a /24 of its own: each inserted needs a group, each removed gives it back.
-flips_host_routes!(ipv4, Fib4, Ipv4Net, u32, GROUPS, 0x0a00_0001, 256);
+flips_routes!(ipv4, Fib4, Ipv4Net, u32, 32, GROUPS, 0x0a00_0001, 256);
 // Each host in a /120 of its own: chains of groups grow and shrink at their ends.
-flips_host_routes!(
+flips_routes!(
     ipv6,
     Fib6,
     Ipv6Net,
     u128,
+    128,
     GROUPS + 12,
     0x2001_0db8_0000_0000_0000_0000_0000_0001,
     256
+);
+// Each host in a /40 of its own: the ends of chains are among the levels that a chunk goes down
+// together.
+flips_routes!(
+    ipv6_together,
+    Fib6,
+    Ipv6Net,
+    u128,
+    48,
+    GROUPS + 2,
+    0x2001_0db8_0000_0000_0000_0000_0000_0001,
+    1 << 88
 );

@@ -8,7 +8,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
-use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
+use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
 
 /// One byte each: what to do, which of few addresses, how long a prefix, which next hop.
 type Step = [u8; 4];
@@ -51,10 +51,13 @@ macro_rules! any_sequence {
                     addresses.extend([first, last, first.wrapping_sub(1), last.wrapping_add(1)]);
                 }
                 let mut next_hops = vec![NextHopId::NONE; addresses.len()];
-                reader.lookup_batch(&addresses, &mut next_hops);
-                for (&bits, &next_hop) in addresses.iter().zip(&next_hops) {
-                    let longest = fib.longest_match(<$address>::from(bits));
-                    assert_eq!(next_hop, longest.map_or(NextHopId::NONE, |(_, id)| id));
+                for kernel in Kernel::ALL {
+                    let Some(reader) = reader.clone().with_kernel(kernel) else { continue };
+                    reader.lookup_batch(&addresses, &mut next_hops);
+                    for (&bits, &next_hop) in addresses.iter().zip(&next_hops) {
+                        let longest = fib.longest_match(<$address>::from(bits));
+                        assert_eq!(next_hop, longest.map_or(NextHopId::NONE, |(_, id)| id));
+                    }
                 }
                 // Emptied, the table has all its groups back: nothing leaks.
                 for (prefix, _) in fib.iter().collect::<Vec<_>>() {

@@ -1,6 +1,7 @@
 //! `wattline bench fib`: longest-prefix match over a table of the user's.
 
 mod addresses;
+mod passes;
 mod peer;
 mod tables;
 
@@ -8,17 +9,16 @@ pub use addresses::Kind;
 pub use peer::{Load, Loads, Variant};
 
 use super::calibration::{Calibration, spin};
-use super::cpu_time::thread_cpu_seconds;
 use super::sample::Sample;
+use passes::passes;
 use peer::{Peer, write_file};
 use quanta::Clock;
 use serde::Serialize;
-use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tables::{Lookup, Tables};
+use tables::Tables;
 use wattline_fib::routes_file::{RoutesFile, RoutesFileError};
-use wattline_fib::{FibError, NextHopId};
+use wattline_fib::{FibError, Kernel};
 
 /// Addresses looked up at a time, by us and by the peer.
 const BATCH: usize = 32;
@@ -36,6 +36,8 @@ pub struct Options {
     pub repeats: usize,
     /// The harness of the peer, to be measured in the same run.
     pub peer: Option<PathBuf>,
+    /// How to look up, if not in the best way that this processor has.
+    pub kernel: Option<Kernel>,
 }
 
 /// What was measured.
@@ -88,6 +90,8 @@ pub struct Lookups {
     pub family: Family,
     /// Kind of addresses.
     pub addresses: Kind,
+    /// How ours looked up: `scalar`, or `avx2`.
+    pub kernel: &'static str,
     /// Median over the repeats, per second of CPU time.
     pub lookups_per_second: f64,
     /// Cycles of the time-stamp counter, median.
@@ -124,6 +128,10 @@ pub struct Table {
     pub build_seconds: f64,
     /// What readers look at, and the writer's books.
     pub memory_bytes: usize,
+    /// Of what readers look at, in memory; `null` where the kernel does not say.
+    pub resident_bytes: Option<usize>,
+    /// Of that, in huge pages.
+    pub huge_page_bytes: Option<usize>,
     /// Prefixes removed and inserted again while a reader looks up.
     pub updates: Updates,
 }
@@ -155,6 +163,9 @@ pub enum Error {
     /// The table does not take the prefixes.
     #[error(transparent)]
     Table(#[from] FibError),
+    /// The processor lacks what was asked for.
+    #[error("this processor cannot look up by {}; {} is always there", .0.name(), Kernel::Scalar.name())]
+    Kernel(Kernel),
     /// The distribution refuses its parameters.
     #[error("no Zipf distribution: {0}")]
     Zipf(rand_distr::ZipfError),
@@ -184,6 +195,10 @@ pub enum Error {
 /// # Errors
 /// When the routes cannot be read or held, or the peer does not answer.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, Error> {
+    let kernel = options.kernel.unwrap_or_else(Kernel::best);
+    if !kernel.is_available() {
+        return Err(Error::Kernel(kernel));
+    }
     progress("reading the routes");
     let file = RoutesFile::load(&options.routes)?;
     if file.routes.is_empty() {
@@ -222,13 +237,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
     }
 
     let mut measured = Vec::new();
-    let reader4 = tables.ipv4.table.reader();
+    let reader4 = tables.ipv4.reader(kernel)?;
     for (kind, addresses) in &ipv4 {
         progress(&format!("ipv4, {} addresses", kind.name()));
         let key = (Family::Ipv4, *kind);
         measured.push(passes(key, &reader4, addresses, &mut running, options.repeats)?);
     }
-    let reader6 = tables.ipv6.table.reader();
+    let reader6 = tables.ipv6.reader(kernel)?;
     for (kind, addresses) in &ipv6 {
         progress(&format!("ipv6, {} addresses", kind.name()));
         let key = (Family::Ipv6, *kind);
@@ -239,7 +254,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
 
     progress("updates");
     let (routed4, routed6) = (routed(&ipv4), routed(&ipv6));
-    let tables = tables.update(routed4, routed6)?;
+    let tables = tables.update(kernel, routed4, routed6)?;
     let calibration = Calibration::new(spin_before, spin(&clock));
     let ticks = clock.raw().wrapping_sub(ticks);
     let tsc_hertz = ticks as f64 / started.elapsed().as_secs_f64();
@@ -280,96 +295,6 @@ fn write_addresses<A: Copy>(
     Ok(())
 }
 
-/// Lookups per second of every pass over one set of addresses.
-struct Passes {
-    family: Family,
-    kind: Kind,
-    ours: Vec<f64>,
-    peers: Vec<(Variant, Vec<f64>, bool)>,
-}
-
-/// Passes of ours and of the peer in turn.
-fn passes<A>(
-    (family, kind): (Family, Kind),
-    reader: &impl Lookup<A>,
-    addresses: &[A],
-    peer: &mut Option<Peer>,
-    repeats: usize,
-) -> Result<Passes, Error> {
-    let checksum = checksum(reader, addresses);
-    let mut passes = Passes { family, kind, ours: Vec::new(), peers: Vec::new() };
-    for repeat in 0..repeats {
-        passes.ours.push(addresses.len() as f64 / pass_seconds(reader, addresses));
-        let Some(peer) = peer else { continue };
-        for variant in Variant::ALL {
-            let pass = peer.pass(family, kind.name(), variant)?;
-            if !pass.available {
-                continue;
-            }
-            if repeat == 0 {
-                passes.peers.push((variant, Vec::new(), pass.checksum == checksum));
-            }
-            if let Some((_, rates, _)) = passes.peers.iter_mut().find(|(v, ..)| *v == variant) {
-                rates.push(pass.lookups as f64 / pass.seconds);
-            }
-        }
-    }
-    Ok(passes)
-}
-
-/// Sum of all next hops. Untimed: it proves that both programs find the same.
-fn checksum<A>(reader: &impl Lookup<A>, addresses: &[A]) -> u64 {
-    let mut next_hops = [NextHopId::NONE; BATCH];
-    let mut sum = 0;
-    for batch in addresses.chunks_exact(BATCH) {
-        reader.look_up(batch, &mut next_hops);
-        sum += next_hops.iter().map(|next_hop| u64::from(next_hop.0)).sum::<u64>();
-    }
-    sum
-}
-
-fn pass_seconds<A>(reader: &impl Lookup<A>, addresses: &[A]) -> f64 {
-    // As the peer does: it warms the caches with an untimed pass.
-    checksum(reader, addresses);
-    let mut next_hops = [NextHopId::NONE; BATCH];
-    let start = thread_cpu_seconds();
-    for batch in addresses.chunks_exact(BATCH) {
-        reader.look_up(batch, &mut next_hops);
-        black_box(&next_hops);
-    }
-    thread_cpu_seconds() - start
-}
-
-impl Passes {
-    /// `None` when nothing was to be repeated.
-    fn summary(self, tsc_hertz: f64) -> Option<Lookups> {
-        let Self { family, kind, ours, peers } = self;
-        let spread = Sample::of(ours.clone())?;
-        let peers = peers.into_iter().filter_map(|(variant, rates, agrees)| {
-            let ratios = ours.iter().zip(&rates).map(|(ours, theirs)| ours / theirs).collect();
-            let ratio = Sample::of(ratios)?.median;
-            let spread = Sample::of(rates)?;
-            let lookups_per_second = spread.median;
-            let lookups_per_second_spread = spread;
-            Some(PeerLookups {
-                variant,
-                lookups_per_second,
-                lookups_per_second_spread,
-                ratio,
-                agrees,
-            })
-        });
-        Some(Lookups {
-            family,
-            addresses: kind,
-            lookups_per_second: spread.median,
-            cycles_per_lookup: tsc_hertz / spread.median,
-            lookups_per_second_spread: spread,
-            peers: peers.collect(),
-        })
-    }
-}
-
 /// Files for the peer, removed when dropped.
 struct Directory(PathBuf);
 
@@ -406,7 +331,7 @@ mod tests {
         }
 
         fn options(&self) -> Options {
-            Options { routes: self.0.clone(), repeats: 2, peer: None }
+            Options { routes: self.0.clone(), repeats: 2, peer: None, kernel: None }
         }
     }
 
@@ -438,7 +363,9 @@ mod tests {
         assert!(steps >= expected.len());
 
         let ipv6 = Routes::new("ipv6", "2001:db8::/32\n");
-        let report = run(&ipv6.options(), |_| {}).unwrap();
+        let options = Options { kernel: Some(Kernel::Scalar), ..ipv6.options() };
+        let report = run(&options, |_| {}).unwrap();
+        assert!(report.results.iter().all(|result| result.kernel == "scalar"));
         assert!(report.results.iter().all(|result| result.family == Family::Ipv6));
         assert_eq!(report.tables.len(), 1);
     }

@@ -3,52 +3,85 @@
 use super::peer::write_file;
 use super::{BATCH, Error, Family, Table, Updates};
 use crate::bench::cpu_time::thread_cpu_seconds;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
-use wattline_fib::{Fib4, Fib4Reader, Fib6, Fib6Reader, FibError, NextHopId};
+use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
 
 /// Next hops that routes without one are spread over.
 const NEXT_HOPS: usize = 256;
 /// Prefixes that are removed and inserted again.
 const UPDATED: usize = 100_000;
 
-/// A table for readers.
-pub(super) trait Lookup<A> {
-    /// The next hops of a batch.
-    fn look_up(&self, addresses: &[A], next_hops: &mut [NextHopId]);
-}
-
-impl Lookup<u32> for Fib4Reader {
-    #[inline]
-    fn look_up(&self, addresses: &[u32], next_hops: &mut [NextHopId]) {
-        self.lookup_batch(addresses, next_hops);
-    }
-}
-
-impl Lookup<u128> for Fib6Reader {
-    #[inline]
-    fn look_up(&self, addresses: &[u128], next_hops: &mut [NextHopId]) {
-        self.lookup_batch(addresses, next_hops);
-    }
-}
-
 /// A table and what it was filled from.
-pub(super) struct Filled<T, P> {
-    pub(super) table: T,
-    pub(super) prefixes: Vec<(P, NextHopId)>,
+pub(super) struct Filled<F: wattline_fib::Family> {
+    table: Fib<F>,
+    pub(super) prefixes: Vec<(F::Net, NextHopId)>,
     build_seconds: f64,
 }
 
 /// Both families.
 pub(super) struct Tables {
     grace: Grace,
-    pub(super) ipv4: Filled<Fib4, Ipv4Net>,
-    pub(super) ipv6: Filled<Fib6, Ipv6Net>,
+    pub(super) ipv4: Filled<V4>,
+    pub(super) ipv6: Filled<V6>,
+}
+
+impl<F: wattline_fib::Family> Filled<F> {
+    /// Inserts the prefixes in their order.
+    fn new(grace: &Grace, prefixes: Vec<(F::Net, NextHopId)>) -> Result<Self, Error> {
+        let mut table = Fib::new(grace);
+        let start = thread_cpu_seconds();
+        for &(prefix, next_hop) in &prefixes {
+            table.insert(prefix, next_hop)?;
+        }
+        Ok(Self { table, prefixes, build_seconds: thread_cpu_seconds() - start })
+    }
+
+    /// A reader by this kernel.
+    pub(super) fn reader(&self, kernel: Kernel) -> Result<Reader<F>, Error> {
+        self.table.reader().with_kernel(kernel).ok_or(Error::Kernel(kernel))
+    }
+
+    /// A line for each prefix.
+    fn write_routes(&self, directory: &Path, family: Family) -> Result<(), Error>
+    where
+        F::Net: Display,
+    {
+        write_file(directory, &format!("{}.routes", family.name()), |file| {
+            self.prefixes.iter().try_for_each(|(p, id)| writeln!(file, "{p} {}", id.0))
+        })
+    }
+
+    /// Removes prefixes and inserts them again while another thread looks addresses up.
+    fn update(
+        mut self,
+        family: Family,
+        grace: &Grace,
+        kernel: Kernel,
+        addresses: &[F::Bits],
+    ) -> Result<Table, Error> {
+        let reader = self.reader(kernel)?;
+        let huge_pages = self.table.huge_pages();
+        let updates = updates(grace, reader, addresses, &self.prefixes, |(prefix, id)| {
+            self.table.remove(prefix);
+            self.table.insert(prefix, id).map(drop)
+        })?;
+        Ok(Table {
+            family,
+            prefixes: self.table.len(),
+            build_seconds: self.build_seconds,
+            memory_bytes: self.table.memory_bytes(),
+            resident_bytes: huge_pages.map(|pages| pages.resident_bytes),
+            huge_page_bytes: huge_pages.map(|pages| pages.huge_bytes),
+            updates,
+        })
+    }
 }
 
 impl Tables {
@@ -63,63 +96,29 @@ impl Tables {
             }
         }
         let grace = Grace::new();
-        let (mut table4, mut table6) = (Fib4::new(&grace), Fib6::new(&grace));
-        let start = thread_cpu_seconds();
-        for &(prefix, next_hop) in &ipv4 {
-            table4.insert(prefix, next_hop)?;
-        }
-        let between = thread_cpu_seconds();
-        for &(prefix, next_hop) in &ipv6 {
-            table6.insert(prefix, next_hop)?;
-        }
-        let end = thread_cpu_seconds();
-        Ok(Self {
-            grace,
-            ipv4: Filled { table: table4, prefixes: ipv4, build_seconds: between - start },
-            ipv6: Filled { table: table6, prefixes: ipv6, build_seconds: end - between },
-        })
+        let (ipv4, ipv6) = (Filled::new(&grace, ipv4)?, Filled::new(&grace, ipv6)?);
+        Ok(Self { grace, ipv4, ipv6 })
     }
 
     /// Writes what the tables hold for the peer.
     pub(super) fn write_routes(&self, directory: &Path) -> Result<(), Error> {
-        write_file(directory, "ipv4.routes", |file| {
-            self.ipv4.prefixes.iter().try_for_each(|(p, id)| writeln!(file, "{p} {}", id.0))
-        })?;
-        write_file(directory, "ipv6.routes", |file| {
-            self.ipv6.prefixes.iter().try_for_each(|(p, id)| writeln!(file, "{p} {}", id.0))
-        })
+        self.ipv4.write_routes(directory, Family::Ipv4)?;
+        self.ipv6.write_routes(directory, Family::Ipv6)
     }
 
-    /// Removes prefixes and inserts them again while another thread looks addresses up.
-    pub(super) fn update(mut self, ipv4: &[u32], ipv6: &[u128]) -> Result<Vec<Table>, Error> {
+    /// Updates each table that holds something while routed addresses are looked up.
+    pub(super) fn update(
+        self,
+        kernel: Kernel,
+        ipv4: &[u32],
+        ipv6: &[u128],
+    ) -> Result<Vec<Table>, Error> {
         let mut tables = Vec::new();
         if !self.ipv4.prefixes.is_empty() {
-            let Filled { table, prefixes, build_seconds } = &mut self.ipv4;
-            let updates = updates(&self.grace, table.reader(), ipv4, prefixes, |(p, id)| {
-                table.remove(p);
-                table.insert(p, id).map(drop)
-            })?;
-            tables.push(Table {
-                family: Family::Ipv4,
-                prefixes: table.len(),
-                build_seconds: *build_seconds,
-                memory_bytes: table.memory_bytes(),
-                updates,
-            });
+            tables.push(self.ipv4.update(Family::Ipv4, &self.grace, kernel, ipv4)?);
         }
         if !self.ipv6.prefixes.is_empty() {
-            let Filled { table, prefixes, build_seconds } = &mut self.ipv6;
-            let updates = updates(&self.grace, table.reader(), ipv6, prefixes, |(p, id)| {
-                table.remove(p);
-                table.insert(p, id).map(drop)
-            })?;
-            tables.push(Table {
-                family: Family::Ipv6,
-                prefixes: table.len(),
-                build_seconds: *build_seconds,
-                memory_bytes: table.memory_bytes(),
-                updates,
-            });
+            tables.push(self.ipv6.update(Family::Ipv6, &self.grace, kernel, ipv6)?);
         }
         Ok(tables)
     }
@@ -141,13 +140,17 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// Two updates for each of a number of prefixes from all over the table.
-fn updates<A: Sync, P: Copy>(
+fn updates<F, P>(
     grace: &Grace,
-    reader: impl Lookup<A> + Send,
-    addresses: &[A],
+    reader: Reader<F>,
+    addresses: &[F::Bits],
     prefixes: &[(P, NextHopId)],
     mut flip: impl FnMut((P, NextHopId)) -> Result<(), FibError>,
-) -> Result<Updates, Error> {
+) -> Result<Updates, Error>
+where
+    F: wattline_fib::Family,
+    P: Copy,
+{
     let stop = AtomicBool::new(false);
     let slot = grace.register();
     thread::scope(|scope| {
@@ -158,7 +161,7 @@ fn updates<A: Sync, P: Copy>(
             let (mut lookups, start) = (0, thread_cpu_seconds());
             while !stop.load(Ordering::Relaxed) {
                 for batch in addresses.chunks_exact(BATCH) {
-                    reader.look_up(batch, &mut next_hops);
+                    reader.lookup_batch(batch, &mut next_hops);
                     slot.quiescent();
                     std::hint::black_box(&next_hops);
                 }

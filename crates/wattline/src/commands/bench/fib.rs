@@ -4,6 +4,7 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use wattline_fib::Kernel;
 use wattline_fib::routes_file::RoutesFileError;
 use wattline_lab::bench::fib::{self, Error, Lookups, Options, Report, Variant};
 
@@ -24,6 +25,15 @@ pub struct Args {
     /// Passes over each set of addresses.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
+    /// Look up by this kernel instead of the best that this processor has.
+    #[arg(long, value_parser = kernel)]
+    kernel: Option<Kernel>,
+}
+
+fn kernel(name: &str) -> Result<Kernel, String> {
+    let names = Kernel::ALL.map(Kernel::name).join(" or ");
+    let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
+    found.ok_or_else(|| format!("{names} is allowed"))
 }
 
 /// Runs the command.
@@ -32,6 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         routes: args.routes.clone(),
         repeats: args.repeats.into(),
         peer: args.peer.clone(),
+        kernel: args.kernel,
     };
     let show_progress = std::io::stderr().is_terminal();
     let report = fib::run(&options, |step| {
@@ -43,7 +54,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let code = match &error {
             Error::Routes(RoutesFileError::Unreadable { .. }) => ExitError::NO_INPUT,
             Error::Routes(_) | Error::Empty(_) | Error::Table(_) => ExitError::DATA,
-            Error::Peer { .. } => ExitError::UNAVAILABLE,
+            Error::Peer { .. } | Error::Kernel(_) => ExitError::UNAVAILABLE,
             Error::Zipf(_) | Error::Write { .. } => ExitError::IO,
         };
         ExitError::new(code, error)
@@ -66,6 +77,9 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     for result in &report.results {
         row(out, result)?;
     }
+    if let Some(result) = report.results.first() {
+        writeln!(out, "kernel: {}", result.kernel)?;
+    }
     for table in &report.tables {
         writeln!(
             out,
@@ -76,6 +90,11 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             table.memory_bytes as f64 / f64::from(1 << 20),
             table.updates.updates_per_second,
         )?;
+        if let (Some(resident), Some(huge)) = (table.resident_bytes, table.huge_page_bytes) {
+            let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+            let (resident, huge) = (mib(resident), mib(huge));
+            writeln!(out, "  lookups read {resident:.1} MiB, {huge:.1} of them in huge pages")?;
+        }
     }
     if report.disturbed {
         writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;

@@ -1,0 +1,75 @@
+//! Which instructions look a batch up.
+
+use std::sync::OnceLock;
+
+/// How a reader looks up: every kernel finds the same, on processors that have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// Portable: one load at a time, many of them in flight.
+    Scalar,
+    /// Eight loads at a time, by the gathers of AVX2.
+    Avx2,
+}
+
+impl Kernel {
+    /// All of them, the portable one first.
+    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
+
+    /// The one to use on this processor: gathers, unless its microcode slows them down.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Kernel> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let status = std::fs::read_to_string(GATHER_DATA_SAMPLING).unwrap_or_default();
+            let gathers = Self::Avx2.is_available() && !slows_gathers(&status);
+            if gathers { Self::Avx2 } else { Self::Scalar }
+        })
+    }
+
+    /// Whether this processor has its instructions.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 => false,
+        }
+    }
+
+    /// As in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+        }
+    }
+}
+
+/// What Linux says of Gather Data Sampling (CVE-2022-40982), a flaw of Intel's processors from
+/// Skylake to Ice Lake (Documentation/admin-guide/hw-vuln/gather_data_sampling.rst).
+const GATHER_DATA_SAMPLING: &str = "/sys/devices/system/cpu/vulnerabilities/gather_data_sampling";
+
+/// Whether gathers wait for each other because microcode mitigates that flaw.
+fn slows_gathers(status: &str) -> bool {
+    status.starts_with("Mitigation")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_kernel_is_one_that_the_processor_has() {
+        assert!(Kernel::Scalar.is_available());
+        assert!(Kernel::best().is_available());
+    }
+
+    #[test]
+    fn gathers_are_slow_where_they_are_mitigated() {
+        assert!(slows_gathers("Mitigation: Microcode\n"));
+        assert!(slows_gathers("Mitigation: Microcode (locked)\n"));
+        for status in ["Not affected\n", "Vulnerable\n", "Vulnerable: No microcode\n", ""] {
+            assert!(!slows_gathers(status), "{status}");
+        }
+    }
+}

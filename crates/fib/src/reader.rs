@@ -1,0 +1,75 @@
+//! The readers' side of a table, whatever the family.
+
+use crate::fib::Family;
+use crate::multibit::Tables;
+use crate::{Kernel, NextHopId};
+use std::sync::Arc;
+
+/// Addresses whose loads are in flight together: what a core keeps outstanding, and more.
+pub(crate) const CHUNK: usize = 32;
+
+/// The readers' side of a table, cheap to clone: see [`crate::Fib4Reader`] and
+/// [`crate::Fib6Reader`].
+#[derive(Debug)]
+pub struct Reader<F: Family> {
+    pub(crate) tables: Arc<Tables<F::Cell>>,
+    /// One that this processor has.
+    kernel: Kernel,
+}
+
+impl<F: Family> Clone for Reader<F> {
+    fn clone(&self) -> Self {
+        Self { tables: self.tables.clone(), kernel: self.kernel }
+    }
+}
+
+impl<F: Family> Reader<F> {
+    /// A reader of these cells, by the best kernel that there is.
+    pub(crate) fn new(tables: Arc<Tables<F::Cell>>) -> Self {
+        Self { tables, kernel: Kernel::best() }
+    }
+
+    /// How this reader looks batches up.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// This reader with another kernel; `None` where the processor lacks it.
+    pub fn with_kernel(self, kernel: Kernel) -> Option<Self> {
+        kernel.is_available().then_some(Self { kernel, ..self })
+    }
+
+    /// The next hop of one address (host byte order).
+    #[inline]
+    pub fn lookup(&self, address: F::Bits) -> NextHopId {
+        F::lookup(&self.tables, address)
+    }
+
+    /// The next hops of a batch of addresses (host byte order), memory latency hidden.
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    #[inline]
+    pub fn lookup_batch(&self, addresses: &[F::Bits], next_hops: &mut [NextHopId]) {
+        assert_eq!(addresses.len(), next_hops.len());
+        // Whole chunks are arrays, so that the compiler knows how long its loops are.
+        let (chunks, rest) = addresses.as_chunks::<CHUNK>();
+        let (next_hop_chunks, rest_next_hops) = next_hops.as_chunks_mut::<CHUNK>();
+        match self.kernel {
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)] // instructions that not every processor has
+            // SAFETY: a reader has no kernel but one that this processor has.
+            Kernel::Avx2 => unsafe {
+                F::lookup_chunks_avx2(&self.tables, chunks, next_hop_chunks);
+            },
+            _ => {
+                for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {
+                    F::lookup_chunk(&self.tables, addresses, next_hops);
+                }
+            }
+        }
+        if !rest.is_empty() {
+            F::lookup_chunk(&self.tables, rest, rest_next_hops);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Eight loads at a time.
+
+use super::EXTENDED;
+use crate::NextHopId;
+use crate::avx2::{LANES, Words, load, store_next_hops};
+use crate::multibit::Tables;
+use crate::reader::CHUNK;
+use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicU16, Ordering, fence};
+
+/// Vectors that a chunk fills: their gathers are in flight together.
+const VECTORS: usize = CHUNK / LANES;
+/// The entries of a chunk.
+type Entries = [__m256i; VECTORS];
+
+/// The next hops of whole chunks: as the scalar kernel, first the root, then groups.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn lookup(
+    tables: &Tables<AtomicU16>,
+    chunks: &[[u32; CHUNK]],
+    next_hop_chunks: &mut [[NextHopId; CHUNK]],
+) {
+    let root = Words::from(&tables.root);
+    for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {
+        let mut entries = [_mm256_setzero_si256(); VECTORS];
+        let mut seen = _mm256_setzero_si256();
+        for (entries, addresses) in entries.iter_mut().zip(addresses.as_chunks::<LANES>().0) {
+            *entries = root.gather_halves(_mm256_srli_epi32::<8>(load(addresses)));
+            seen = _mm256_or_si256(seen, *entries);
+        }
+        // What was written before an entry was stored is seen from here on.
+        fence(Ordering::Acquire);
+        if _mm256_testz_si256(seen, _mm256_set1_epi32(EXTENDED.into())) == 0 {
+            entries = follow(tables, addresses, entries);
+        }
+        let (next_hops, _) = next_hops.as_chunks_mut::<{ 2 * LANES }>();
+        for (next_hops, [low, high]) in next_hops.iter_mut().zip(entries.as_chunks::<2>().0) {
+            store_next_hops(*low, *high, next_hops);
+        }
+    }
+}
+
+/// Entries with what groups say in place of those that name one. Kept apart from what every
+/// chunk needs, which has the registers to itself so.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn follow(tables: &Tables<AtomicU16>, addresses: &[u32; CHUNK], mut entries: Entries) -> Entries {
+    let groups = Words::from(&tables.groups);
+    let highest_next_hop = _mm256_set1_epi32(i32::from(EXTENDED) - 1);
+    for (entries, addresses) in entries.iter_mut().zip(addresses.as_chunks::<LANES>().0) {
+        let extended = _mm256_cmpgt_epi32(*entries, highest_next_hop);
+        // Those that are there already load a cell of group 0 and drop it.
+        let group = _mm256_and_si256(_mm256_and_si256(*entries, highest_next_hop), extended);
+        let byte = _mm256_and_si256(load(addresses), _mm256_set1_epi32(0xff));
+        let below = groups.gather_halves(_mm256_or_si256(_mm256_slli_epi32::<8>(group), byte));
+        *entries = _mm256_blendv_epi8(*entries, below, extended);
+    }
+    fence(Ordering::Acquire);
+    entries
+}

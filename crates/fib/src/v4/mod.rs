@@ -1,0 +1,208 @@
+//! IPv4: DIR-24-8 with entries of two bytes.
+//!
+//! One load tells the next hop of any address whose longest prefix has at most 24 bits, two
+//! loads that of any other. 32 MiB for the first 24 bits, 512 bytes for each /24 that holds
+//! longer prefixes.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod scalar;
+
+use crate::NextHopId;
+use crate::fib::{Family, Fib};
+use crate::multibit::{Prefix, Tables};
+use crate::prefetch::prefetch;
+use crate::reader::{CHUNK, Reader};
+use ipnet::Ipv4Net;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU16, Ordering, fence};
+
+/// As many groups as an entry can number.
+const MAX_GROUPS: usize = 1 << 15;
+const EXTENDED: u16 = 1 << 15;
+
+/// The writer's side of the IPv4 table. It has room for as many /24s with longer prefixes inside
+/// as entries can number: 32,768 (512 bytes each, used as needed), or fewer if asked.
+pub type Fib4 = Fib<V4>;
+
+/// IPv4.
+#[derive(Debug)]
+pub struct V4;
+
+/// The readers' side of the IPv4 table.
+pub type Fib4Reader = Reader<V4>;
+
+impl Family for V4 {
+    type Net = Ipv4Net;
+    type Address = Ipv4Addr;
+    type Cell = AtomicU16;
+    type Bits = u32;
+    const DEFAULT_GROUPS: usize = MAX_GROUPS;
+    const MAX_GROUPS: usize = MAX_GROUPS;
+
+    fn truncated(net: Ipv4Net) -> Ipv4Net {
+        net.trunc()
+    }
+
+    fn prefix(net: Ipv4Net) -> Prefix {
+        Prefix { bits: u128::from(u32::from(net.addr())) << 96, length: net.prefix_len() }
+    }
+
+    #[inline]
+    fn lookup(tables: &Tables<AtomicU16>, address: u32) -> NextHopId {
+        let mut next_hop = [NextHopId::NONE];
+        scalar::lookup(tables, &[address], &mut next_hop);
+        next_hop[0]
+    }
+
+    #[inline]
+    fn lookup_chunk(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &mut [NextHopId]) {
+        scalar::lookup(tables, addresses, next_hops);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    #[allow(unsafe_code)] // as declared
+    unsafe fn lookup_chunks_avx2(
+        tables: &Tables<AtomicU16>,
+        chunks: &[[u32; CHUNK]],
+        next_hop_chunks: &mut [[NextHopId; CHUNK]],
+    ) {
+        avx2::lookup(tables, chunks, next_hop_chunks);
+    }
+}
+
+impl Fib4Reader {
+    /// What starts loading that at which a lookup of an address (host byte order) will look
+    /// first: for callers that have other work to do before they look it up.
+    #[inline]
+    pub fn prefetcher(&self) -> impl Fn(u32) {
+        let root = scalar::root(&self.tables);
+        move |address| prefetch(&root[(address >> 8) as usize])
+    }
+
+    /// [`Self::lookup_batch`] for addresses that stand in records of the caller's, which have
+    /// a place for the next hop: neither is copied.
+    #[inline]
+    pub fn lookup_records<R>(
+        &self,
+        records: &mut [R],
+        address: impl Fn(&R) -> u32,
+        next_hop: impl Fn(&mut R) -> &mut NextHopId,
+    ) {
+        let root = scalar::root(&self.tables);
+        let mut seen = 0;
+        for record in &mut *records {
+            let entry = root[(address(record) >> 8) as usize].load(Ordering::Relaxed);
+            seen |= entry;
+            *next_hop(record) = NextHopId(entry);
+        }
+        // What was written before an entry was stored is seen from here on.
+        fence(Ordering::Acquire);
+        if seen & EXTENDED != 0 {
+            for record in records {
+                let entry = next_hop(record).0;
+                if entry & EXTENDED != 0 {
+                    *next_hop(record) = scalar::in_group(&self.tables, entry, address(record));
+                }
+            }
+            fence(Ordering::Acquire);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FibError;
+    use crate::grace::Grace;
+
+    fn net(text: &str) -> Ipv4Net {
+        text.parse().unwrap()
+    }
+
+    fn at(reader: &Fib4Reader, text: &str) -> u16 {
+        reader.lookup(text.parse::<Ipv4Addr>().unwrap().into()).0
+    }
+
+    #[test]
+    fn longer_prefixes_win_in_any_order() {
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+            let mut fib = Fib4::new(&Grace::new());
+            let reader = fib.reader();
+            let prefixes = ["0.0.0.0/0", "10.0.0.0/8", "10.1.1.0/24", "10.1.1.128/25"];
+            for i in order {
+                fib.insert(net(prefixes[i]), NextHopId(i as u16 + 1)).unwrap();
+            }
+            assert_eq!(at(&reader, "9.255.255.255"), 1);
+            assert_eq!(at(&reader, "10.1.0.255"), 2);
+            assert_eq!(at(&reader, "10.1.1.127"), 3);
+            assert_eq!(at(&reader, "10.1.1.128"), 4);
+            assert_eq!(at(&reader, "10.1.2.0"), 2);
+            assert_eq!(at(&reader, "255.255.255.255"), 1);
+            let addresses = [0x0a01_017f, 0x0a01_0180, 0x0a01_0200, 0];
+            let mut records = addresses.map(|address| (address, NextHopId::NONE));
+            reader.lookup_records(&mut records, |record| record.0, |record| &mut record.1);
+            assert_eq!(records.map(|record| record.1.0), [3, 4, 2, 1]);
+        }
+    }
+
+    #[test]
+    fn removal_leads_back_to_the_covering_prefix() {
+        let mut fib = Fib4::new(&Grace::new());
+        let reader = fib.reader();
+        fib.insert(net("10.0.0.0/8"), NextHopId(1)).unwrap();
+        fib.insert(net("10.1.0.0/16"), NextHopId(2)).unwrap();
+        fib.insert(net("10.1.1.1/32"), NextHopId(3)).unwrap();
+        assert_eq!(fib.remove(net("10.1.0.0/16")), Some(NextHopId(2)));
+        assert_eq!(fib.remove(net("10.1.0.0/16")), None);
+        assert_eq!(at(&reader, "10.1.1.0"), 1);
+        assert_eq!(at(&reader, "10.1.1.1"), 3);
+        assert_eq!(fib.remove(net("10.1.1.1/32")), Some(NextHopId(3)));
+        assert_eq!(at(&reader, "10.1.1.1"), 1);
+        assert_eq!(fib.remove(net("10.0.0.0/8")), Some(NextHopId(1)));
+        assert_eq!(at(&reader, "10.1.1.1"), 0);
+        assert!(fib.is_empty());
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_stays_as_it_was() {
+        let grace = Grace::new();
+        let mut fib = Fib4::with_groups(&grace, 1);
+        fib.insert(net("10.0.0.1/32"), NextHopId(1)).unwrap();
+        assert_eq!(fib.insert(net("10.0.1.1/32"), NextHopId(2)), Err(FibError::Full(1)));
+        assert_eq!(fib.len(), 1);
+        assert_eq!(fib.get(net("10.0.1.1/32")), None);
+        assert_eq!(at(&fib.reader(), "10.0.1.1"), 0);
+        fib.insert(net("10.0.0.2/32"), NextHopId(2)).unwrap();
+        fib.insert(net("10.0.1.0/24"), NextHopId(3)).unwrap();
+        assert_eq!(at(&fib.reader(), "10.0.1.1"), 3);
+        fib.remove(net("10.0.0.1/32"));
+        fib.remove(net("10.0.0.2/32"));
+        fib.insert(net("10.0.1.1/32"), NextHopId(2)).unwrap();
+        assert_eq!(at(&fib.reader(), "10.0.1.1"), 2);
+    }
+
+    #[test]
+    fn refuses_ids_that_entries_cannot_hold() {
+        let mut fib = Fib4::new(&Grace::new());
+        for id in [0, 0x8000, 0xffff] {
+            let refused = fib.insert(net("10.0.0.0/8"), NextHopId(id));
+            assert_eq!(refused, Err(FibError::NextHopOutOfRange(id)));
+        }
+        fib.insert(net("10.0.0.0/8"), NextHopId::MAX).unwrap();
+        assert_eq!(at(&fib.reader(), "10.0.0.0"), 0x7fff);
+    }
+
+    #[test]
+    fn host_bits_of_a_prefix_do_not_matter() {
+        let mut fib = Fib4::new(&Grace::new());
+        fib.insert(net("10.1.2.3/8"), NextHopId(1)).unwrap();
+        assert_eq!(fib.get(net("10.0.0.0/8")), Some(NextHopId(1)));
+        assert_eq!(fib.insert(net("10.9.9.9/8"), NextHopId(2)), Ok(Some(NextHopId(1))));
+        let address = Ipv4Addr::new(10, 7, 7, 7);
+        assert_eq!(fib.longest_match(address), Some((net("10.0.0.0/8"), NextHopId(2))));
+        assert_eq!(fib.iter().collect::<Vec<_>>(), [(net("10.0.0.0/8"), NextHopId(2))]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Eight loads at a time.
+
+use super::{EXTENDED, LEVELS_TOGETHER, scalar};
+use crate::NextHopId;
+use crate::avx2::{LANES, Words, load_upper, store, store_next_hops};
+use crate::multibit::{ROOT_BITS, Tables};
+use crate::reader::CHUNK;
+use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// Vectors that a chunk fills: their gathers are in flight together.
+const VECTORS: usize = CHUNK / LANES;
+
+/// The next hops of whole chunks, each of which goes down the trie together, level by level.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn lookup(
+    tables: &Tables<AtomicU32>,
+    chunks: &[[u128; CHUNK]],
+    next_hop_chunks: &mut [[NextHopId; CHUNK]],
+) {
+    let (root, groups) = (Words::from(&tables.root), Words::from(&tables.groups));
+    let zero = _mm256_setzero_si256();
+    let every = _mm256_set1_epi32(-1);
+    for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {
+        let mut entries = [zero; VECTORS];
+        // The bits below the root's, the next ones always at the top of their lane.
+        let mut below = [zero; VECTORS];
+        let mut seen = zero;
+        let (eights, _) = addresses.as_chunks::<LANES>();
+        for ((entries, below), addresses) in entries.iter_mut().zip(&mut below).zip(eights) {
+            let (first, second) = load_upper(addresses);
+            *entries = root.gather(_mm256_srli_epi32::<8>(first), every, zero);
+            *below =
+                _mm256_or_si256(_mm256_slli_epi32::<24>(first), _mm256_srli_epi32::<8>(second));
+            seen = _mm256_or_si256(seen, *entries);
+        }
+        let mut shift = u128::BITS - u32::from(ROOT_BITS);
+        for _ in 0..LEVELS_TOGETHER {
+            // What was written before an entry was stored is seen from here on.
+            fence(Ordering::Acquire);
+            if extended(seen) == 0 {
+                break;
+            }
+            shift -= 8;
+            seen = zero;
+            for (entries, below) in entries.iter_mut().zip(&mut below) {
+                // The mark of a group, shifted out of its number, is what picks the lane.
+                let first = _mm256_slli_epi32::<8>(*entries);
+                let cell = _mm256_or_si256(first, _mm256_srli_epi32::<24>(*below));
+                *entries = groups.gather(cell, *entries, *entries);
+                *below = _mm256_slli_epi32::<8>(*below);
+                seen = _mm256_or_si256(seen, *entries);
+            }
+        }
+        let (sixteens, _) = next_hops.as_chunks_mut::<{ 2 * LANES }>();
+        for (next_hops, [low, high]) in sixteens.iter_mut().zip(entries.as_chunks::<2>().0) {
+            store_next_hops(*low, *high, next_hops);
+        }
+        if extended(seen) != 0 {
+            let mut words = [[0; LANES]; VECTORS];
+            words.iter_mut().zip(entries).for_each(|(words, entries)| store(entries, words));
+            let rest = words.as_flattened().iter().zip(addresses).zip(next_hops);
+            for ((entry, address), next_hop) in rest {
+                if entry & EXTENDED != 0 {
+                    *next_hop = scalar::follow(&tables.groups, *entry, *address, shift);
+                }
+            }
+        }
+        fence(Ordering::Acquire);
+    }
+}
+
+/// A bit for each lane that names a group.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn extended(entries: __m256i) -> i32 {
+    _mm256_movemask_ps(_mm256_castsi256_ps(entries))
+}

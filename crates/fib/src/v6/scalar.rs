@@ -1,0 +1,71 @@
+//! One load at a time, for every processor.
+
+use super::{EXTENDED, LEVELS_TOGETHER};
+use crate::NextHopId;
+use crate::multibit::{GROUP_CELLS, ROOT_BITS, ROOT_CELLS, Tables};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// The next hops of at most `CHUNK` addresses, which go down the trie together, level by level.
+#[inline(always)]
+pub(super) fn lookup<const CHUNK: usize>(
+    tables: &Tables<AtomicU32>,
+    addresses: &[u128],
+    next_hops: &mut [NextHopId],
+) {
+    let root: &[AtomicU32; ROOT_CELLS] = tables.root.first_chunk().expect("the root has this size");
+    let groups: &[AtomicU32] = &tables.groups;
+    let mut entries = [0; CHUNK];
+    let mut seen = 0;
+    let mut shift = u128::BITS - u32::from(ROOT_BITS);
+    for (entry, address) in entries.iter_mut().zip(addresses) {
+        *entry = root[(address >> shift) as usize].load(Ordering::Relaxed);
+        seen |= *entry;
+    }
+    for _ in 0..LEVELS_TOGETHER {
+        // What was written before an entry was stored is seen from here on.
+        fence(Ordering::Acquire);
+        if seen & EXTENDED == 0 {
+            break;
+        }
+        shift -= 8;
+        seen = 0;
+        for (entry, address) in entries.iter_mut().zip(addresses) {
+            // Those that are there already load cell 0 and drop it: a load that always
+            // hits costs less than a branch that is often mispredicted.
+            let extended = *entry & EXTENDED != 0;
+            let cell = if extended { cell_below(*entry, *address, shift) } else { 0 };
+            let below = groups[cell].load(Ordering::Relaxed);
+            *entry = if extended { below } else { *entry };
+            seen |= *entry;
+        }
+    }
+    for ((entry, address), next_hop) in entries.iter().zip(addresses).zip(next_hops) {
+        *next_hop = follow(groups, *entry, *address, shift);
+    }
+    fence(Ordering::Acquire);
+}
+
+/// Where an entry leads in the end: it was found by the bits of the address above `shift`.
+#[inline]
+pub(super) fn follow(
+    groups: &[AtomicU32],
+    mut entry: u32,
+    address: u128,
+    mut shift: u32,
+) -> NextHopId {
+    while entry & EXTENDED != 0 {
+        fence(Ordering::Acquire);
+        shift -= 8;
+        entry = groups[cell_below(entry, address, shift)].load(Ordering::Relaxed);
+    }
+    NextHopId(entry as u16)
+}
+
+/// The cell that an address picks in the group that `entry` names: by the 8 bits above `shift`.
+#[inline]
+fn cell_below(entry: u32, address: u128, shift: u32) -> usize {
+    // Shifts of one word, not of two: most levels need no more than the upper half.
+    let byte =
+        if shift >= 64 { (address >> 64) as u64 >> (shift - 64) } else { address as u64 >> shift };
+    (entry & !EXTENDED) as usize * GROUP_CELLS + usize::from(byte as u8)
+}
