@@ -67,6 +67,19 @@ impl Forwarder {
     /// # Errors
     /// When Wattline does not come up; the error has its last words.
     pub fn start(self, topology: &Topology, binary: &Path) -> Result<Running, Error> {
+        self.start_with(topology, binary, "")
+    }
+
+    /// The same with more in Wattline's configuration.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        self,
+        topology: &Topology,
+        binary: &Path,
+        more: &str,
+    ) -> Result<Running, Error> {
         match self {
             // A topology's router forwards by itself.
             Self::Kernel => Ok(Running { wattline: None, _ends: Vec::new() }),
@@ -76,7 +89,8 @@ impl Forwarder {
                     Mode::XdpForward => take_xdp_frames(topology)?,
                     _ => Vec::new(),
                 };
-                let wattline = Wattline::start(topology, binary, mode, workers)?;
+                let text = |socket: &Path| configuration(mode, workers, socket) + more;
+                let wattline = Wattline::start_with(topology, binary, text)?;
                 Ok(Running { wattline: Some(wattline), _ends: ends })
             }
         }
@@ -137,10 +151,6 @@ pub struct Wattline {
 }
 
 impl Wattline {
-    fn start(topology: &Topology, binary: &Path, mode: Mode, workers: u16) -> Result<Self, Error> {
-        Self::start_with(topology, binary, |socket| configuration(mode, workers, socket))
-    }
-
     /// Starts it with a configuration of one's own, made for a control socket.
     ///
     /// # Errors

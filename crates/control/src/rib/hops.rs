@@ -72,6 +72,18 @@ pub(super) struct Hops {
 }
 
 impl Hops {
+    /// The links of next hops that are one of several, 0 for what leads over none.
+    pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
+        let members = self.held.keys().flat_map(|key| match key {
+            HopKey::Group(members) => &members[..],
+            _ => &[],
+        });
+        members.map(|(member, _)| match member {
+            HopKey::Gateway { link, .. } | HopKey::OnLink { link, .. } => *link,
+            _ => 0,
+        })
+    }
+
     /// Whether some route has an MTU of its own.
     pub fn has_route_mtus(&self) -> bool {
         self.mtus.keys().any(Option::is_some)

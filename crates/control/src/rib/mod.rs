@@ -188,6 +188,12 @@ impl Rib {
         self.prefixes.len()
     }
 
+    /// The links over which routes with several next hops lead now, 0 for what leads over none;
+    /// some more than once.
+    pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
+        self.hops.links_of_groups()
+    }
+
     /// Whether some route that leads somewhere has an MTU of its own.
     pub fn has_route_mtus(&self) -> bool {
         self.hops.has_route_mtus()

@@ -140,11 +140,11 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Lets XDP programs forward to the ports that take frames from them, unless something in
-    /// the configuration stands against it now; looks at most once a second.
+    /// Lets XDP programs forward to the ports that take frames from them, unless something stands
+    /// against it now; looks once a second, and whenever links have changed.
     pub fn look_at_ways_out(&mut self, rib: &Rib, now: Instant) {
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.look(rib.has_route_mtus(), now);
+            forwarding.look(rib, now);
         }
     }
 

@@ -5,8 +5,11 @@
 
 use super::error::RouterError;
 use crate::config::{Config, PortKind, XdpForwarding};
+use crate::rib::Rib;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
+use wattline_kernel::bpf::BpfError;
+use wattline_kernel::netlink::Link;
 use wattline_kernel::xdp::{XdpFeatures, XdpForward};
 
 /// How often it is asked which interfaces take frames. One that ceases to is closed by the first
@@ -104,51 +107,81 @@ impl Forwarding {
         }
     }
 
-    /// Opens the ways out that can be, and closes the others. `route_mtus`: whether a route has an
-    /// MTU of its own, which the kernel's look-up for XDP heeds only where it is locked.
-    pub fn look(&mut self, route_mtus: bool, now: Instant) {
-        if now < self.next_look && route_mtus == self.route_mtus {
+    /// Opens the ways out that can be, and closes the others.
+    pub fn look(&mut self, rib: &Rib, now: Instant) {
+        let route_mtus = rib.has_route_mtus();
+        if now < self.next_look && route_mtus == self.route_mtus && !rib.ports_changed() {
             return;
         }
         self.next_look = now + LOOK_EVERY;
         self.route_mtus = route_mtus;
-        let obstacle = match self.obstacles.first() {
-            Some(_) => Some(self.obstacles.join(", ")),
-            None if route_mtus => Some("a route has an MTU of its own".to_owned()),
-            None => None,
-        };
-        for way in &mut self.ports {
-            let transmits = || match self.features.transmits(way.ifindex) {
-                Ok(true) => None,
-                Ok(false) => Some("its driver takes no XDP frames now".to_owned()),
-                Err(error) => Some(error.to_string()),
-            };
-            let obstacle = obstacle.clone().or_else(transmits);
-            let result = match &obstacle {
-                None => match self.forward.is_open(way.ifindex) {
-                    Ok(true) => Ok(()),
-                    _ => self.forward.open(way.ifindex, Self::slot(way.port)),
-                },
-                Some(_) => self.forward.close(way.ifindex),
-            };
-            let name = &way.name;
-            if let Err(error) = result {
-                tracing::error!("[[port]] {name}: {error}");
+        let closed: Vec<Option<String>> =
+            (self.ports.iter()).map(|way| why_closed(&mut self.features, rib, way)).collect();
+        let common = self.common_obstacle(rib, &closed);
+        for (way, own) in self.ports.iter_mut().zip(closed) {
+            if let Err(error) = way.set(&self.forward, common.clone().or(own)) {
+                tracing::error!("[[port]] {}: {error}", way.name);
             }
-            match &obstacle {
-                None if !way.is_open => tracing::info!("port {name}: sent to by XDP programs"),
-                Some(why) if way.is_open => {
-                    tracing::info!("port {name}: sent to by workers: {why}");
-                }
-                Some(why) => tracing::debug!("port {name}: sent to by workers: {why}"),
-                None => {}
-            }
-            way.is_open = obstacle.is_none();
         }
+    }
+
+    /// Why no way out may be taken, whatever can be said of each by itself: `closed`.
+    fn common_obstacle(&self, rib: &Rib, closed: &[Option<String>]) -> Option<String> {
+        if !self.obstacles.is_empty() {
+            return Some(self.obstacles.join(", "));
+        }
+        // The kernel's look-up for XDP heeds it only where it is locked.
+        if self.route_mtus {
+            return Some("a route has an MTU of its own".to_owned());
+        }
+        // Of several next hops the kernel picks one, and a worker that gets what cannot be sent
+        // there picks again: shares would not be as they were asked for.
+        let is_open = |link: u32| {
+            let mut ways = self.ports.iter().zip(closed);
+            ways.any(|(way, closed)| way.ifindex == link && closed.is_none())
+        };
+        let all_open = rib.links_of_groups().all(is_open);
+        (!all_open).then(|| "one of several next hops is behind none that is open".to_owned())
     }
 
     /// Whether packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
         self.ports.iter().any(|way| way.port == port && way.is_open)
+    }
+}
+
+impl WayOut {
+    /// Opens it, unless there is an obstacle.
+    fn set(&mut self, forward: &XdpForward, obstacle: Option<String>) -> Result<(), BpfError> {
+        let name = &self.name;
+        match &obstacle {
+            None if !self.is_open => tracing::info!("port {name}: sent to by XDP programs"),
+            Some(why) if self.is_open => tracing::info!("port {name}: sent to by workers: {why}"),
+            Some(why) => tracing::debug!("port {name}: sent to by workers: {why}"),
+            None => {}
+        }
+        self.is_open = obstacle.is_none();
+        if !self.is_open {
+            forward.close(self.ifindex)
+        } else if forward.is_open(self.ifindex)? {
+            Ok(())
+        } else {
+            forward.open(self.ifindex, Forwarding::slot(self.port))
+        }
+    }
+}
+
+/// What stands against sending out of one port; workers take no way without carrier, either.
+fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<String> {
+    let is_up = |(port, link): (PortId, &Link)| {
+        port == way.port && link.index == way.ifindex && link.enabled && link.running
+    };
+    if !rib.port_links().any(is_up) {
+        return Some("it is down".to_owned());
+    }
+    match features.transmits(way.ifindex) {
+        Ok(true) => None,
+        Ok(false) => Some("its driver takes no XDP frames now".to_owned()),
+        Err(error) => Some(error.to_string()),
     }
 }

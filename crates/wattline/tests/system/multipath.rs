@@ -5,7 +5,7 @@
 //!   source ── router ══ sink   (two links; the sink answers for all prefixes beyond)
 //! ```
 
-use crate::harness::{Bench, binary};
+use crate::harness::{Bench, XDP, privileged};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wattline_lab::forwarder::{Forwarder, Running, Wattline, configuration};
+use wattline_lab::forwarder::Forwarder;
 use wattline_lab::raw::{Received, Sniffer};
 use wattline_lab::topology::{Options, SINK, SOURCE, Station, Topology, connect};
 
@@ -118,6 +118,40 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
     bench.finish();
 }
 
+/// XDP programs forward nothing while one of several next hops is behind a port that takes no
+/// frames of theirs: workers would divide that one's share among all.
+#[test]
+fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
+    let test = "next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers";
+    privileged(test, || {
+        let bench = start(XDP);
+        until_both_ways_are_used(&bench.topology);
+        let xdp = || {
+            let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
+            stats["xdp_forwarded"].as_u64().unwrap()
+        };
+        let round = || {
+            let traffic = Traffic::start(&bench.topology);
+            traffic.go_on(3);
+            traffic.finish();
+        };
+        round();
+        assert!(xdp() > 0);
+        let off = ["-K", "second", "gro", "off"];
+        bench.topology.sink.run("ethtool", &off, LIMIT).unwrap();
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let before = xdp();
+            round();
+            if xdp() == before {
+                break;
+            }
+            assert!(Instant::now() < deadline, "XDP programs go on");
+        }
+        bench.finish();
+    });
+}
+
 fn start(forwarder: Forwarder) -> Bench {
     let topology = Topology::build(Options::default()).unwrap();
     let (router, sink) = (&topology.router, &topology.sink);
@@ -150,17 +184,12 @@ fn start(forwarder: Forwarder) -> Bench {
         );
         router.ip(&format!("route add {prefix} {ways}")).unwrap();
     }
-    let wattline = match forwarder {
-        Forwarder::Kernel => None,
-        Forwarder::Wattline { mode, workers } => {
-            let text = |socket: &_| {
-                let port = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
-                configuration(mode, workers, socket) + port
-            };
-            Some(Wattline::start_with(&topology, binary(), text).unwrap())
-        }
-    };
-    Bench { running: Running { wattline }, topology }
+    if forwarder == XDP {
+        // The other ends run NAPI by then.
+        sink.run("ethtool", &["-K", "second", "gro", "on"], LIMIT).unwrap();
+    }
+    let port = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
+    Bench::start_in(topology, forwarder, port)
 }
 
 /// Routes take a moment to arrive, and so do neighbours.
