@@ -33,8 +33,9 @@ impl Router {
         };
         let (incoming, outgoing) = (load("r0", ROUTER_IN_MAC), load("r1", ROUTER_OUT_MAC));
         let out = index("r1");
-        forward.open(index("r0"), SLOT_IN).unwrap();
-        forward.open(out, SLOT_OUT).unwrap();
+        forward.add(index("r0"), SLOT_IN).unwrap();
+        forward.add(out, SLOT_OUT).unwrap();
+        forward.open(out).unwrap();
         Self { forward, incoming, _outgoing: outgoing, out }
     }
 
@@ -162,6 +163,7 @@ fn a_router_with_one_arm_forwards_too() {
     router
         .enter(|| {
             let forwarder = Router::new();
+            forwarder.forward.open(index("r0")).unwrap();
             source.enter(|| generator.send(100).unwrap()).unwrap();
             until("a hundred frames back", || counter.frames().unwrap() == 100);
             assert_eq!(forwarder.incoming.sent(SLOT_IN).unwrap().packets, 100);

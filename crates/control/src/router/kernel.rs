@@ -103,7 +103,7 @@ impl KernelSide {
         let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
             .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
         if let Some(forwarding) = &mut self.forwarding {
-            forwarding.add(port, link.index, name);
+            forwarding.add(port, link.index, name)?;
         }
         let mode = format!("{:?} XDP", program.mode()).to_lowercase();
         let program = Program {

@@ -95,8 +95,13 @@ impl Forwarding {
     }
 
     /// Adds a port, to which nothing is forwarded yet.
-    pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) {
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
+        self.forward.add(ifindex, Self::slot(port))?;
         self.ports.push(WayOut { port, ifindex, name: name.to_owned(), is_open: false });
+        Ok(())
     }
 
     /// Says what stands against it from now on.
@@ -166,7 +171,7 @@ impl WayOut {
         } else if forward.is_open(self.ifindex)? {
             Ok(())
         } else {
-            forward.open(self.ifindex, Forwarding::slot(self.port))
+            forward.open(self.ifindex)
         }
     }
 }

@@ -95,8 +95,7 @@ pub(in super::super) fn ipv4(a: &mut Assembler, maps: &ForwardMaps, own: &Map, l
     a.place(portless);
     route(a, maps, labels);
 
-    let trimmed = trim(a, LENGTH, labels);
-    a.place(trimmed);
+    trim(a, LENGTH, labels);
     a.load(Byte, R2, HEADER, 8);
     a.add(R2, -1);
     a.store(Byte, HEADER, 8, R2);
@@ -141,8 +140,7 @@ pub(in super::super) fn ipv6(a: &mut Assembler, maps: &ForwardMaps, labels: &Lab
     ports(a, LENGTH);
     route(a, maps, labels);
 
-    let trimmed = trim(a, LENGTH, labels);
-    a.place(trimmed);
+    trim(a, LENGTH, labels);
     a.load(Byte, R2, HEADER, 7);
     a.add(R2, -1);
     a.store(Byte, HEADER, 7, R2);
@@ -208,9 +206,8 @@ fn route(a: &mut Assembler, maps: &ForwardMaps, labels: &Labels) {
     a.store(Word, R10, SLOT, R2);
 }
 
-/// Cuts off what follows the packet, as the kernel does; then goes to the label that it gives,
-/// with `HEADER` and `END` in force.
-fn trim(a: &mut Assembler, header: i16, labels: &Labels) -> crate::bpf::Label {
+/// Cuts off what follows the packet, as the kernel does.
+fn trim(a: &mut Assembler, header: i16, labels: &Labels) {
     let trimmed = a.label();
     a.load(Double, R3, R10, PADDING);
     a.jump_if(R3, Equal, 0, trimmed);
@@ -225,7 +222,7 @@ fn trim(a: &mut Assembler, header: i16, labels: &Labels) -> crate::bpf::Label {
     a.copy(R2, HEADER);
     a.add(R2, i32::from(header));
     a.jump_if_register(R2, Greater, END, labels.redirect);
-    trimmed
+    a.place(trimmed);
 }
 
 /// Addresses the frame to the next hop and sends it.

@@ -95,17 +95,30 @@ impl XdpForward {
         Ok(ForwardMaps { ports: self.ports.clone(), forwarded })
     }
 
-    /// Lets programs forward to an interface, whose counters are at `slot`. The driver has to take
-    /// XDP frames ([`XdpFeatures`](super::XdpFeatures)): the first that it does not take is lost and
-    /// counted, and closes it again.
+    /// Adds a port: an interface that gets a program, and whose counters as a way out are at `slot`.
+    /// Nothing is forwarded to it before it is opened.
     ///
     /// # Errors
     /// When `slot` is not below [`FORWARD_PORTS_MAX`], or there is no such interface.
-    pub fn open(&self, ifindex: u32, slot: u32) -> Result<(), BpfError> {
-        let (key, value) = (ifindex.to_ne_bytes(), slot.to_ne_bytes());
-        self.ports.members.set(&key, &value)?;
-        self.ports.devices.set(&key, &key)?;
-        self.ports.outs.set(&key, &value)
+    pub fn add(&self, ifindex: u32, slot: u32) -> Result<(), BpfError> {
+        let key = ifindex.to_ne_bytes();
+        self.ports.members.set(&key, &slot.to_ne_bytes())?;
+        self.ports.devices.set(&key, &key)
+    }
+
+    /// Lets programs forward to a port that was added. The driver has to take XDP frames
+    /// ([`XdpFeatures`](super::XdpFeatures)): the first that it does not take is lost and counted,
+    /// and closes it again.
+    ///
+    /// # Errors
+    /// ENOENT where it was not added.
+    pub fn open(&self, ifindex: u32) -> Result<(), BpfError> {
+        let key = ifindex.to_ne_bytes();
+        let slot = self.ports.members.get(&key)?.ok_or_else(|| BpfError::System {
+            action: format!("opening the way out of interface {ifindex}"),
+            source: rustix::io::Errno::NOENT,
+        })?;
+        self.ports.outs.set(&key, &slot)
     }
 
     /// Sends packets to this interface through the sockets again.

@@ -75,7 +75,9 @@ impl Fixture {
     fn new() -> Self {
         let forward = XdpForward::new().unwrap();
         let out = interface_index("w0").unwrap();
-        forward.open(out, SLOT).unwrap();
+        assert!(forward.open(out).is_err());
+        forward.add(out, SLOT).unwrap();
+        forward.open(out).unwrap();
         let (maps, code) = XdpProgram::prepare(MAC, Some(&forward)).unwrap();
         let program = XdpProgram { maps, link: None, mode: XdpMode::Native };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
@@ -316,9 +318,9 @@ fn a_way_that_is_closed_is_not_taken() {
             fixture.forward.close(fixture.out).unwrap();
             assert!(!fixture.forward.is_open(fixture.out).unwrap());
             assert!(fixture.run("closed", &frame).is_none());
-            fixture.forward.open(fixture.out, SLOT).unwrap();
+            fixture.forward.open(fixture.out).unwrap();
             assert!(fixture.run("open again", &frame).is_some());
-            assert!(fixture.forward.open(u32::MAX >> 1, SLOT).is_err());
+            assert!(fixture.forward.add(u32::MAX >> 1, SLOT).is_err());
             let out_of_range = super::FORWARD_PORTS_MAX;
             assert_eq!(fixture.forward.refused(out_of_range).unwrap(), 0);
             let one = IpAddr::from([203, 0, 113, 7]);

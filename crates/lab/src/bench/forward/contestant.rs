@@ -200,7 +200,8 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
         .map_err(kernel)?;
         program.set_socket(0, queue.socket()).map_err(kernel)?;
         if let Some(forward) = &forward {
-            forward.open(address.ifindex, address.port.0.into()).map_err(kernel)?;
+            forward.add(address.ifindex, address.port.0.into()).map_err(kernel)?;
+            forward.open(address.ifindex).map_err(kernel)?;
         }
         programs.push(program);
     }
