@@ -116,7 +116,15 @@ struct State {
     journal: PathBuf,
     boot: String,
     // Held as long as this lives.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for State {
+    /// By name, as closing alone would not do: a child that another thread has just forked shares
+    /// the file until it runs its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
 }
 
 impl State {
@@ -143,7 +151,7 @@ impl State {
         let noted = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         noted.map_err(at(&path))?;
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-        Ok(Self { journal: directory.join(JOURNAL), boot, _lock: lock })
+        Ok(Self { journal: directory.join(JOURNAL), boot, lock })
     }
 
     /// Undoes what the journal holds, and removes it if all of it is undone.
