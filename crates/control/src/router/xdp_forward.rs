@@ -146,7 +146,10 @@ impl Forwarding {
             ways.any(|(way, closed)| way.ifindex == link && closed.is_none())
         };
         let all_open = rib.links_of_groups().all(is_open);
-        (!all_open).then(|| "one of several next hops is behind none that is open".to_owned())
+        (!all_open).then(|| {
+            "one of several next hops is behind a port that is closed to them, or behind none"
+                .to_owned()
+        })
     }
 
     /// Whether packets out of a port are forwarded by XDP programs.

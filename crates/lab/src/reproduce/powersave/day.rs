@@ -70,6 +70,20 @@ pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn
     Box::new(Trains::new(heads, shape, links, &content, SEED))
 }
 
+/// A day of so many seconds, with output links.
+pub(super) fn job(policy: &str, application: Application, seconds: f64) -> Job<'_> {
+    Job {
+        policy,
+        application,
+        bytes: BYTES,
+        duration: Span::from_seconds(seconds),
+        // The controller begins with one core: let it find its place first.
+        warmup: Span::from_millis(100),
+        interval: Some(Span::from_seconds(seconds) / INTERVALS),
+        output_links: true,
+    }
+}
+
 /// The day under all policies, with each of the applications.
 pub(super) fn days(
     server: &ServerModel,
@@ -81,16 +95,7 @@ pub(super) fn days(
         runs.extend(POLICIES.map(|(policy, _)| (application, capacity, policy)));
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
-        let job = Job {
-            policy,
-            application: *application,
-            bytes: BYTES,
-            duration: Span::from_seconds(SECONDS),
-            // The controller begins with one core: let it find its place first.
-            warmup: Span::from_millis(100),
-            interval: Some(Span::from_seconds(SECONDS) / INTERVALS),
-            output_links: true,
-        };
+        let job = job(policy, *application, SECONDS);
         simulate(server, &job, packets(*capacity, SECONDS, TrainShape::NONE).as_mut())
     })?;
     let mut reports = reports.into_iter();

@@ -3,15 +3,15 @@
 
 use super::super::report::{Check, Figure};
 use super::super::{ReproduceError, Table};
-use super::bench::{Job, cost, server, side_by_side, simulate};
+use super::bench::{cost, server, side_by_side, simulate};
 use super::breakdown::MPPS_40G;
-use super::day::{BYTES, INTERVALS, POLICIES, capacities, micros, packets, worst};
+use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::CLICK_MICROS;
 use crate::plot::{Axis, Chart, Mark};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};
 use wattline_sim::Report;
 use wattline_traffic::source::TrainShape;
-use wattline_units::{PacketsPerSecond, Span};
+use wattline_units::PacketsPerSecond;
 
 /// A third of the other days'.
 const SECONDS: f64 = 8.0;
@@ -89,15 +89,7 @@ fn cases() -> Result<Vec<Case>, ReproduceError> {
         servers.iter().flat_map(|server| POLICIES.map(|(policy, _)| (server, policy))).collect();
     let mut reports = side_by_side(&runs, |(server, policy)| {
         let (capacity, _) = capacities(server, Application::Ipv4)?;
-        let job = Job {
-            policy,
-            application: Application::Ipv4,
-            bytes: BYTES,
-            duration: Span::from_seconds(SECONDS),
-            warmup: Span::from_millis(100),
-            interval: Some(Span::from_seconds(SECONDS) / INTERVALS),
-            output_links: true,
-        };
+        let job = day::job(policy, Application::Ipv4, SECONDS);
         simulate(server, &job, packets(capacity, SECONDS, TrainShape::NONE).as_mut())
     })?
     .into_iter();

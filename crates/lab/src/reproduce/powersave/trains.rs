@@ -4,13 +4,12 @@
 use super::super::report::{Check, Figure};
 use super::super::{ReproduceError, Table};
 use super::bench::{Job, server, side_by_side, simulate};
-use super::day::{BYTES, INTERVALS, POLICIES, capacities, micros, packets, worst};
+use super::day::{self, POLICIES, capacities, micros, packets, worst};
 use super::latency::CLICK_MICROS;
 use crate::plot::{Axis, Chart, Mark};
 use wattline_server::Application;
 use wattline_sim::Report;
 use wattline_traffic::source::{TrainFlows, TrainLengths, TrainShape};
-use wattline_units::Span;
 
 /// A sixth of the other days': what is compared here are these days with each other.
 const SECONDS: f64 = 4.0;
@@ -50,15 +49,8 @@ fn cases() -> Result<Vec<Case>, ReproduceError> {
     let runs: Vec<_> =
         cases.iter().flat_map(|case| POLICIES.map(|(policy, _)| (*case, policy))).collect();
     let mut reports = side_by_side(&runs, |((shape, output_links), policy)| {
-        let job = Job {
-            policy,
-            application: Application::Ipv4,
-            bytes: BYTES,
-            duration: Span::from_seconds(SECONDS),
-            warmup: Span::from_millis(100),
-            interval: Some(Span::from_seconds(SECONDS) / INTERVALS),
-            output_links: *output_links,
-        };
+        let day = day::job(policy, Application::Ipv4, SECONDS);
+        let job = Job { output_links: *output_links, ..day };
         simulate(&server, &job, packets(capacity, SECONDS, *shape).as_mut())
     })?
     .into_iter();
