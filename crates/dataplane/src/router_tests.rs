@@ -121,6 +121,7 @@ fn held_packets_leave_once_the_neighbour_is_known() {
     router.routes.publish().unwrap();
     let counted = router.settle();
     assert_eq!((counted.held, counted.forwarded), (0, 1));
+    assert_eq!(counted.ports[1].transmitted_packets, 1, "told without another batch");
     assert_eq!(router.ports[1].sent()[0][14 + 8], 63);
 }
 
