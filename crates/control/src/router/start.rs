@@ -99,13 +99,16 @@ impl Router {
         let steerings = power::steer(&config)?;
         let tunnel = if has_interfaces { Tunnel::open() } else { None };
 
+        // An overrun leaves its socket in error until it is read.
         let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor))
-            .map_err(|errno| RouterError::system("making a wake-up", errno))?;
+            .map_err(|errno| RouterError::system("making a wake-up", errno))?
+            .keeping_broken();
         let (bell, inbox) = Bell::new(waiter.waker());
-        let signals = watch_signals(&bell)?;
+        // Before any thread is started, which would keep what this one gives up.
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
             tracing::debug!("capabilities are kept: {error}");
         }
+        let signals = watch_signals(&bell)?;
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
         bell.pass_on(requests);
         let mut workers = Workers::new();
