@@ -56,8 +56,9 @@ impl Router {
         }
         let socket_path =
             config.router.socket.clone().unwrap_or_else(|| socket::default_path(config_path));
-        let server = socket::Server::bind(&socket_path)
-            .map_err(|error| RouterError::system("opening", std::io::Error::other(error)))?;
+        let server = socket::Server::bind(&socket_path).map_err(|error| {
+            RouterError::system("making the control socket", std::io::Error::other(error))
+        })?;
 
         let mut rib = Rib::new(statics::port_specs(&config));
         let mut routes = Routes::new(rib.port_configs());
