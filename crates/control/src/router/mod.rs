@@ -129,9 +129,9 @@ impl Router {
         let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
-        let first = errors.into_iter().next();
+        let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
         // A machine that is left changed matters more than a capture.
-        (stats, given_back.and(first.map_or(Ok(()), |error| Err(error.into()))))
+        (stats, given_back.and(read))
     }
 
     fn follow_kernel(&mut self) {
