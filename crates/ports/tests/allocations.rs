@@ -1,6 +1,6 @@
 //! The data path allocates nothing: the whole router with flow records, redundancy elimination and
-//! both kinds of ESP on the way, under traffic that is plain, expires, is too long, is for nobody
-//! known, or is damaged. Warm, it must not call the allocator once.
+//! both kinds of ESP on the way, at either end, under traffic that is plain, expires, is too long,
+//! is for nobody known, or is damaged. Warm, it must not call the allocator once.
 
 #![allow(unsafe_code)]
 
@@ -10,15 +10,19 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use wattline_dataplane::apps::esp::algorithm::Algorithm;
-use wattline_dataplane::apps::esp::association::{Common, DontFragment, Dscp, Limits, Outbound};
+use wattline_dataplane::apps::esp::association::{
+    Common, DontFragment, Dscp, Inbound, Limits, Outbound,
+};
 use wattline_dataplane::apps::esp::database::{Contents, Publisher};
 use wattline_dataplane::apps::esp::key::KeyMaterial;
 use wattline_dataplane::apps::esp::policy::{Decision, Policy, Prefixes};
+use wattline_dataplane::apps::esp::replay::ReplayWindow;
 use wattline_dataplane::apps::esp::sequence::Sequence;
 use wattline_dataplane::apps::esp::transform::Transform;
 use wattline_dataplane::apps::redundancy::select::Selection;
 use wattline_dataplane::apps::redundancy::{
-    EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
+    DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeNode, EncodeSection, EncodeSettings,
+    Encoder, EncoderCache, Family, Rules,
 };
 use wattline_dataplane::apps::{esp, flow_records};
 use wattline_dataplane::feature::{Feature, Place};
@@ -26,12 +30,13 @@ use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::next_hop::{Adjacency, NextHop};
 use wattline_dataplane::nodes::RouterParts;
-use wattline_dataplane::port::PortId;
+use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_packet::redundancy::Key;
 use wattline_ports::memory::{WireEnd, wire};
+use wattline_ports::waiter::PollWaiter;
 use wattline_units::{Span, Time};
 
 thread_local! {
@@ -99,31 +104,69 @@ fn routes() -> Routes {
     routes
 }
 
-/// Tunnels for 10.1.0.0/16 and 10.2.0.0/16.
-fn ipsec() -> Publisher {
-    let outbound = |algorithm: Algorithm| {
-        let key = KeyMaterial::new(algorithm, vec![0x42; algorithm.key_material()]).unwrap();
-        let transform = Transform::new(algorithm, &key).unwrap();
-        let ends = ("198.51.100.1".parse().unwrap(), "198.51.100.2".parse().unwrap());
-        let name = algorithm.name().to_owned();
-        let common = Common::new(name, 0x1001, transform, true, ends, None, Limits::default());
+/// From 198.51.100.1 to 198.51.100.2, each algorithm with an SPI of its own.
+const TUNNELS: [(u16, &str, Algorithm); 2] =
+    [(0, "10.1.0.0/16", Algorithm::Aes128Gcm), (1, "10.2.0.0/16", Algorithm::Aes256CbcSha256)];
+
+fn common(number: u16, algorithm: Algorithm, [local, remote]: [&str; 2]) -> Common {
+    let key = KeyMaterial::new(algorithm, vec![0x42; algorithm.key_material()]).unwrap();
+    let transform = Transform::new(algorithm, &key).unwrap();
+    let ends = (local.parse().unwrap(), remote.parse().unwrap());
+    let (name, spi) = (algorithm.name().to_owned(), 0x1000 + u32::from(number));
+    Common::new(name, spi, transform, true, ends, None, Limits::default())
+}
+
+fn prefixes(destination: &str) -> Prefixes {
+    Prefixes { source: net("192.0.2.0/24"), destination: net(destination) }
+}
+
+fn encrypting() -> Vec<Feature> {
+    let outbound = |(number, _, algorithm): (u16, &str, Algorithm)| {
         let sequence = Sequence::new(0, true);
         sequence.reserve(u64::MAX);
-        let (dscp, dont_fragment) = (Dscp::Copy, DontFragment::Copy);
-        let mtu = u16::MAX;
-        Some(Arc::new(Outbound { common, sequence, salt: 0, dscp, dont_fragment, mtu }))
+        Some(Arc::new(Outbound {
+            common: common(number, algorithm, ["198.51.100.1", "198.51.100.2"]),
+            sequence,
+            salt: 0,
+            dscp: Dscp::Copy,
+            dont_fragment: DontFragment::Copy,
+            mtu: u16::MAX,
+        }))
     };
-    let policy = |(tunnel, destination): (u16, &str)| Policy {
-        prefixes: Prefixes { source: net("192.0.2.0/24"), destination: net(destination) },
-        decision: Decision::Protect(tunnel),
+    let policy = |(number, destination, _): (u16, &str, Algorithm)| Policy {
+        prefixes: prefixes(destination),
+        decision: Decision::Protect(number),
     };
     let publisher = Publisher::new();
     publisher.publish(Contents {
-        outbound: vec![outbound(Algorithm::Aes128Gcm), outbound(Algorithm::Aes256CbcSha256)],
-        policies: [(0, "10.1.0.0/16"), (1, "10.2.0.0/16")].map(policy).into(),
+        outbound: TUNNELS.map(outbound).into(),
+        policies: TUNNELS.map(policy).into(),
         ..Contents::default()
     });
-    publisher
+    esp::features(&publisher, 1_000_000, 1000)
+}
+
+fn decrypting() -> Vec<Feature> {
+    let inbound = |(number, destination, algorithm): (u16, &str, Algorithm)| {
+        Arc::new(Inbound {
+            common: common(number, algorithm, ["198.51.100.2", "198.51.100.1"]),
+            window: ReplayWindow::new(1024, 0),
+            selectors: vec![prefixes(destination)],
+        })
+    };
+    let publisher = Publisher::new();
+    publisher.publish(Contents { inbound: TUNNELS.map(inbound).into(), ..Contents::default() });
+    esp::features(&publisher, 1_000_000, 1000)
+}
+
+fn rules(port: u16) -> Rules {
+    Rules {
+        port: Some(PortId(port)),
+        prefixes: Vec::new(),
+        except: Vec::new(),
+        protocol: 253,
+        bypass_ports: Vec::new(),
+    }
 }
 
 fn encoder() -> Feature {
@@ -137,20 +180,24 @@ fn encoder() -> Feature {
     };
     let shared = Arc::new(EncoderCache::new(&settings));
     shared.decoder_is_alive(1 << 20, 1, true);
-    let rules = Rules {
-        port: Some(PortId(1)),
-        prefixes: Vec::new(),
-        except: Vec::new(),
-        protocol: 253,
-        bypass_ports: Vec::new(),
-    };
     let nodes = [Family::V4, Family::V6].map(|family| {
         let encoder = Encoder::new(&settings, shared.clone());
-        let section = EncodeSection { rules: rules.clone(), encoder, counters: Arc::default() };
+        let section = EncodeSection { rules: rules(1), encoder, counters: Arc::default() };
         Box::new(EncodeNode::new(family, vec![section])) as _
     });
     let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| Some(EncodeNode::name_of(family)));
     Feature { place: Place::Routed, ipv4, ipv6, nodes: nodes.into() }
+}
+
+fn decoder() -> Feature {
+    let shared = Arc::new(DecoderCache::new(1 << 20, 1));
+    let nodes = [Family::V4, Family::V6].map(|family| {
+        let decoder = Decoder::new(0, Key::from_secret(""), shared.clone());
+        let section = DecodeSection { rules: rules(0), decoder, counters: Arc::default() };
+        Box::new(DecodeNode::new(family, vec![section])) as _
+    });
+    let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| Some(DecodeNode::name_of(family)));
+    Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }
 }
 
 /// A UDP packet over IPv4, by number a little different from others.
@@ -218,67 +265,101 @@ struct Bench {
     worker: Worker,
     far: [WireEnd; 2],
     now: Time,
+    /// Calls of the allocator while the worker worked, since they were asked for last.
+    calls: u64,
 }
 
 impl Bench {
-    /// Sends a round of traffic through the router; gives the calls of the allocator meanwhile.
-    fn round(&mut self, frames: &[Vec<u8>]) -> u64 {
+    fn new(features: Vec<Feature>) -> Self {
+        let (neighbours, _) = sync_channel(8);
+        let (icmp_rate, icmp_burst) = (1_000_000, 1000);
+        let router = RouterParts { punt: Box::new(Discard), neighbours, icmp_rate, icmp_burst };
+        let [(near_a, far_a), (near_b, far_b)] = [wire(512, 2048), wire(512, 2048)];
+        let parts = WorkerParts {
+            ports: vec![
+                Box::new(near_a.into_queue(PortId(0))),
+                Box::new(near_b.into_queue(PortId(1))),
+            ],
+            pool: FramePool::new(Box::new(vec![0_u8; 2048 * 1024]), 2048, 256),
+            routes: routes().reader(),
+            router,
+        };
+        let worker = Worker::with_features(parts, features).unwrap();
+        Self { worker, far: [far_a, far_b], now: Time::ZERO, calls: 0 }
+    }
+
+    /// Sends frames through the router; gives what left by the second port, for the first of
+    /// another router.
+    fn round(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         for frame in frames {
             assert!(self.far[0].send(frame));
         }
         let before = CALLS.get();
         for _ in 0..4 {
-            // As long as neighbours are waited for in vain within some rounds.
+            // So far that neighbours are waited for in vain within some rounds.
             self.now += Span::from_millis(100);
             self.worker.step(self.now);
         }
-        let calls = CALLS.get() - before;
-        for far in &mut self.far {
-            while far.receive_with(|_| ()).is_some() {}
+        self.calls += CALLS.get() - before;
+        while self.far[0].receive_with(|_| ()).is_some() {}
+        let mut left = Vec::new();
+        while let Some(mut frame) = self.far[1].receive() {
+            frame[..6].copy_from_slice(&MACS[0]);
+            left.push(frame);
         }
-        calls
+        left
+    }
+
+    /// Shows that it was on those ways and lost nothing.
+    fn check(&self, reasons: &[&str], nodes: &[&str]) {
+        let counted = self.worker.counters().snapshot();
+        assert!(counted.is_conserved(), "{counted:?}");
+        for reason in reasons {
+            assert!(counted.dropped.get(reason).is_some_and(|count| *count >= 64), "{counted:?}");
+        }
+        for name in nodes {
+            let node = counted.nodes.iter().find(|node| node.name == *name).unwrap();
+            assert!(node.frames > 1000, "{node:?}");
+        }
     }
 }
 
 #[test]
-fn a_warm_worker_never_calls_the_allocator() {
-    let (neighbours, _requests) = sync_channel(8);
-    let router =
-        RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 1_000_000, icmp_burst: 1000 };
-    let routes = routes();
-    let [(near_a, far_a), (near_b, far_b)] = [wire(512, 2048), wire(512, 2048)];
-    let parts = WorkerParts {
-        ports: vec![Box::new(near_a.into_queue(PortId(0))), Box::new(near_b.into_queue(PortId(1)))],
-        pool: FramePool::new(Box::new(vec![0_u8; 2048 * 1024]), 2048, 256),
-        routes: routes.reader(),
-        router,
-    };
+fn warm_workers_never_call_the_allocator() {
     // Few flows and a small ring: evictions and records without room are part of it.
     let settings = flow_records::Settings { flows: 16, ring: 64, ..Default::default() };
-    let (recorder, mut records) = flow_records::worker(&settings);
-    let mut features = vec![recorder, encoder()];
-    features.extend(esp::features(&ipsec(), 1_000_000, 1000));
-    let worker = Worker::with_features(parts, features).unwrap();
-    let mut bench = Bench { worker, far: [far_a, far_b], now: Time::ZERO };
+    let [(near_flows, mut records), (far_flows, _far_records)] =
+        [(); 2].map(|()| flow_records::worker(&settings));
+    let mut near =
+        Bench::new([vec![near_flows, encoder()], encrypting()].into_iter().flatten().collect());
+    let mut far = Bench::new(decrypting().into_iter().chain([decoder(), far_flows]).collect());
     let rounds: Vec<_> = (0..64).map(traffic).collect();
-    for _ in 0..20 {
-        for frames in &rounds {
-            bench.round(frames);
+    let mut run = |times| {
+        for frames in (0..times).flat_map(|_| &rounds) {
+            let left = near.round(frames);
+            far.round(&left);
         }
-    }
-    let calls: Vec<u64> = rounds.iter().map(|frames| bench.round(frames)).collect();
-    assert_eq!(calls.iter().sum::<u64>(), 0, "{calls:?}");
-    // It was indeed on all those ways.
-    let counted = bench.worker.counters().snapshot();
-    assert!(counted.is_conserved(), "{counted:?}");
-    for reason in
-        ["ttl-expired", "too-big", "no-route", "blackhole", "bad-checksum", "neighbour-timeout"]
-    {
-        assert!(counted.dropped.get(reason).is_some_and(|count| *count >= 64), "{counted:?}");
-    }
-    for name in ["esp4-encrypt", "redundancy4-encode", "ip6-flow-records", "ip4-fragment"] {
-        let node = counted.nodes.iter().find(|node| node.name == name).unwrap();
-        assert!(node.frames > 1000, "{node:?}");
-    }
+        (std::mem::take(&mut near.calls), std::mem::take(&mut far.calls))
+    };
+    run(20);
+    assert_eq!(run(1), (0, 0));
+    let reasons =
+        ["ttl-expired", "too-big", "no-route", "blackhole", "bad-checksum", "neighbour-timeout"];
+    near.check(
+        &reasons,
+        &["esp4-encrypt", "redundancy4-encode", "ip6-flow-records", "ip4-fragment"],
+    );
+    far.check(&[], &["esp4-decrypt", "redundancy4-decode", "ip6-flow-records"]);
+    let decoded = far.worker.counters().snapshot();
+    assert!(decoded.forwarded > 5000, "{decoded:?}");
     assert!(records.take(usize::MAX, |_| ()) > 0);
+}
+
+#[test]
+fn a_wait_does_not_either() {
+    let mut waiter = PollWaiter::new([]).unwrap();
+    let before = CALLS.get();
+    assert!(before > 0, "it counts");
+    waiter.wait(std::time::Duration::ZERO);
+    assert_eq!(CALLS.get(), before);
 }
