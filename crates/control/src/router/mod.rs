@@ -121,10 +121,10 @@ impl Router {
         if let Some(power) = &self.power {
             power.finish();
         }
-        self.workers.drain(self.config.router.drain);
+        let all_ended = self.workers.drain(self.config.router.drain);
         for application in &mut self.applications {
             application.look_at_routes(&self.rib, &self.routes);
-            application.finish();
+            application.finish(all_ended);
         }
         let stats = self.stats();
         let errors: Vec<_> =

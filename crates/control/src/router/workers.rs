@@ -151,11 +151,12 @@ impl Workers {
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Lets them forward what is queued, for so long at most, and ends them.
-    pub fn drain(&mut self, patience: Duration) {
+    /// Lets them forward what is queued, for so long at most, and ends them. False where some are
+    /// left behind.
+    pub fn drain(&mut self, patience: Duration) -> bool {
         self.command(Command::Drain);
         self.await_end(patience);
-        self.stop();
+        self.stop()
     }
 
     fn await_end(&self, patience: Duration) {
@@ -165,7 +166,8 @@ impl Workers {
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> bool {
+        let mut all = true;
         self.command(Command::Stop);
         self.await_end(LAST_PATIENCE);
         for (number, thread) in self.threads.iter_mut().enumerate() {
@@ -173,10 +175,12 @@ impl Workers {
             if !handle.is_finished() {
                 // It ends with the process, which must not wait for whoever writes the pipe.
                 tracing::error!("worker {number} waits for a capture to go on, and is left behind");
+                all = false;
             } else if handle.join().is_err() {
                 tracing::error!("worker {number} has panicked: this is a defect");
             }
         }
+        all
     }
 
     fn command(&self, command: Command) {
