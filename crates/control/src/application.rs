@@ -41,8 +41,9 @@ pub trait Application: Send {
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
 
-    /// The workers have ended: what is left is finished now.
-    fn finish(&mut self);
+    /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
+    /// false), and what those may still use must be given to nobody: what is left is finished now.
+    fn finish(&mut self, all_ended: bool);
 }
 
 /// The parts of a worker's graph of several applications: each place in the order of the

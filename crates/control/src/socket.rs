@@ -68,7 +68,7 @@ pub enum SocketError {
     #[error("the router refuses: {0}")]
     Refused(String),
     /// The socket cannot be made.
-    #[error("control socket {path}: {source}")]
+    #[error("{path}: {source}; [router] socket = \"PATH\" puts it elsewhere")]
     Bind {
         /// Where.
         path: PathBuf,

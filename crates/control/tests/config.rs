@@ -326,3 +326,12 @@ fn any_text_is_accepted_or_refused_with_a_reason() {
         }
     });
 }
+
+#[test]
+fn neighbours_of_a_route_are_checked_also_where_its_prefix_is_wrong() {
+    let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[[route]]\n\
+        prefix = \"10.0.0.1/8\"\nvia = [\"10.9.9.9\", \"10.9.9.8%b\"]\n";
+    let problems = Config::parse(text, "router.toml").unwrap_err();
+    let keys: Vec<&str> = problems.list.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["[[route]] prefix", "[[route]] via", "[[route]] via"], "{problems}");
+}

@@ -104,7 +104,7 @@ pub struct Queueing {
 }
 
 impl PortTotals {
-    /// Publishes what the port counted; by the owning worker only.
+    /// Publishes what the port counted, but for what waits; by the owning worker only.
     pub fn set(&self, counters: &PortCounters) {
         self.received_packets.set(counters.received_packets);
         self.received_bytes.set(counters.received_bytes);
@@ -113,7 +113,11 @@ impl PortTotals {
         self.receive_ring_full.set(counters.receive_ring_full);
         self.fill_ring_empty.set(counters.fill_ring_empty);
         self.receive_invalid.set(counters.receive_invalid);
-        self.waiting.set(counters.waiting);
+    }
+
+    /// Publishes what waited when a batch was taken; by the owning worker only.
+    pub fn set_waiting(&self, frames: u64) {
+        self.waiting.set(frames);
     }
 }
 

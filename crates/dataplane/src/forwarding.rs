@@ -189,7 +189,8 @@ fn forward(adjacency: &Adjacency) -> Hop {
     macs[6..].copy_from_slice(&adjacency.source_mac);
     Hop {
         macs,
-        mtu: adjacency.mtu,
+        // With 0, which an interface may have, packets would be looked up again for ever.
+        mtu: adjacency.mtu.max(1),
         port: adjacency.port,
         vlan: adjacency.vlan.unwrap_or(0),
         kind: HopKind::Forward,

@@ -315,7 +315,7 @@ impl Graph {
         }
     }
 
-    /// Lets nodes free what they hold, and drops what they send on.
+    /// Lets nodes free what they hold.
     pub fn shut_down(&mut self, context: &mut Context) {
         for slot in &mut self.slots {
             slot.node.shut_down(context);

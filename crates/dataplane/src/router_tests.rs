@@ -96,6 +96,35 @@ fn long_packets_are_cut_or_refused() {
 }
 
 #[test]
+fn a_way_out_without_an_mtu_is_none_and_holds_nobody_up() {
+    let mut router = Router::new();
+    let via = crate::testing::Bench::forward_mtu(1, 0);
+    for prefix in ["203.0.113.5/32", "2001:db8:3::5/128"] {
+        router.routes.route(net(prefix), &via).unwrap();
+    }
+    router.routes.publish().unwrap();
+    router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
+    router.ports[0].send(&frame6(MAC_A, 64, b"payload"));
+    let counted = router.settle();
+    assert_eq!((counted.forwarded, counted.dropped_total()), (1, 2), "an ICMPv6 error goes back");
+}
+
+/// As Linux does it, though no sender makes its packets so short (RFC 8200 section 5).
+#[test]
+fn an_mtu_too_small_for_ipv6_counts_as_it_is() {
+    let mut router = Router::new();
+    let via = crate::testing::Bench::forward_mtu(1, 1000);
+    router.routes.route(net("2001:db8:3::5/128"), &via).unwrap();
+    router.routes.publish().unwrap();
+    router.ports[0].send(&frame6(MAC_A, 64, &[7; 960]));
+    router.ports[0].send(&frame6(MAC_A, 64, &[7; 961]));
+    let counted = router.settle();
+    assert_eq!((router.ports[1].sent().len(), counted.dropped["too-big"]), (1, 1));
+    let told = router.ports[0].sent();
+    assert_eq!((told[0][54], &told[0][58..62]), (2, &1000_u32.to_be_bytes()[..]));
+}
+
+#[test]
 fn vlan_frames_are_routed_where_the_vlan_is_known() {
     let mut router = Router::new();
     router.ports[0].send(&frame4_vlan(MAC_A, 7));
@@ -121,6 +150,7 @@ fn held_packets_leave_once_the_neighbour_is_known() {
     router.routes.publish().unwrap();
     let counted = router.settle();
     assert_eq!((counted.held, counted.forwarded), (0, 1));
+    assert_eq!(counted.ports[1].transmitted_packets, 1, "told without another batch");
     assert_eq!(router.ports[1].sent()[0][14 + 8], 63);
 }
 

@@ -233,25 +233,29 @@ impl Worker {
                 self.graph.run(&mut self.context);
             }
         }
-        self.tick(now);
+        let ticked = self.tick(now);
         self.transmit();
         for port in &mut self.ports {
             port.recycle(&mut self.context.pool);
+        }
+        if received > 0 || ticked {
+            self.publish_ports(received > 0);
         }
         self.account(received, began);
         received
     }
 
-    /// Lets waiting nodes look at the clock and at changed routes.
-    fn tick(&mut self, now: Time) {
+    /// Lets waiting nodes look at the clock and at changed routes; false where it is too early.
+    fn tick(&mut self, now: Time) -> bool {
         let generation = self.context.routes.generation();
         if now < self.next_tick && generation == self.generation {
-            return;
+            return false;
         }
         self.generation = generation;
         self.next_tick = now + TICK;
         self.graph.tick(&mut self.context);
         self.graph.run(&mut self.context);
+        true
     }
 
     fn transmit(&mut self) {
@@ -280,12 +284,21 @@ impl Worker {
         if received > 0 {
             totals.useful_iterations.add(1);
             totals.useful_cycles.add(cycles);
-            for (number, port) in self.ports.iter().enumerate() {
-                self.context.counters.port(number).set(&port.counters());
-            }
         } else {
             totals.empty_iterations.add(1);
             totals.empty_cycles.add(cycles);
+        }
+    }
+
+    /// Also without a batch: what was held may have left, and a port that only loses frames gives
+    /// none. What waits is told with a batch alone, whose queue it was.
+    fn publish_ports(&self, batch: bool) {
+        for (number, port) in self.ports.iter().enumerate() {
+            let (totals, counters) = (self.context.counters.port(number), port.counters());
+            totals.set(&counters);
+            if batch {
+                totals.set_waiting(counters.waiting);
+            }
         }
     }
 
@@ -361,8 +374,6 @@ impl Worker {
     /// Frees all that nodes hold; counted as dropped (`shutdown`).
     pub fn shut_down(&mut self) {
         self.graph.shut_down(&mut self.context);
-        for (number, port) in self.ports.iter().enumerate() {
-            self.context.counters.port(number).set(&port.counters());
-        }
+        self.publish_ports(true);
     }
 }

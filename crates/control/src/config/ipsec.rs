@@ -144,12 +144,13 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
             settings.tunnels.push(tunnel);
         }
     }
-    for (place, tunnel) in settings.tunnels.iter().enumerate() {
+    for (table, number) in tables.iter().zip(&places).filter_map(|(it, at)| Some((it, (*at)?))) {
+        let tunnel = &settings.tunnels[number];
         let same =
             |other: &TunnelSettings| (other.spi_in, other.local) == (tunnel.spi_in, tunnel.local);
-        if settings.tunnels[..place].iter().any(same) {
-            let message = "spi_in: another tunnel to this address has the same one".to_owned();
-            reader.problem_in(&tables[place], "", message);
+        if settings.tunnels[..number].iter().any(same) {
+            let message = "another tunnel to this address has the same one".to_owned();
+            reader.problem_in(table, "spi_in", message);
         }
     }
     for table in each(reader, root, Section::IpsecPolicy, "ipsec_policy") {
@@ -377,6 +378,17 @@ mod tests {
             assert!(text.contains(told), "{told}: {text}");
             assert!(!text.contains("112233"), "{text}");
         }
+        // Told at the section that repeats it, also behind one that is wrong otherwise.
+        let (ports, tunnel) = TUNNEL.split_once("[[ipsec_tunnel]]").unwrap();
+        let tunnel = tunnel.split("[[ipsec_policy]]").next().unwrap();
+        let sections = [
+            tunnel.replace("spi_in = 0x1001", "spi_in = 1"),
+            tunnel.replace("\"t\"", "\"u\""),
+            tunnel.replace("\"t\"", "\"v\""),
+        ];
+        let text = sections.map(|section| format!("[[ipsec_tunnel]]{section}")).concat();
+        let text = Config::parse(&format!("{ports}{text}"), "test").unwrap_err().to_string();
+        assert!(text.contains("test:22: [[ipsec_tunnel]] spi_in: another tunnel"), "{text}");
         let config = Config::parse(TUNNEL, "test").unwrap();
         assert!(!format!("{config:?}").to_lowercase().contains("aabbcc"));
     }

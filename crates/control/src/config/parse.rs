@@ -23,7 +23,8 @@ impl Config {
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+        let unreadable =
+            |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let file = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read at all.
-    #[error("cannot open {path}: {source}")]
+    #[error("{named_by}cannot open {path}: {source}")]
     Unreadable {
+        /// The key that names it, as a message begins with it; empty for the configuration itself.
+        named_by: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.

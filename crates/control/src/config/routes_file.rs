@@ -16,8 +16,10 @@ const ALLOWED: &str = "must be a prefix, followed by a neighbour's address, ADDR
 /// # Errors
 /// When it cannot be read, or with what is wrong in it.
 pub fn load(path: &Path, config: &Config) -> Result<Vec<RouteSettings>, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        let path = path.to_owned();
+        ConfigError::Unreadable { named_by: "routes_file: ", path, source }
+    })?;
     Ok(parse(&text, &path.display().to_string(), config)?)
 }
 

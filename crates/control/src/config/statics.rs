@@ -72,10 +72,10 @@ fn read_route(
     if via.value.is_empty() || via.value.len() > 64 {
         reader.not_allowed(Section::Route, "via", &via.span);
     }
-    let prefix = prefix?.value;
     let mut gateways = Vec::with_capacity(via.value.len());
     for At { value: (gateway, own_port), span } in via.value {
-        if gateway.is_ipv4() != prefix.addr().is_ipv4() {
+        let of_family = |prefix: &At<IpNet>| gateway.is_ipv4() == prefix.value.addr().is_ipv4();
+        if !prefix.as_ref().is_none_or(of_family) {
             let message = "is of the other family than the prefix".to_owned();
             reader.problem(Section::Route, "via", &span, message);
             continue;
@@ -96,7 +96,7 @@ fn read_route(
             }
         }
     }
-    Some(RouteSettings { prefix, target: RouteTarget::Via(gateways) })
+    Some(RouteSettings { prefix: prefix?.value, target: RouteTarget::Via(gateways) })
 }
 
 fn read_neighbour(

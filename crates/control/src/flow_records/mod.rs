@@ -149,7 +149,7 @@ impl Application for FlowRecords {
         })
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, _: bool) {
         let until = Instant::now() + PATIENCE;
         self.hand_on(Some(until));
         self.exporters.iter_mut().for_each(Exporter::close);

@@ -263,6 +263,24 @@ mod tests {
         assert_eq!(parts + interval.power_rest_watts.unwrap(), interval.power_watts.unwrap());
     }
 
+    /// A meter that is read four times a second was read last before the end of the interval.
+    #[test]
+    fn mean_power_is_over_the_time_that_was_metered() {
+        let metered = |at, joules, seconds| {
+            let mut totals = totals(at, joules, 1);
+            totals.machine.energy.metered = Some(Span::from_seconds(seconds));
+            totals
+        };
+        // 128 W all the time, and 0.25 s of the second interval not yet read.
+        let (before, after) = (metered(1, 128.0, 1.0), metered(2, 224.0, 1.75));
+        let interval = Interval::between(&before, &after);
+        assert_eq!((interval.power_watts, interval.energy_joules), (Some(128.0), Some(96.0)));
+        let parts: f64 = interval.power_by_component_watts.values().sum();
+        assert_eq!(parts + interval.power_rest_watts.unwrap(), 128.0);
+        // Nothing was read in between: nothing is known, which is not 0 W.
+        assert_eq!(Interval::between(&after, &metered(3, 224.0, 1.75)).power_watts, None);
+    }
+
     #[test]
     fn no_time_and_counters_that_go_back_do_no_harm() {
         let interval = Interval::between(&totals(3, 300.0, 50), &totals(3, 300.0, 50));

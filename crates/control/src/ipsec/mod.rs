@@ -221,7 +221,11 @@ impl Application for Ipsec {
         own.chain(kernel).map(|it| it.association.common.local).collect()
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, all_ended: bool) {
+        if !all_ended {
+            // As after a crash: the next router goes on above all that was reserved.
+            return;
+        }
         for (sending, receiving) in &mut self.tunnels {
             receiving.tick(Instant::now());
             sending.finish();
@@ -233,5 +237,44 @@ impl Application for Ipsec {
             // It goes on with these tunnels from here.
             kernel.tunnels.tell_kernel(Instant::now(), true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// The number of the next router's first packet, less one.
+    fn next_router_after(all_ended: bool) -> u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "[[port]]\nname = \"a\"\ncapture = {{ read = \"x\" }}\n[ipsec]\nstate = {:?}\n\
+             [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+             spi_in = 0x1001\nspi_out = 0x1002\n\
+             key_in = \"00112233445566778899aabbccddeeff01020304\"\n\
+             key_out = \"ffeeddccbbaa9988776655443322110004030201\"\n",
+            folder.path()
+        );
+        let settings = Config::parse(&text, "test").unwrap().ipsec.unwrap();
+        let mut ipsec = Ipsec::new(&settings).unwrap().unwrap();
+        let worker = ipsec.tunnels[0].0.association.clone();
+        worker.sequence.take(5);
+        ipsec.finish(all_ended);
+        // A worker that was left behind goes on for a moment.
+        if !all_ended {
+            worker.sequence.take(5);
+        }
+        drop(ipsec);
+        let next = Ipsec::new(&settings).unwrap().unwrap();
+        let last = next.tunnels[0].0.association.sequence.last();
+        assert!(last >= worker.sequence.last(), "a number would be used twice");
+        last
+    }
+
+    #[test]
+    fn the_next_router_goes_on_above_all_that_may_be_used() {
+        assert_eq!(next_router_after(true), 5);
+        assert!(next_router_after(false) >= 10);
     }
 }

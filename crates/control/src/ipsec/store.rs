@@ -47,7 +47,11 @@ impl Store {
     /// When the file cannot be used, or another process uses it.
     pub fn number(&self, fingerprint: u64, spi: u32, direction: &str) -> Result<Number, String> {
         let path = self.0.join(format!("{fingerprint:016x}-{spi:08x}.{direction}"));
-        Number::open(&path).map_err(|error| format!("{}: {error}", path.display()))
+        let number = Number::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // A file that is new has reached the disk only when its directory has, too.
+        let synced = File::open(&self.0).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| format!("{}: cannot be synced: {error}", self.0.display()))?;
+        Ok(number)
     }
 }
 

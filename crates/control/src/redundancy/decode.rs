@@ -135,5 +135,5 @@ impl Application for Decoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
-    fn finish(&mut self) {}
+    fn finish(&mut self, _: bool) {}
 }

@@ -193,7 +193,7 @@ impl Application for Encoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, _: bool) {
         self.sockets.clear();
     }
 }

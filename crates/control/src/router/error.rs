@@ -57,9 +57,9 @@ pub enum RouterError {
     /// A map of the XDP program could not be written.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// A capture file is not as it should be.
-    #[error("{0}")]
-    Capture(#[from] CaptureError),
+    /// Capture files are not as they should be; at least one.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Captures(Vec<CaptureError>),
     /// The server model of the governor cannot be had.
     #[error("[power] server: {0}")]
     Server(#[from] LoadError),
@@ -105,9 +105,9 @@ impl RouterError {
                 _ => Remedy::Machine,
             },
             Self::Xdp { .. } => Remedy::Machine,
-            Self::Capture(error) => match &error.problem {
-                Problem::Open(_) => Remedy::Input,
-                Problem::Io(_) => Remedy::System,
+            Self::Captures(errors) => match errors.first().map(|error| &error.problem) {
+                Some(Problem::Open(_)) => Remedy::Input,
+                Some(Problem::Io(_)) => Remedy::System,
                 _ => Remedy::Data,
             },
             Self::Unrestored(_) | Self::System { .. } => Remedy::System,

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
-use wattline_kernel::netlink::{Event, Follower, Link, Requester};
+use wattline_kernel::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_kernel::xdp::{XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
@@ -81,8 +81,10 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let routes = self.routes;
+        let Self { follower, asked, routes, .. } = self;
+        let routes = *routes;
         let mut apply = |event: Event| {
+            forget_who_answered(asked, &event);
             let of_links = matches!(
                 event,
                 Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
@@ -91,7 +93,7 @@ impl KernelSide {
                 rib.apply(Source::Kernel, event);
             }
         };
-        self.follower
+        follower
             .poll(now, &mut apply)
             .map_err(|source| RouterError::system("following the kernel's routes", source))
     }
@@ -322,6 +324,13 @@ impl Program {
     }
 }
 
+/// Who has answered and is lost again may be asked for again at once.
+fn forget_who_answered(asked: &mut HashMap<(u32, IpAddr), Instant>, event: &Event) {
+    if let Event::Neighbour(Neighbour { link, address, mac: Some(_), .. }) = event {
+        asked.remove(&(*link, *address));
+    }
+}
+
 /// The machine's own addresses with the broadcast addresses of their prefixes.
 fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
     let mut local = HashSet::new();
@@ -335,4 +344,28 @@ fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
         }
     }
     local
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_asked_for_once_a_second_until_it_answers() {
+        let mut kernel = KernelSide::new(false, None).unwrap();
+        // No machine has such a link: what is asked for changes nothing.
+        let (link, address) = (u32::MAX >> 1, IpAddr::from([192, 0, 2, 1]));
+        let mut asked = |answer: Option<Option<[u8; 6]>>| {
+            if let Some(mac) = answer {
+                let neighbour = Neighbour { link, address, mac, stale: false };
+                forget_who_answered(&mut kernel.asked, &Event::Neighbour(neighbour));
+            }
+            // However slow the machine is: whoever was asked was asked just now.
+            kernel.asked.values_mut().for_each(|asked| *asked = Instant::now());
+            kernel.ask(link, address);
+            kernel.stats.neighbour_requests
+        };
+        assert_eq!([asked(None), asked(None), asked(Some(None))], [1, 1, 1]);
+        assert_eq!([asked(Some(Some([2; 6]))), asked(None)], [2, 2]);
+    }
 }

@@ -121,17 +121,17 @@ impl Router {
         if let Some(power) = &self.power {
             power.finish();
         }
-        self.workers.drain(self.config.router.drain);
+        let all_ended = self.workers.drain(self.config.router.drain);
         for application in &mut self.applications {
             application.look_at_routes(&self.rib, &self.routes);
-            application.finish();
+            application.finish(all_ended);
         }
         let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
-        let first = errors.into_iter().next();
+        let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
         // A machine that is left changed matters more than a capture.
-        (stats, given_back.and(first.map_or(Ok(()), |error| Err(error.into()))))
+        (stats, given_back.and(read))
     }
 
     fn follow_kernel(&mut self) {

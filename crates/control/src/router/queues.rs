@@ -81,6 +81,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         zero_copy: false,
         modes: vec!["capture".to_owned(); config.ports.len()],
     };
+    let mut bad_captures = Vec::new();
     for worker in 0..workers {
         let mut bundles: Vec<Vec<Box<dyn PortQueue>>> =
             config.ports.iter().map(|_| Vec::new()).collect();
@@ -120,7 +121,13 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
                     original_length: *original_length,
                     mac: config.port_mac(place),
                 };
-                let queue = CaptureQueue::open(PortId(place as u16), &options)?;
+                let queue = match CaptureQueue::open(PortId(place as u16), &options) {
+                    Ok(queue) => queue,
+                    Err(error) => {
+                        bad_captures.push(error);
+                        continue;
+                    }
+                };
                 opened.captures.push(queue.status());
                 if let Some(timer) = queue.timer() {
                     descriptors.push(duplicate(timer)?);
@@ -131,7 +138,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         let ports = bundles.into_iter().map(into_one).collect();
         opened.workers.push(WorkerQueues { pool, ports, descriptors });
     }
-    Ok(opened)
+    if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
 }
 
 /// A bundle costs a call more, so a single queue stands for itself.

@@ -33,10 +33,7 @@ impl Router {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let mut report = compare(&self.config, &new);
-        if self.extra_routes != extra {
-            report.applied.push("routes_file");
-        }
+        let report = compare(&self.config, &new, self.extra_routes != extra);
         self.config.log_level = new.log_level;
         (self.set_log_level)(new.log_level);
         let settings = &mut self.config.router;
@@ -67,12 +64,17 @@ impl Router {
     }
 }
 
-/// What differs, and whether it can be applied.
-fn compare(old: &Config, new: &Config) -> Report {
+/// What differs, the routes of the file included, and whether it can be applied.
+fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     let mut report = Report::default();
     let mut live = |name, differs: bool| {
         if differs {
             report.applied.push(name);
+        }
+    };
+    let mut restart = |name, differs: bool| {
+        if differs {
+            report.needs_restart.push(name);
         }
     };
     let (before, after) = (&old.router, &new.router);
@@ -91,14 +93,16 @@ fn compare(old: &Config, new: &Config) -> Report {
         config.ports.iter().map(|port| port.addresses.clone()).collect::<Vec<_>>()
     };
     live("[[port]] addresses", same_ports && addresses(old) != addresses(new));
-    live("[[route]]", same_ports && old.routes != new.routes);
-    live("[[neighbour]]", same_ports && old.neighbours != new.neighbours);
-    let mut restart = |name, differs: bool| {
-        if differs {
-            report.needs_restart.push(name);
-        }
-    };
     restart("[[port]]", !same_ports);
+    // They name ports by their place, and go with them.
+    for (name, differs) in [
+        ("[[route]]", old.routes != new.routes),
+        ("[[neighbour]]", old.neighbours != new.neighbours),
+        ("routes_file", file_differs),
+    ] {
+        live(name, same_ports && differs);
+        restart(name, !same_ports && differs);
+    }
     restart("[power]", old.power != new.power);
     restart("[ipsec]", old.ipsec != new.ipsec);
     restart("[router] workers", before.workers != after.workers);
@@ -125,7 +129,17 @@ mod tests {
     fn changed(from: &str, to: &str) -> Report {
         assert!(BEFORE.contains(from));
         let parse = |text: &str| Config::parse(text, "test").unwrap();
-        compare(&parse(BEFORE), &parse(&BEFORE.replace(from, to)))
+        compare(&parse(BEFORE), &parse(&BEFORE.replace(from, to)), false)
+    }
+
+    #[test]
+    fn routes_are_in_force_only_where_their_ports_are() {
+        let before = Config::parse(BEFORE, "test").unwrap();
+        assert_eq!(compare(&before, &before, true).applied, ["routes_file"]);
+        let both = BEFORE.replace("\"x\"", "\"y\"").replace("10.0.0.0", "11.0.0.0");
+        let report = compare(&before, &Config::parse(&both, "test").unwrap(), true);
+        assert_eq!(report.needs_restart, ["[[port]]", "[[route]]", "routes_file"]);
+        assert!(report.applied.is_empty());
     }
 
     #[test]

@@ -56,8 +56,9 @@ impl Router {
         }
         let socket_path =
             config.router.socket.clone().unwrap_or_else(|| socket::default_path(config_path));
-        let server = socket::Server::bind(&socket_path)
-            .map_err(|error| RouterError::system("opening", std::io::Error::other(error)))?;
+        let server = socket::Server::bind(&socket_path).map_err(|error| {
+            RouterError::system("making the control socket", std::io::Error::other(error))
+        })?;
 
         let mut rib = Rib::new(statics::port_specs(&config));
         let mut routes = Routes::new(rib.port_configs());
@@ -99,13 +100,16 @@ impl Router {
         let steerings = power::steer(&config)?;
         let tunnel = if has_interfaces { Tunnel::open() } else { None };
 
+        // An overrun leaves its socket in error until it is read.
         let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor))
-            .map_err(|errno| RouterError::system("making a wake-up", errno))?;
+            .map_err(|errno| RouterError::system("making a wake-up", errno))?
+            .keeping_broken();
         let (bell, inbox) = Bell::new(waiter.waker());
-        let signals = watch_signals(&bell)?;
+        // Before any thread is started, which would keep what this one gives up.
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
             tracing::debug!("capabilities are kept: {error}");
         }
+        let signals = watch_signals(&bell)?;
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
         bell.pass_on(requests);
         let mut workers = Workers::new();

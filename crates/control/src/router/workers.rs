@@ -26,6 +26,9 @@ const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
 /// How often the end of threads is looked for.
 const LOOK: Duration = Duration::from_millis(2);
+/// A worker that was told to end comes to it within so long, unless it reads a pipe that gives
+/// nothing.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 struct Thread {
     control: Arc<Control>,
@@ -148,23 +151,36 @@ impl Workers {
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Lets them forward what is queued, for so long at most, and ends them.
-    pub fn drain(&mut self, patience: Duration) {
+    /// Lets them forward what is queued, for so long at most, and ends them. False where some are
+    /// left behind.
+    pub fn drain(&mut self, patience: Duration) -> bool {
         self.command(Command::Drain);
+        self.await_end(patience);
+        self.stop()
+    }
+
+    fn await_end(&self, patience: Duration) {
         let end = Instant::now() + patience;
         while !self.have_ended() && Instant::now() < end {
             std::thread::sleep(LOOK);
         }
-        self.stop();
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> bool {
+        let mut all = true;
         self.command(Command::Stop);
+        self.await_end(LAST_PATIENCE);
         for (number, thread) in self.threads.iter_mut().enumerate() {
-            if thread.handle.take().is_some_and(|handle| handle.join().is_err()) {
+            let Some(handle) = thread.handle.take() else { continue };
+            if !handle.is_finished() {
+                // It ends with the process, which must not wait for whoever writes the pipe.
+                tracing::error!("worker {number} waits for a capture to go on, and is left behind");
+                all = false;
+            } else if handle.join().is_err() {
                 tracing::error!("worker {number} has panicked: this is a defect");
             }
         }
+        all
     }
 
     fn command(&self, command: Command) {

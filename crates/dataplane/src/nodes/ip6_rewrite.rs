@@ -1,5 +1,6 @@
 //! `ip6-rewrite`: turns a received packet into one that leaves. As `ip4-rewrite`, for
-//! IPv6: hop limit, MTU (routers do not fragment, RFC 8200 section 5), link header.
+//! IPv6: hop limit, MTU (routers do not fragment, RFC 8200 section 5), link header. An MTU
+//! below 1280, which a route may have, counts as it is, as in Linux (seen on 6.18).
 //!
 //! - next: `output`, `icmp6-error` (`ttl-expired`, `too-big`), `ip6-lookup` (the next hop
 //!   changed meanwhile), `drop` (`no-headroom`)

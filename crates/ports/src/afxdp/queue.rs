@@ -22,6 +22,9 @@ const SLEEPY_ROUNDS: u32 = 1 << 12;
 
 /// The kernel is asked for its statistics once in so many rounds.
 const STATISTICS_ROUNDS: u32 = 128;
+/// What a round that may end in sleep counts for: they are asked for about once a second when
+/// nothing comes.
+const SLEEPY_STATISTICS_ROUNDS: u32 = 12;
 
 /// One queue of one interface.
 pub struct AfXdpQueue {
@@ -296,6 +299,7 @@ impl PortQueue for AfXdpQueue {
 
     fn pending(&mut self) -> usize {
         self.rounds = self.rounds.saturating_add(SLEEPY_ROUNDS);
+        self.uncounted_rounds += SLEEPY_STATISTICS_ROUNDS;
         let received = self.socket.receive.available();
         // What a kick left behind would wait for as long as the worker sleeps, so it is work
         // that is left; not where the interface is down, which may take for ever.

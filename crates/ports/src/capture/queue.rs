@@ -37,6 +37,8 @@ pub struct CaptureQueue {
     /// Paced by this timer, which is readable when the next frame is due.
     pace: Option<Pace>,
     writer: Option<Writer>,
+    /// What was to be written could not be: nothing more is taken.
+    broken: bool,
     status: CaptureStatus,
     counters: PortCounters,
 }
@@ -74,7 +76,7 @@ impl CaptureQueue {
             _ => None,
         };
         let (status, counters) = (CaptureStatus::default(), PortCounters::default());
-        Ok(Self { port, source, pace, writer, status, counters })
+        Ok(Self { port, source, pace, writer, broken: false, status, counters })
     }
 
     /// A handle on errors of reading and writing.
@@ -108,7 +110,11 @@ impl PortQueue for CaptureQueue {
         let headroom = pool.headroom();
         let room = ((pool.chunk_size() - headroom) as usize).min(usize::from(u16::MAX));
         let mut count = 0;
-        while count < frames.len() && self.wait() == Some(Duration::ZERO) {
+        // As many looks as frames: a capture of which none fits must not keep the worker here.
+        for _ in 0..frames.len() {
+            if self.wait() != Some(Duration::ZERO) {
+                break;
+            }
             let Some(source) = &self.source else { break };
             let bytes = source.frame();
             if bytes.is_empty() || bytes.len() > room {
@@ -133,15 +139,18 @@ impl PortQueue for CaptureQueue {
     }
 
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+        if self.broken {
+            return 0;
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut count = 0;
         for frame in frames {
             if let Some(writer) = &mut self.writer
                 && let Err(error) = writer.write(now, pool.frame_bytes(frame))
             {
-                // Nothing more can be sent here; frames are refused from now on.
                 self.status.note(error);
                 self.writer = None;
+                self.broken = true;
                 self.counters.transmitted_packets += count as u64;
                 return count;
             }
@@ -325,5 +334,36 @@ mod tests {
         assert_eq!(queue.transmit(&mut pool, &[frame]), 1);
         drop(queue);
         assert_eq!(status.take_errors().len(), 1);
+
+        // More than is buffered: from the error on frames are refused, not merely counted.
+        let mut queue = CaptureQueue::open(PortId(0), &full).unwrap();
+        let status = queue.status();
+        let offset = pool.take_chunk().unwrap();
+        let frame = Frame { offset, length: CHUNK as u16 - 64, port_in: PortId(1) };
+        let taken: Vec<usize> = (0..100)
+            .map(|_| {
+                let count = queue.transmit(&mut pool, &[frame]);
+                if count > 0 {
+                    pool.take_chunk();
+                }
+                count
+            })
+            .collect();
+        let refused = taken.iter().position(|count| *count == 0).unwrap();
+        assert!(taken[refused..].iter().all(|count| *count == 0), "{taken:?}");
+        assert_eq!(queue.counters().transmitted_packets, refused as u64);
+        drop(queue);
+        assert_eq!(status.take_errors().len(), 1);
+    }
+
+    #[test]
+    fn a_capture_without_a_frame_that_fits_lets_the_worker_go_between() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("in.pcap");
+        write(&input, &vec![(Duration::ZERO, vec![1; 449]); 20]);
+        let mut queue = CaptureQueue::open(PortId(0), &reading(input)).unwrap();
+        let mut frames = [Frame::default(); 8];
+        assert_eq!(queue.receive(&mut pool(1), &mut frames), 0);
+        assert_eq!((queue.counters().receive_invalid, queue.pending()), (8, 1));
     }
 }

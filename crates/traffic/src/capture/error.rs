@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Why a capture could not be read, with the place in the file.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: byte {offset}, packet {packet}: {problem}", file.display())]
+#[error("{}: {}{problem}", file.display(), self.place())]
 pub struct CaptureError {
     /// The file, or the name that was given to the stream.
     pub file: PathBuf,
@@ -17,6 +17,16 @@ pub struct CaptureError {
     /// What is wrong there.
     #[source]
     pub problem: Problem,
+}
+
+impl CaptureError {
+    /// Nowhere in a file that could not be opened.
+    fn place(&self) -> String {
+        match self.problem {
+            Problem::Open(_) => String::new(),
+            _ => format!("byte {}, packet {}: ", self.offset, self.packet),
+        }
+    }
 }
 
 /// What is wrong with a capture.

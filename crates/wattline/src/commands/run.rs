@@ -11,6 +11,7 @@ use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use wattline_control::config::LogLevel;
 use wattline_control::router::{Remedy, Router, RouterError};
+use wattline_control::stats::Stats;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -26,14 +27,21 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let router = Router::start(&args.config, Box::new(set_level))?;
     tracing::info!("control socket {}", router.socket_path().display());
     let (account, outcome) = router.run();
+    let printed = print(&account, json);
+    // What went wrong matters more than a reader who has gone.
+    outcome?;
+    printed
+}
+
+fn print(account: &Stats, json: bool) -> Result<(), ExitError> {
     let mut out = std::io::stdout().lock();
-    let account = serde_json::to_value(&account).map_err(std::io::Error::from)?;
+    let account = serde_json::to_value(account).map_err(std::io::Error::from)?;
     if json {
         writeln!(out, "{account}")?;
     } else {
         stats::print(&account, &mut out)?;
     }
-    Ok(outcome?)
+    Ok(())
 }
 
 /// Begins to log; the level can be changed at any time.

@@ -218,19 +218,20 @@ fn fit(
         DontFragment::Clear => false,
     };
     if header.length > way.mtu {
-        // A router tells nobody of an MTU below the least that IP asks of a link; there the
-        // outer packet is fragmented instead (RFC 2473 section 7.1).
+        // A router tells nobody of an MTU below the least that IP asks of a link, nor cuts to less;
+        // there the outer packet is fragmented instead (RFC 2473 section 7.1).
         let least = if is_ipv4 { 68 } else { ipv6::MINIMUM_MTU };
         let mtu = way.mtu.max(least) as u16;
         let outer_may_be_cut = association.common.remote.is_ipv4();
-        if is_ipv4 && !header.dont_fragment {
-            if way.mtu < least {
-                return Err(DropReason::NoBuffer);
-            }
+        let may_be_cut = is_ipv4 && !header.dont_fragment;
+        if may_be_cut && way.mtu >= least {
             return fragment(context, packet, mtu, AGAIN).map(|()| Fit::Cut);
         }
         if outer_may_be_cut && (header.length <= least || !dont_fragment) {
             dont_fragment = false;
+        } else if may_be_cut {
+            // Its sender did not ask to be told.
+            return Err(DropReason::TooBig);
         } else {
             return Ok(Fit::TooBig(mtu));
         }

@@ -38,6 +38,7 @@ const MOST_DATAGRAMS: usize = 1 << 16;
 /// Follows the kernel's associations and policies.
 pub struct XfrmFollower {
     notifications: Socket,
+    /// Nothing has changed since the last list that was whole.
     dumped: bool,
 }
 
@@ -63,18 +64,18 @@ impl XfrmFollower {
     /// When the kernel does not answer.
     pub fn poll(&mut self) -> io::Result<Option<Snapshot>> {
         let mut buffer = Zeroizing::new(vec![0; BUFFER_BYTES]);
-        let mut changed = !self.dumped;
         loop {
             match self.notifications.recv(&mut &mut buffer[..], 0) {
-                Ok(_) => changed = true,
+                // Until the list is whole: should the kernel not answer now, it is asked again.
+                Ok(_) => self.dumped = false,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Some were lost: all the more reason.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.dumped = false,
                 Err(error) => return Err(error),
             }
         }
-        if !changed {
+        if self.dumped {
             return Ok(None);
         }
         let mut snapshot = Snapshot::default();

@@ -137,6 +137,67 @@ fn what_does_not_fit_is_cut_before_it_is_encrypted_or_its_sender_is_told() {
     assert_eq!((sealed.len(), sealed[0][20] & 0x40), (1, 0));
 }
 
+/// Over a way that is narrower than what IP asks of a link, plus what ESP adds.
+#[test]
+fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
+    let way = |pair: &mut Pair, mtu| {
+        let narrow = crate::testing::Bench::forward_mtu(1, mtu);
+        for prefix in ["198.51.100.0/24", "2001:db8:2::/64"] {
+            pair.near.routes.route(net(prefix), &narrow).unwrap();
+        }
+        pair.near.routes.publish().unwrap();
+    };
+    let joined = |sealed: &[Vec<u8>], mtu: usize| {
+        assert!(sealed.len() > 1 && sealed.iter().all(|frame| frame.len() <= 14 + mtu));
+        let mut whole = sealed[0][..34].to_vec();
+        for frame in sealed {
+            whole.extend_from_slice(Ipv4Packet::parse(&frame[14..]).unwrap().payload);
+        }
+        let length = (whole.len() - 14) as u16;
+        whole[16..18].copy_from_slice(&length.to_be_bytes());
+        whole[20..22].fill(0);
+        fix_checksum(&mut whole);
+        whole
+    };
+    let small = frame4(MAC_A, 64, &[7; 80]);
+    let least6 = frame6(MAC_A, 64, &[7; 1240]);
+    // An inner MTU of less than 68, of less than 1280.
+    for (frame, mtu, least) in [(&small, 68, 68), (&least6, 1280, 1280)] {
+        let mut pair = Pair::new(Options::PLAIN);
+        assert!(pair.outbound.common.inner_mtu(mtu.into()) < least);
+        way(&mut pair, mtu);
+        let sealed = pair.encrypt(std::slice::from_ref(frame));
+        let whole = joined(&sealed, mtu.into());
+        assert_eq!(pair.decrypt(&[whole]).0, [hops_less(frame.clone())]);
+    }
+    // One byte more than every link of IPv6 must carry: its sender is told of no less than that.
+    let mut pair = Pair::new(Options::PLAIN);
+    way(&mut pair, 1280);
+    assert!(pair.encrypt(&[frame6(MAC_A, 64, &[7; 1241])]).is_empty());
+    let told = pair.near.ports[0].sent();
+    assert_eq!((told.len(), &told[0][14 + 44..14 + 48]), (1, &[0, 0, 5, 0][..]));
+    // Where the outer packet must not be cut either, nothing is sent in part, and whoever let his
+    // packet be cut is told nothing.
+    let set = Options { dont_fragment: DontFragment::Set, ..Options::PLAIN };
+    for (options, mtu) in [(set, 68), (Options { outer_ipv4: false, ..Options::PLAIN }, 130)] {
+        let mut pair = Pair::new(options);
+        way(&mut pair, mtu);
+        assert!(pair.encrypt(std::slice::from_ref(&small)).is_empty());
+        let counted = pair.near.settle();
+        assert_eq!((counted.dropped["too-big"], counted.generated), (1, 0), "{options:?}");
+    }
+    // Wide enough for IPv4, however little: cut before.
+    for mtu in [124, 130, 576] {
+        let mut pair = Pair::new(Options::PLAIN);
+        way(&mut pair, mtu);
+        let inner = pair.outbound.common.inner_mtu(mtu.into());
+        let long = frame4(MAC_A, 64, &[7; 1400]);
+        let sealed = pair.encrypt(std::slice::from_ref(&long));
+        assert_eq!(sealed.len(), 1400_usize.div_ceil((inner - 20) & !7), "{mtu}");
+        assert_eq!(pair.decrypt(&sealed).0.len(), sealed.len());
+    }
+}
+
 #[test]
 fn outer_headers_take_dscp_and_ecn_from_inner_ones() {
     for (dscp, expected) in [(Dscp::Copy, 0xb9), (Dscp::Set(8), 0x21)] {
