@@ -1,6 +1,6 @@
 //! Where the contestants run: three namespaces, a generator, a sink that counts.
 
-use super::arrangement::{Arrangement, INSIDE, OUTSIDE, Placement};
+use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement};
 use super::ration::Ration;
 use super::threads::{Level, Thread};
 use crate::Error;
@@ -133,9 +133,14 @@ impl Course {
     ) -> Result<R, Error> {
         let attach = || CountingSink::attach(interface_index(&self.terminal)?).map_err(kernel);
         let sink = self.sink.enter(attach)??;
-        let gap = self.arrangement.load.gap();
+        let load = self.arrangement.load;
         let generator = self.source.enter(|| {
-            LiveGenerator::new(interface_index(&self.uplink)?, &frame(), gap).map_err(kernel)
+            let uplink = interface_index(&self.uplink)?;
+            match (load, load.gap()) {
+                (Load::Ample, Some(gap)) => LiveGenerator::waiting(uplink, &frame(), gap),
+                (_, gap) => LiveGenerator::new(uplink, &frame(), gap),
+            }
+            .map_err(kernel)
         })??;
         let stop = AtomicBool::new(false);
         let (name, named) = channel();
