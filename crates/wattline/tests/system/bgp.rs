@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const V4_ROUTES: u32 = 80_000;
 const V6_ROUTES: u32 = 20_000;
 
-with_every_forwarder!(a_hundred_thousand_routes_arrive_are_used_and_go);
+with_every_kind_of_forwarder!(a_hundred_thousand_routes_arrive_are_used_and_go);
 
 fn a_hundred_thousand_routes_arrive_are_used_and_go(forwarder: Forwarder) {
     let test = "a_hundred_thousand_routes_arrive_are_used_and_go";

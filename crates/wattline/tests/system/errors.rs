@@ -12,7 +12,7 @@ use wattline_lab::raw::Sniffer;
 use wattline_lab::replay;
 use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, connect};
 
-with_every_forwarder!(
+quietly_with_every_kind_of_forwarder!(
     nothing_is_said_to_a_whole_network,
     errors_come_from_the_way_out_in_ipv4_and_from_the_way_in_in_ipv6,
     errors_reach_senders_behind_an_interface_that_is_no_port,

@@ -1,5 +1,6 @@
 //! What all tests of the router share.
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -24,27 +25,60 @@ pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers
 macro_rules! with_every_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
-            use crate::harness;
-            #[test]
-            fn kernel() {
-                harness::privileged(stringify!($function), || super::$function(harness::KERNEL));
+            tests_with! {
+                $function, privileged:
+                kernel: KERNEL, wattline_poll: POLL, wattline_interrupt: INTERRUPT,
+                wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
             }
-            #[test]
-            fn wattline_poll() {
-                harness::privileged(stringify!($function), || super::$function(harness::POLL));
+        }
+    )+};
+}
+
+/// The same for functions that send next to nothing, beside each other.
+macro_rules! quietly_with_every_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, quiet:
+                kernel: KERNEL, wattline_poll: POLL, wattline_interrupt: INTERRUPT,
+                wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
             }
-            #[test]
-            fn wattline_interrupt() {
-                harness::privileged(stringify!($function), || super::$function(harness::INTERRUPT));
+        }
+    )+};
+}
+
+/// The same for functions that do not depend on how workers wait: with the kernel, with workers
+/// that do both, and with XDP programs.
+macro_rules! with_every_kind_of_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, privileged:
+                kernel: KERNEL, wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
             }
-            #[test]
-            fn wattline_adaptive() {
-                harness::privileged(stringify!($function), || super::$function(harness::ADAPTIVE));
+        }
+    )+};
+}
+
+/// Both.
+macro_rules! quietly_with_every_kind_of_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, quiet:
+                kernel: KERNEL, wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
             }
-            #[test]
-            fn wattline_xdp() {
-                harness::privileged(stringify!($function), || super::$function(harness::XDP));
-            }
+        }
+    )+};
+}
+
+/// A test of a function for each forwarder.
+macro_rules! tests_with {
+    ($function:ident, $how:ident: $($name:ident: $forwarder:ident),+) => {$(
+        #[test]
+        fn $name() {
+            use crate::harness::{$how, $forwarder};
+            $how(stringify!($function), || super::$function($forwarder));
         }
     )+};
 }
@@ -57,13 +91,22 @@ pub fn binary() -> &'static Path {
 /// Runs a test that needs root, alone: a machine of two processors cannot carry two loads
 /// at once without losing packets of both. Says so where root is missing.
 pub fn privileged(test: &str, body: impl FnOnce()) {
+    locked(test, FlockOperation::LockExclusive, body);
+}
+
+/// Runs a test that needs root and little of the machine, beside others of its kind.
+pub fn quiet(test: &str, body: impl FnOnce()) {
+    locked(test, FlockOperation::LockShared, body);
+}
+
+fn locked(test: &str, how: FlockOperation, body: impl FnOnce()) {
     if !can_build_namespaces(test) {
         return;
     }
     let path = std::env::temp_dir().join("wattline-system-tests.lock");
     let file = std::fs::File::create(&path).unwrap();
     // Held until the file is closed, also when the body panics or the process dies.
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    flock(&file, how).unwrap();
     body();
 }
 

@@ -6,6 +6,7 @@
 //!   198.18.0.0/24                       10.77.0.0/24
 //! ```
 
+use crate::faults::reaches;
 use crate::harness::{binary, has, load_time, privileged};
 use serde_json::Value;
 use std::fs::Permissions;
@@ -144,6 +145,8 @@ fn join(kind: Kind) {
     let far = start(&topology.sink, false);
 
     for address in [BRANCH4, BRANCH6] {
+        // With neighbours known: more packets follow than are held for one that is not.
+        assert!(reaches(&topology, address));
         let (passed, text) = ping(&topology, address, &[]);
         assert!(passed, "{text}");
         // Too long for the tunnel: told so where it must not be cut, cut where it may be.

@@ -116,6 +116,7 @@ fn packets_too_long_for_the_sockets_go_by_the_kernel() {
             namespace.ip(&format!("link set {link} mtu 3000")).unwrap();
         }
         let (v4, v6) = (SINK.v4.to_string(), SINK.v6.to_string());
+        assert!(reaches(topology, &v4) && reaches(topology, &v6));
         for (address, size) in [(&v4, "100"), (&v6, "100"), (&v4, "2972"), (&v6, "2952")] {
             let ping = ["-n", "-M", "do", "-c", "10", "-i", "0.05", "-W", "5", "-s", size, address];
             let output = topology.source.run("ping", &ping, LIMIT).unwrap();

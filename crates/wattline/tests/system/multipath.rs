@@ -49,7 +49,7 @@ const PORT: u16 = 4242;
 const BURST: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
-with_every_forwarder!(
+with_every_kind_of_forwarder!(
     flows_spread_over_next_hops_by_weight_and_keep_to_one,
     flows_move_when_a_next_hops_link_goes_down_and_no_others_notice,
 );

@@ -3,12 +3,16 @@
 use crate::harness::{Bench, has, load_time};
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_lab::command;
 use wattline_lab::forwarder::Forwarder;
 use wattline_lab::namespace::Namespace;
 use wattline_lab::probe::receive_buffer_errors;
 use wattline_lab::topology::{Options, SINK, Topology};
+
+/// Where iperf3 listens where nothing else is said.
+pub const PORT: u16 = 5201;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 with_every_forwarder!(iperf3_tcp_and_udp_get_through);
 
@@ -17,16 +21,20 @@ fn iperf3_tcp_and_udp_get_through(forwarder: Forwarder) {
         return;
     }
     let bench = Bench::start(Options::default(), forwarder);
-    for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-        tcp(&bench.topology, &address, load_time());
-        udp(&bench.topology, &address, load_time());
+    for address in addresses() {
+        tcp(&bench.topology, &address, PORT, load_time());
     }
+    udp(&bench.topology, load_time());
     bench.finish();
 }
 
+fn addresses() -> [String; 2] {
+    [SINK.v4.to_string(), SINK.v6.to_string()]
+}
+
 /// TCP from source to sink for a while: bytes arrive in every second of it.
-pub fn tcp(topology: &Topology, address: &str, time: Duration) {
-    let report = iperf3(topology, address, time, &[]);
+pub fn tcp(topology: &Topology, address: &str, port: u16, time: Duration) {
+    let report = iperf3(topology, address, port, time, &[]);
     let intervals = report["intervals"].as_array().unwrap();
     assert!(!intervals.is_empty(), "{report}");
     for interval in intervals {
@@ -35,33 +43,38 @@ pub fn tcp(topology: &Topology, address: &str, time: Duration) {
     assert!(report["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{report}");
 }
 
-/// UDP at a rate that any machine carries: what does not reach the receiver's socket is the
-/// router's fault. What a receiver that gets no processor leaves in its full socket buffer is
-/// not, and the kernel counts it.
-fn udp(topology: &Topology, address: &str, time: Duration) {
+/// UDP of both families at a rate that any machine carries: what does not reach the receivers'
+/// sockets is the router's fault. What a receiver that gets no processor leaves in its full socket
+/// buffer is not, and the kernel counts it, in one number for both.
+fn udp(topology: &Topology, time: Duration) {
     let before = full_socket_buffers(topology);
-    let report = iperf3(topology, address, time, &["-u", "-b", "20M", "-l", "1200"]);
+    let more = ["-u", "-b", "20M", "-l", "1200"];
+    let sums = std::thread::scope(|scope| {
+        let flow = |(address, port): (String, u16)| {
+            scope.spawn(move || iperf3(topology, &address, port, time, &more)["end"]["sum"].clone())
+        };
+        let [v4, v6] = addresses();
+        [(v4, PORT), (v6, PORT + 1)].map(flow).map(|flow| flow.join().unwrap())
+    });
     let at_the_receiver = full_socket_buffers(topology) - before;
-    let sum = &report["end"]["sum"];
-    assert!(sum["packets"].as_u64().unwrap() > 0, "{sum}");
-    let lost = sum["lost_packets"].as_u64().unwrap();
-    assert_eq!(lost.saturating_sub(at_the_receiver), 0, "{at_the_receiver} of those lost: {sum}");
+    assert!(sums.iter().all(|sum| sum["packets"].as_u64().unwrap() > 0), "{sums:?}");
+    let lost: u64 = sums.iter().map(|sum| sum["lost_packets"].as_u64().unwrap()).sum();
+    assert_eq!(lost.saturating_sub(at_the_receiver), 0, "{at_the_receiver} of those: {sums:?}");
 }
 
 /// Datagrams that the sink dropped since its birth because a socket's buffer was full.
 fn full_socket_buffers(topology: &Topology) -> u64 {
-    let patience = Duration::from_secs(10);
     let files = ["/proc/net/snmp", "/proc/net/snmp6"];
-    let text = topology.sink.run("cat", &files, patience).unwrap();
+    let text = topology.sink.run("cat", &files, PATIENCE).unwrap();
     receive_buffer_errors(&text)
 }
 
-fn iperf3(topology: &Topology, address: &str, time: Duration, more: &[&str]) -> Value {
-    let _server = Server::start(topology);
-    let seconds = time.as_secs().max(1).to_string();
+fn iperf3(topology: &Topology, address: &str, port: u16, time: Duration, more: &[&str]) -> Value {
+    let _server = Server::start_at(&topology.sink, port);
+    let (seconds, port) = (time.as_secs().max(1).to_string(), port.to_string());
     let mut command = topology.source.command("iperf3");
-    command.args(["-J", "-c", address, "-t", &seconds]).args(more);
-    let text = command::run(&mut command, time + Duration::from_secs(30)).unwrap();
+    command.args(["-J", "-c", address, "-p", &port, "-t", &seconds]).args(more);
+    let text = command::run(&mut command, time + PATIENCE).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -76,17 +89,21 @@ impl Server {
 
     /// The same in any namespace.
     pub fn start_in(namespace: &Namespace) -> Self {
+        Self::start_at(namespace, PORT)
+    }
+
+    /// The same at any port.
+    pub fn start_at(namespace: &Namespace, port: u16) -> Self {
         let mut command = namespace.command("iperf3");
-        command.args(["-s"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["-s", "-p", &port.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self(command::spawn(&mut command).unwrap());
-        for _ in 0..500 {
-            let listening = namespace.run("ss", &["-Hltn"], Duration::from_secs(10)).unwrap();
-            if listening.contains(":5201") {
-                return server;
-            }
+        let deadline = Instant::now() + PATIENCE;
+        while !namespace.run("ss", &["-Hltn"], PATIENCE).unwrap().contains(&format!(":{port} ")) {
+            assert!(Instant::now() < deadline, "iperf3 does not listen");
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("iperf3 does not listen");
+        server
     }
 
     /// Its process id.

@@ -15,8 +15,8 @@ use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
 
 /// Next hops that routes without one are spread over.
 const NEXT_HOPS: usize = 256;
-/// Prefixes that are removed and inserted again.
-const UPDATED: usize = 100_000;
+/// Prefixes that are removed and inserted again; fewer in tests, whose short prefixes take long.
+const UPDATED: usize = if cfg!(test) { 500 } else { 100_000 };
 
 /// A table and what it was filled from.
 pub(super) struct Filled<F: wattline_fib::Family> {

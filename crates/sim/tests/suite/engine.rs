@@ -1,8 +1,6 @@
 //! What must hold in every simulation, whatever the policy.
 
-mod common;
-
-use common::{poisson, seeded, server, setting, simulate, timeless};
+use crate::common::{poisson, seeded, server, setting, simulate, timeless};
 use wattline_policy::POLICIES;
 use wattline_sim::{CoreState, Setting, StateSpan, run, sweep};
 use wattline_traffic::Spec;

@@ -1,6 +1,6 @@
 //! What a governor would write, and what becomes of its writes when it is killed.
 
-#[path = "../../knobs/tests/common/copy.rs"]
+#[path = "../../../knobs/tests/common/copy.rs"]
 mod copy;
 
 use copy::copy;
@@ -225,7 +225,7 @@ fn guarded_writer() {
 /// Kills the writer with SIGKILL after a while; nobody but its watchdog restores then.
 fn killed(root: &Path, on_exit: OnExit, after: Duration) {
     let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "guarded_writer", "--nocapture"])
+        .args(["--exact", "governor::guarded_writer", "--nocapture"])
         .env(ROOT, format!("{}={}", root.display(), on_exit.name()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

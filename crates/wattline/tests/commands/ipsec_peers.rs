@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ipsec_peer.py");
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands/ipsec_peer.py");
 
 /// A Python that has scapy: that of a virtual environment in the target directory, or the
 /// system's.

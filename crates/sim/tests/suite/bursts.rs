@@ -1,8 +1,6 @@
 //! Load that comes in one step or in bursts of any length.
 
-mod common;
-
-use common::{server, setting, simulate};
+use crate::common::{server, setting, simulate};
 use wattline_policy::POLICIES;
 use wattline_sim::Setting;
 use wattline_traffic::Spec;

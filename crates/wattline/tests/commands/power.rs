@@ -1,6 +1,6 @@
 //! The commands probe, meter and restore on trees of machines, and on this one.
 
-#[path = "../../meters/tests/common/parts.rs"]
+#[path = "../../../meters/tests/common/parts.rs"]
 mod parts;
 
 use parts::PARTS;

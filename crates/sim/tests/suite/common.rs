@@ -1,5 +1,4 @@
 //! What the tests of the simulator share.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};

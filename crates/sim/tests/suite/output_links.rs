@@ -1,8 +1,6 @@
 //! What must hold where output links are modelled.
 
-mod common;
-
-use common::{poisson, seeded, server, setting, simulate, timeless};
+use crate::common::{poisson, seeded, server, setting, simulate, timeless};
 use wattline_policy::POLICIES;
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, ServerModel};
 use wattline_sim::{Report, Setting, sweep};

@@ -1,8 +1,6 @@
 //! A policy that holds a latency target by what it is shown of latency.
 
-mod common;
-
-use common::{poisson, server, setting};
+use crate::common::{poisson, server, setting};
 use std::sync::{Arc, Mutex};
 use wattline_policy::{
     AskAgain, LatencyView, Looks, Observation, OperatingPoint, Policy, Trigger, Wait,

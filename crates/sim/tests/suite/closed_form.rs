@@ -1,9 +1,7 @@
 //! The simulator against the closed form of PowerSave's machine: the same figures must
 //! come out of simulated wake-ups and batches.
 
-mod common;
-
-use common::{poisson, server, setting, simulate};
+use crate::common::{poisson, server, setting, simulate};
 use wattline_server::Application;
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 

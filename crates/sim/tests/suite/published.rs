@@ -1,10 +1,8 @@
 //! Every figure that PowerSave's paper prints about its machine, met by simulation and not
 //! only by the closed form. Each test prints paper value, tolerance and simulated value
-//! (`cargo test -p wattline-sim --test published -- --nocapture`).
+//! (`cargo test -p wattline-sim --test suite published -- --nocapture`).
 
-mod common;
-
-use common::{poisson, server, setting, simulate};
+use crate::common::{poisson, server, setting, simulate};
 use wattline_policy::Envelope;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;

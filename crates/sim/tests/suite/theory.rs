@@ -1,8 +1,6 @@
 //! The simulator against queueing theory, on a single core without overheads.
 
-mod common;
-
-use common::{poisson, server, setting, simulate};
+use crate::common::{poisson, server, setting, simulate};
 use wattline_server::{ServerModel, ServiceDistribution};
 use wattline_units::Span;
 

@@ -1,0 +1,9 @@
+//! Models of servers, their files and fits; one program, which links once.
+
+mod bad_files;
+mod fit_never_panics;
+mod fit_recovers;
+mod optimise;
+mod powersave_constraints;
+mod published;
+mod sohan_and_liao;

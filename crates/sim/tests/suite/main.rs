@@ -1,0 +1,11 @@
+//! The simulator against closed forms, published figures and itself; one program, which links once
+//! and runs its files side by side.
+
+mod bursts;
+mod closed_form;
+mod common;
+mod engine;
+mod latency_view;
+mod output_links;
+mod published;
+mod theory;

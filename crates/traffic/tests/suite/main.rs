@@ -1,0 +1,6 @@
+//! Sources of packets as others see them; one program, which links once.
+
+mod captures;
+mod sources;
+mod specs;
+mod trains;

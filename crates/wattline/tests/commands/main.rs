@@ -1,0 +1,14 @@
+//! The commands as users run them, in one program, so that those which wait do it side by side.
+
+mod capture_faults;
+mod captures;
+mod flow_records;
+mod governor;
+mod ipsec_peers;
+mod metrics;
+mod power;
+mod redundancy;
+mod server_commands;
+mod service;
+mod sim_commands;
+mod top;
