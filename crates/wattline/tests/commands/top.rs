@@ -117,12 +117,18 @@ impl Drop for Tmux {
     }
 }
 
+/// The child of `parent` that runs `name`.
 fn pid_of(parent: u32, name: &str) -> Option<u32> {
-    let children = ["-o", "pid=,comm=", "--ppid", &parent.to_string()];
-    let output = Command::new("ps").args(children).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.contains(name))?;
-    line.split_whitespace().next()?.parse().ok()
+    let field = |status: &str, key: &str| {
+        status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
+    };
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        // One that has ended meanwhile, or is no process at all, has no status.
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let is_it = field(&status, "PPid:")? == parent.to_string()
+            && field(&status, "Name:")?.contains(name);
+        is_it.then(|| field(&status, "Pid:")?.parse().ok()).flatten()
+    })
 }
 
 #[test]
