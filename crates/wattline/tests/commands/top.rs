@@ -131,6 +131,11 @@ fn pid_of(parent: u32, name: &str) -> Option<u32> {
     })
 }
 
+fn runs(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/status"))
+        .is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
 #[test]
 fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
     let Ok(mut version) = Command::new("tmux").arg("-V").stdout(Stdio::null()).spawn() else {
@@ -159,6 +164,17 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
         let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         tmux.until(&["before", "ended with 143", " icanon", " echo "]);
+    }
+    let orphan = {
+        let tmux = Tmux::new(folder.path().join("third"), &command);
+        tmux.until(&seen);
+        let shell = tmux.ask(&["display-message", "-p", "#{pane_pid}"]).trim().parse().unwrap();
+        pid_of(shell, "wattline").expect("it runs in the terminal")
+    };
+    let end = Instant::now() + PATIENCE;
+    while runs(orphan) {
+        assert!(Instant::now() < end, "{orphan} outlives its terminal");
+        std::thread::sleep(Duration::from_millis(20));
     }
     stop(&socket);
     router.join().unwrap();

@@ -4,14 +4,13 @@ use super::frame::{History, draw};
 use super::sample::{Glance, Sample};
 use crate::exit::ExitError;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(100);
-/// Termination, by `kill` and by a terminal that goes away.
-const SIGNALS: [i32; 2] = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 
 /// Gives the terminal back when it goes out of scope; a panic's message comes after that, by
 /// the hook that ratatui sets.
@@ -23,6 +22,20 @@ impl Drop for Restored {
     }
 }
 
+/// Ends the process when its terminal goes away. Nothing else would: a read from what is left of it
+/// gives no byte at once, and crossterm reads until there is one.
+fn leave_at_hangup() -> std::io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP])?;
+    std::thread::spawn(move || {
+        if let Some(number) = signals.forever().next() {
+            // For a signal that was sent by hand.
+            let _ = ratatui::try_restore();
+            std::process::exit(128 + number);
+        }
+    });
+    Ok(())
+}
+
 /// Shows look after look until `q`, Ctrl-C or a signal; its exit code then is 128 plus the
 /// signal's number.
 pub fn run(
@@ -31,9 +44,8 @@ pub fn run(
     look: impl Fn() -> Result<Sample, ExitError>,
 ) -> Result<(), ExitError> {
     let signal = Arc::new(AtomicUsize::new(0));
-    for number in SIGNALS {
-        signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
-    }
+    signal_hook::flag::register_usize(SIGTERM, Arc::clone(&signal), SIGTERM as usize)?;
+    leave_at_hangup()?;
     let mut terminal = ratatui::try_init()?;
     let restored = Restored;
     let mut history = History::default();
