@@ -15,6 +15,9 @@ use wattline_units::{Accuracy, Source, Span};
 
 const DILATION: u32 = 500;
 const ATTEMPTS: usize = 3;
+/// Lag of a thread behind the model, in real time, from which on a run of some two seconds says
+/// nothing where it differs.
+const LATE_SECONDS: f64 = 0.05;
 
 /// Two emulations at once would only disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -119,7 +122,9 @@ fn agree(policy: &str, traffic: &str, duration: Span) {
         if agrees {
             return;
         }
-        assert!(outcome.is_disturbed(), "they differ, and nothing disturbed the run");
+        // Cores whose threads lag at the end have not booked what they did last.
+        let disturbed = outcome.is_disturbed() || disturbance.lateness_max_seconds > LATE_SECONDS;
+        assert!(disturbed, "they differ, and nothing disturbed the run");
         println!(
             "attempt {attempt} was disturbed: generator late by {} s; {disturbance:?}",
             outcome.feed_lateness_max_seconds
