@@ -16,12 +16,32 @@ pub struct AskAgain {
     pub on_batch: CoreSet,
     /// When a core of `on_batch` has found its queues empty so many times in a row.
     pub after_empty_polls: Option<NonZeroU32>,
+    /// When a core that looks at one of its queues finds it filled up to a level.
+    pub on_fill: FillLevel,
+}
+
+/// Cores and the fill level of their queues at which a policy wants to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FillLevel {
+    /// The cores; none for no such question.
+    pub cores: CoreSet,
+    /// As many packets or more in the ring.
+    pub packets: u32,
+}
+
+impl FillLevel {
+    /// Never.
+    pub const NEVER: Self = Self { cores: CoreSet::EMPTY, packets: u32::MAX };
 }
 
 impl AskAgain {
     /// Never again: the operating point stays for good.
-    pub const NEVER: Self =
-        Self { at: Time::NEVER, on_batch: CoreSet::EMPTY, after_empty_polls: None };
+    pub const NEVER: Self = Self {
+        at: Time::NEVER,
+        on_batch: CoreSet::EMPTY,
+        after_empty_polls: None,
+        on_fill: FillLevel::NEVER,
+    };
 
     /// At a point of time.
     pub const fn at(at: Time) -> Self {
@@ -30,5 +50,14 @@ impl AskAgain {
     /// At every batch of these cores.
     pub const fn on_batch(cores: CoreSet) -> Self {
         Self { on_batch: cores, ..Self::NEVER }
+    }
+    /// And where one of these cores finds a queue with at least so many packets.
+    #[must_use]
+    pub const fn and_on_fill(self, cores: CoreSet, packets: u32) -> Self {
+        Self { on_fill: FillLevel { cores, packets }, ..self }
+    }
+    /// The cores whose looks at their queues may lead to a question.
+    pub fn watched(&self) -> CoreSet {
+        self.on_batch.union(self.on_fill.cores)
     }
 }

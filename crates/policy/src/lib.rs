@@ -20,20 +20,24 @@ pub mod policies;
 mod redirect;
 mod reference;
 mod registry;
+mod senses;
 mod spec;
 
-pub use ask::AskAgain;
+pub use ask::{AskAgain, FillLevel};
 pub use build::{BuildContext, PolicyInfo, build};
 pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
 pub use looks::Looks;
-pub use observation::{CoreView, LatencyView, Observation, QueueView, Trigger};
+pub use observation::{
+    CoreView, LatencyView, MAX_IDLE_STATES, Observation, PowerView, QueueView, Trigger,
+};
 pub use parameter::{Kind, Parameter, Parameters, Value, parse_span};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
 pub use point::{CoreSetting, OperatingPoint, Wait};
 pub use redirect::RedirectTable;
 pub use reference::reference_markdown;
 pub use registry::{POLICIES, find};
+pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
 
 use wattline_units::Time;

@@ -1,6 +1,6 @@
 //! What a policy is told about the machine that it governs.
 
-use crate::{CoreSet, MAX_CORES};
+use crate::{Asks, CoreSet, MAX_CORES, Sees, Waits};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wattline_units::{Hertz, Span};
@@ -13,6 +13,24 @@ pub enum FrequencyDomain {
     Core,
     /// All cores have one frequency; the fastest that any core asks for holds.
     Chip,
+    /// So many neighbours each have one frequency: cores 0 to n - 1, n to 2n - 1 and so on; the
+    /// fastest that an active one of them asks for holds.
+    Cluster(std::num::NonZeroU8),
+}
+
+impl FrequencyDomain {
+    /// The cores that share a frequency with this one, itself among them, of so many.
+    pub fn sharers(self, core: usize, cores: usize) -> CoreSet {
+        match self {
+            Self::Core => CoreSet::only(core),
+            Self::Chip => CoreSet::first(cores),
+            Self::Cluster(size) => {
+                let size = usize::from(size.get());
+                let first = core / size * size;
+                (first..(first + size).min(cores)).collect()
+            }
+        }
+    }
 }
 
 /// An idle state of a core.
@@ -20,8 +38,11 @@ pub enum FrequencyDomain {
 pub struct IdleState {
     /// Name of the state, such as `C1`.
     pub name: String,
-    /// Mean time from an interrupt until the core executes again.
+    /// Mean time from an interrupt until the core executes again, as the machine's tables or the
+    /// server's model say.
     pub exit_latency: Span,
+    /// The same as somebody measured it on this machine.
+    pub exit_latency_measured: Option<Span>,
 }
 
 /// A receive queue: of which port, and which core serves it.
@@ -33,7 +54,7 @@ pub struct Queue {
     pub core: usize,
 }
 
-/// Which knobs the platform has.
+/// Which knobs the platform has, what it can show, and how it can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
     /// Cores can be taken out of and put back into the redirect table.
@@ -44,18 +65,38 @@ pub struct Can {
     pub limit_idle: bool,
     /// Interrupt moderation can be set, per queue.
     pub set_moderation: bool,
-    /// Cores can poll, sleep for a time of their own, or wait for an interrupt.
-    pub set_wait: bool,
+    /// The shares of active cores in the redirect table can be chosen.
+    pub set_weights: bool,
+    /// In which ways cores can be told to wait.
+    pub waits: Waits,
+    /// What it can show.
+    pub sees: Sees,
+    /// How exactly it can ask.
+    pub asks: Asks,
 }
 
 impl Can {
-    /// Every knob.
-    pub const ALL: Self = Self {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        set_cores: false,
+        set_frequency: false,
+        limit_idle: false,
+        set_moderation: false,
+        set_weights: false,
+        waits: Waits::NONE,
+        sees: Sees::NOTHING,
+        asks: Asks::NOTHING,
+    };
+    /// Every knob and every exact question; nothing but queues and cores is shown.
+    pub const EVERY_KNOB: Self = Self {
         set_cores: true,
         set_frequency: true,
         limit_idle: true,
         set_moderation: true,
-        set_wait: true,
+        set_weights: true,
+        waits: Waits::ALL,
+        sees: Sees::NOTHING,
+        asks: Asks::EXACT,
     };
 }
 
@@ -68,6 +109,8 @@ pub struct Platform {
     pub frequencies: Vec<Hertz>,
     /// Which cores share a frequency.
     pub domain: FrequencyDomain,
+    /// How long a change of frequency takes; zero where nobody knows.
+    pub frequency_transition: Span,
     /// Idle states in descending order of power: index 0 is the lightest.
     pub idle_states: Vec<IdleState>,
     /// Receive queues; the index is the queue's number everywhere.
@@ -168,16 +211,18 @@ pub(crate) mod tests {
         let idle = |name: &str, micros| IdleState {
             name: name.into(),
             exit_latency: Span::from_micros(micros),
+            exit_latency_measured: None,
         };
         Platform {
             cores: 12,
             frequencies: (12..26).map(|step| Hertz(f64::from(step) * 4e8 / 3.0)).collect(),
             domain: FrequencyDomain::Chip,
+            frequency_transition: Span::from_micros(10),
             idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 87)],
             queues: (0..48).map(|queue| Queue { port: queue / 12, core: queue % 12 }).collect(),
             ring_size: Some(512),
             moderation: (Span::ZERO, Span::from_micros(1_000)),
-            can: Can::ALL,
+            can: Can::EVERY_KNOB,
         }
     }
 
@@ -190,6 +235,15 @@ pub(crate) mod tests {
         assert_eq!(platform.closest(Hertz(9e9)), 13);
         assert_eq!(platform.at_least(Hertz(9e9)), 13);
         assert_eq!(platform.idle_state("c6"), Some(2));
+    }
+
+    #[test]
+    fn cores_that_share_a_frequency() {
+        let cluster = FrequencyDomain::Cluster(std::num::NonZeroU8::new(4).unwrap());
+        assert_eq!(FrequencyDomain::Core.sharers(3, 6), CoreSet::only(3));
+        assert_eq!(FrequencyDomain::Chip.sharers(3, 6), CoreSet::first(6));
+        assert_eq!(cluster.sharers(3, 6), CoreSet::first(4));
+        assert_eq!(cluster.sharers(4, 6), (4..6).collect(), "the last cluster may be smaller");
     }
 
     #[test]

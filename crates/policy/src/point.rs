@@ -10,6 +10,9 @@ use wattline_units::Span;
 pub enum Wait {
     /// It looks again at once, and never sleeps.
     Poll,
+    /// It looks again after a pause that the processor offers for it (`PAUSE`, `TPAUSE`), and
+    /// never sleeps.
+    Pause,
     /// It sleeps so long, then looks again; interrupts stay off.
     Sleep(Span),
     /// It enables interrupts and sleeps until one comes (NAPI).
@@ -35,6 +38,9 @@ pub struct OperatingPoint {
     pub active: CoreSet,
     /// By number of the core, inactive ones included.
     pub cores: Vec<CoreSetting>,
+    /// Share of each core in the redirect table relative to the others, by number of the core;
+    /// at least 1, those of inactive cores do not count. Equal shares are all 1.
+    pub weights: Vec<u8>,
     /// Shortest span between two interrupts, by number of the queue.
     pub moderation: Vec<Span>,
     /// As many packets as a core takes from a queue at once, at least one.
@@ -54,6 +60,7 @@ impl OperatingPoint {
         Self {
             active: CoreSet::first(platform.cores),
             cores: vec![setting; platform.cores],
+            weights: vec![1; platform.cores],
             moderation: vec![platform.moderation.0; platform.queues.len()],
             batch: Self::NAPI_BUDGET,
         }
@@ -61,9 +68,10 @@ impl OperatingPoint {
 
     /// Becomes the other, without allocating where both are of one platform.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { active, cores, moderation, batch } = self;
+        let Self { active, cores, weights, moderation, batch } = self;
         (*active, *batch) = (other.active, other.batch);
         cores.clone_from(&other.cores);
+        weights.clone_from(&other.weights);
         moderation.clone_from(&other.moderation);
     }
 
@@ -108,12 +116,16 @@ impl OperatingPoint {
             if !can.limit_idle {
                 core.idle_limit = now.idle_limit;
             }
-            if !can.set_wait {
+            if !can.waits.allows(core.wait) {
                 core.wait = now.wait;
             }
             core.frequency = core.frequency.min(platform.fastest());
             core.idle_limit = core.idle_limit.min(platform.deepest());
         }
+        if self.weights.len() != present.weights.len() || !can.set_weights {
+            self.weights.clone_from(&present.weights);
+        }
+        self.weights.iter_mut().for_each(|weight| *weight = (*weight).max(1));
         if self.moderation.len() != present.moderation.len() || !can.set_moderation {
             self.moderation.clone_from(&present.moderation);
         }
@@ -126,11 +138,22 @@ impl OperatingPoint {
     }
 
     /// The frequency that each core runs at, as an index: its own, or the fastest that an
-    /// active one asks for.
+    /// active one of those asks for that share it. A cluster without an active core runs at
+    /// what its fastest core asks for.
     pub fn frequencies(&self, platform: &Platform) -> impl Iterator<Item = usize> {
-        let chip = platform.domain == FrequencyDomain::Chip;
-        let common = chip.then(|| self.fastest_active());
-        self.cores.iter().map(move |core| common.unwrap_or(core.frequency))
+        let common = (platform.domain == FrequencyDomain::Chip).then(|| self.fastest_active());
+        let cluster = matches!(platform.domain, FrequencyDomain::Cluster(_));
+        let of_cluster = move |number: usize| {
+            let sharers = platform.domain.sharers(number, self.cores.len());
+            let active = sharers.intersection(self.active);
+            let asking = if active.is_empty() { sharers } else { active };
+            asking.iter().map(|core| self.cores[core].frequency).max().unwrap_or(0)
+        };
+        self.cores.iter().enumerate().map(move |(number, core)| match common {
+            Some(common) => common,
+            None if cluster => of_cluster(number),
+            None => core.frequency,
+        })
     }
 
     /// The fastest frequency that an active core asks for: what a chip-wide domain runs at.
@@ -151,6 +174,7 @@ mod tests {
         let mut wanted = OperatingPoint {
             active: CoreSet::only(100),
             cores: present.cores[..3].to_vec(),
+            weights: vec![0; 12],
             moderation: Vec::new(),
             batch: 0,
         };

@@ -67,6 +67,49 @@ impl RedirectTable {
             room[core] = share + usize::from(rank < larger);
             held_elsewhere[core] += room[core];
         }
+        self.fill(&cores, &held, room)
+    }
+
+    /// [`Self::spread_beside`] with shares in proportion to the weights of the cores (by number;
+    /// a missing or zero weight counts as 1), to the nearest entry.
+    pub fn spread_weighted(
+        &mut self,
+        active: CoreSet,
+        weights: &[u8],
+        held_elsewhere: &mut [usize; MAX_CORES],
+    ) -> usize {
+        let weight = |core: usize| usize::from(weights.get(core).copied().unwrap_or(1).max(1));
+        let mut cores: Vec<usize> = active.iter().collect();
+        if cores.iter().all(|&core| weight(core) == weight(cores[0])) {
+            return self.spread_beside(active, held_elsewhere);
+        }
+        let mut held = [0usize; MAX_CORES];
+        self.entries.iter().for_each(|&core| held[usize::from(core)] += 1);
+        let sum: usize = cores.iter().map(|&core| weight(core)).sum();
+        let mut room = [0usize; MAX_CORES];
+        for &core in &cores {
+            room[core] = self.entries.len() * weight(core) / sum;
+        }
+        // What is left over goes to those that lost most by rounding down; then to those that
+        // hold more already, so that fewer entries move.
+        let left = self.entries.len() - room.iter().sum::<usize>();
+        cores.sort_by_key(|&core| {
+            let lost = self.entries.len() * weight(core) % sum;
+            (std::cmp::Reverse(lost), std::cmp::Reverse(held[core]), core)
+        });
+        cores.iter().take(left).for_each(|&core| room[core] += 1);
+        cores.iter().for_each(|&core| held_elsewhere[core] += room[core]);
+        self.fill(&cores, &held, room)
+    }
+
+    /// Moves as few entries as can be so that each core has as many as it has room for; `held`
+    /// are those that it has now. The rooms add up to the size of the table.
+    fn fill(
+        &mut self,
+        cores: &[usize],
+        held: &[usize; MAX_CORES],
+        mut room: [usize; MAX_CORES],
+    ) -> usize {
         // What a core gives up and what it is given lies spread over the table: neighbouring
         // entries stay with different cores, so that flows in turn do not come in bursts.
         let mut met = [0usize; MAX_CORES];
@@ -132,6 +175,29 @@ mod tests {
     }
 
     proptest! {
+        /// Shares follow the weights to the nearest entry, and no entry moves but to a core that
+        /// has too few.
+        #[test]
+        fn weights_are_shares(
+            weights in prop::collection::vec(1u8..=20, 12),
+            before in prop::collection::vec(1u8..=20, 12),
+            cores in 1usize..=12,
+        ) {
+            let active = CoreSet::first(cores);
+            let mut table = RedirectTable::new(128, active);
+            table.spread_weighted(active, &before, &mut [0; MAX_CORES]);
+            let old = shares(&table, active);
+            let moved = table.spread_weighted(active, &weights, &mut [0; MAX_CORES]);
+            let new = shares(&table, active);
+            let sum: f64 = weights[..cores].iter().map(|&weight| f64::from(weight)).sum();
+            for (share, weight) in new.iter().zip(&weights) {
+                let exact = 128.0 * f64::from(*weight) / sum;
+                prop_assert!((*share as f64 - exact).abs() < 1.0 || cores == 1, "{share} {exact}");
+            }
+            let grown: usize = new.iter().zip(&old).map(|(n, o)| n.saturating_sub(*o)).sum();
+            prop_assert_eq!(moved, grown);
+        }
+
         /// Entries that move between cores that stay would reorder flows for nothing.
         #[test]
         fn only_what_comes_or_goes_moves_entries(

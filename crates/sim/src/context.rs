@@ -6,6 +6,8 @@ use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::service::ServiceTime;
 use crate::states::StateSpan;
+use std::num::NonZeroU32;
+use wattline_policy::{AskAgain, Trigger};
 
 /// What cores write to while they run.
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub enum Stop {
         port: usize,
         /// Packets of the batch.
         taken: u32,
+        /// The ring is filled up to the level that was asked for.
+        full: bool,
     },
     /// It has found its rings empty as often as was asked for.
     EmptyPolls {
@@ -110,6 +114,19 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// What the policy is asked, of `cores` cores; the queue of port p and core c has the number
+    /// p × cores + c. Where it wants to be asked both at a batch and at a fill level, the level
+    /// says more.
+    pub fn trigger(&self, core: usize, cores: usize) -> Trigger {
+        match *self {
+            Self::Batch { port, full: true, .. } => Trigger::Fill { queue: port * cores + core },
+            Self::Batch { port, taken, .. } => {
+                Trigger::Batch { queue: port * cores + core, taken, batches: 1 }
+            }
+            Self::EmptyPolls { .. } => Trigger::EmptyPolls { core },
+        }
+    }
+
     /// When, in picoseconds.
     pub fn at(&self) -> u64 {
         match *self {
@@ -125,11 +142,23 @@ pub struct Watched {
     pub batches: bool,
     /// After so many polls in a row that found nothing.
     pub empty_polls: Option<u32>,
+    /// Where a ring holds so many packets or more.
+    pub fill: Option<u32>,
 }
 
 impl Watched {
     /// Not at all.
-    pub const NOT: Self = Self { batches: false, empty_polls: None };
+    pub const NOT: Self = Self { batches: false, empty_polls: None, fill: None };
+
+    /// Where core number `core` stops for what a policy wants to be asked.
+    pub fn by(ask: &AskAgain, core: usize) -> Self {
+        let batches = ask.on_batch.contains(core);
+        Self {
+            batches,
+            empty_polls: ask.after_empty_polls.filter(|_| batches).map(NonZeroU32::get),
+            fill: ask.on_fill.cores.contains(core).then_some(ask.on_fill.packets),
+        }
+    }
 }
 
 /// Cumulative counts of one core.

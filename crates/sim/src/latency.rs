@@ -14,13 +14,29 @@ pub struct Latency {
     packets: u64,
     shortest: u64,
     longest: u64,
+    /// Packets that took longer than `late_after` picoseconds.
+    late: u64,
+    late_after: u64,
 }
 
 impl Latency {
     /// No packet yet.
     pub fn new() -> Self {
-        let histogram = Histogram::new();
-        Self { histogram, picos: 0, packets: 0, shortest: u64::MAX, longest: 0 }
+        Self {
+            histogram: Histogram::new(),
+            picos: 0,
+            packets: 0,
+            shortest: u64::MAX,
+            longest: 0,
+            late: 0,
+            late_after: u64::MAX,
+        }
+    }
+
+    /// The same, which counts the packets that take longer than a bound.
+    pub fn with_bound(bound: Option<Span>) -> Self {
+        let late_after = bound.map_or(u64::MAX, Span::as_picos);
+        Self { late_after, ..Self::new() }
     }
 
     /// Records one packet's latency in picoseconds.
@@ -31,6 +47,7 @@ impl Latency {
         self.packets += 1;
         self.shortest = self.shortest.min(picos);
         self.longest = self.longest.max(picos);
+        self.late += u64::from(picos > self.late_after);
     }
 
     /// Adds another's packets.
@@ -40,6 +57,7 @@ impl Latency {
         self.packets += other.packets;
         self.shortest = self.shortest.min(other.shortest);
         self.longest = self.longest.max(other.longest);
+        self.late += other.late;
     }
 
     /// Gives all packets away and forgets them.
@@ -53,17 +71,28 @@ impl Latency {
     pub(crate) fn reset(&mut self) {
         self.histogram.reset();
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
+        self.late = 0;
     }
 
-    /// As policies are shown it, of the packets since the last call; `None` without any.
-    pub fn take_view(&mut self) -> Option<LatencyView> {
+    /// As policies are shown it, of the packets since the last call.
+    pub fn take_view(&mut self) -> LatencyView {
+        let span = |seconds: Option<f64>| seconds.map_or(Span::ZERO, Span::from_seconds);
         let view = LatencyView {
-            mean: Span::from_seconds(self.mean()?),
-            p95: Span::from_seconds(self.quantile(0.95)?),
-            p99: Span::from_seconds(self.quantile(0.99)?),
+            samples: self.packets,
+            late: self.late,
+            mean: span(self.mean()),
+            p95: span(self.quantile(0.95)),
+            p99: span(self.quantile(0.99)),
         };
-        self.reset();
-        Some(view)
+        if self.packets > 0 {
+            self.reset();
+        }
+        view
+    }
+
+    /// Packets that took longer than the bound; none without one.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     /// Shortest, in seconds; `None` without packets, as all of these.
@@ -105,10 +134,14 @@ mod tests {
         let mut both = latency.clone();
         both.add(&latency);
         assert!(near(both.min(), 1e-9) && near(both.max(), 100e-6));
-        let view = both.take_view().unwrap();
+        let view = both.take_view();
+        assert_eq!((view.samples, view.late), (200_000, 0));
         assert!(
             near(Some(view.p95.as_seconds()), 95e-6) && near(Some(view.p99.as_seconds()), 99e-6)
         );
-        assert_eq!(both.take_view(), None, "nothing has left since");
+        assert_eq!(both.take_view(), LatencyView::default(), "nothing has left since");
+        let mut bounded = Latency::with_bound(Some(Span::from_micros(90)));
+        (1..=100_000u64).for_each(|nanos| bounded.record(nanos * 1_000));
+        assert_eq!(bounded.take_view().late, 10_000, "those beyond 90 us");
     }
 }

@@ -3,7 +3,7 @@
 use crate::cores::Core;
 use crate::reorder::Watch;
 use crate::ring::Ring;
-use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_policy::{CoreSet, MAX_CORES, OperatingPoint, RedirectTable};
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
 use wattline_traffic::Packet;
 use wattline_units::Time;
@@ -57,18 +57,52 @@ struct Port {
     table: RedirectTable,
 }
 
+impl Port {
+    /// Number of the entry that leads a flow, counted over all ports, of which this is `port`.
+    #[inline]
+    fn entry(&self, port: usize, flow: u32) -> usize {
+        let size = self.table.entries().len();
+        port * size + (flow as usize & (size - 1))
+    }
+}
+
 /// The network cards: all ports, each with its redirect table.
 #[derive(Debug)]
 pub(crate) struct Nic {
     ports: Vec<Port>,
+    /// Packets led by each entry of the tables, port after port; empty where nobody asks.
+    led: Vec<u64>,
+    /// Those of them that have arrived.
+    arrivals: Vec<u64>,
     /// Packets that did not fit on their link.
     pub beyond_link: u64,
 }
 
 impl Nic {
-    pub fn new(model: &NicModel, active: CoreSet) -> Self {
-        let table = RedirectTable::new(model.redirect_table_entries, active);
-        Self { ports: vec![Port { link: Link::new(model), table }; model.ports], beyond_link: 0 }
+    /// With tables for these active cores; `count_entries` has the packets of each entry counted.
+    pub fn new(model: &NicModel, active: CoreSet, count_entries: bool) -> Self {
+        let entries = model.redirect_table_entries;
+        let table = RedirectTable::new(entries, active);
+        Self {
+            ports: vec![Port { link: Link::new(model), table }; model.ports],
+            led: vec![0; if count_entries { model.ports * entries } else { 0 }],
+            arrivals: Vec::new(),
+            beyond_link: 0,
+        }
+    }
+
+    /// Packets that have arrived by each entry, port after port; empty where nobody asked. The
+    /// cores have admitted what has arrived.
+    pub fn arrivals(&mut self, cores: &[Core]) -> &[u64] {
+        self.arrivals.clone_from(&self.led);
+        if !self.led.is_empty() {
+            for (port, ring) in cores.iter().flat_map(|core| core.rings.iter().enumerate()) {
+                for packet in ring.ahead() {
+                    self.arrivals[self.ports[port].entry(port, packet.flow)] -= 1;
+                }
+            }
+        }
+        &self.arrivals
     }
 
     /// Leads a block of packets to the rings. Where traffic is described for more ports than
@@ -81,9 +115,13 @@ impl Nic {
         for packet in block {
             let port = usize::from(packet.port);
             let port = if port < count { port } else { port % count };
+            let entry = self.ports[port].entry(port, packet.flow);
             let Port { link, table } = &mut self.ports[port];
             match link.carry(packet.time.as_picos(), packet.length) {
                 Some(arrival) => {
+                    if let Some(led) = self.led.get_mut(entry) {
+                        *led += 1;
+                    }
                     let time = Time::from_picos(arrival);
                     rings[table.core(packet.flow) * count + port].lead(Packet { time, ..*packet });
                 }
@@ -98,13 +136,15 @@ impl Nic {
     pub fn redirect(
         &mut self,
         now: u64,
-        active: CoreSet,
+        point: &OperatingPoint,
         cores: &mut [Core],
         watch: &mut Watch,
     ) -> usize {
         let mut held = [0; MAX_CORES];
         let tables = self.ports.iter_mut().map(|port| &mut port.table);
-        let moved = tables.map(|table| table.spread_beside(active, &mut held)).sum();
+        let moved = tables
+            .map(|table| table.spread_weighted(point.active, &point.weights, &mut held))
+            .sum();
         if moved == 0 {
             return 0;
         }

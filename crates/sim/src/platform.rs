@@ -1,8 +1,27 @@
 //! A server model as policies see it.
 
-use wattline_policy::{Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue};
+use wattline_policy::{Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::Span;
+
+/// The ways to wait that the model of a core knows: what a core draws that pauses between polls
+/// (`PAUSE`, `TPAUSE`) no server file says.
+const WAITS: Waits = Waits { pause: false, ..Waits::ALL };
+
+/// What a simulator knows of its server. Whether time awake is spent in a soft interrupt or in a
+/// thread the model does not tell apart.
+const SEES: Sees = Sees {
+    latency: true,
+    late: true,
+    power: true,
+    frequency: true,
+    bytes: true,
+    entries: true,
+    residency: true,
+    softirq: false,
+    oldest: true,
+    offered: true,
+};
 
 /// The platform that a simulated server is: one queue for each port and core, as far as
 /// the card has queues and a bit mask has room; the queue of port p and core c has the
@@ -27,16 +46,26 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             DvfsDomain::PerCore => FrequencyDomain::Core,
             DvfsDomain::PerChip => FrequencyDomain::Chip,
         },
+        frequency_transition: server.processor.frequency_transition,
         idle_states: server
             .idle_states
             .iter()
-            .map(|state| IdleState { name: state.name.clone(), exit_latency: state.exit_latency })
+            .map(|state| IdleState {
+                name: state.name.clone(),
+                exit_latency: state.exit_latency,
+                exit_latency_measured: None,
+            })
             .collect(),
         queues: (0..ports * cores)
             .map(|queue| Queue { port: queue / cores, core: queue % cores })
             .collect(),
         ring_size: server.nic.rx_ring,
         moderation,
-        can: Can { set_moderation: server.nic.moderation.is_some(), ..Can::ALL },
+        can: Can {
+            set_moderation: server.nic.moderation.is_some(),
+            waits: WAITS,
+            sees: SEES,
+            ..Can::EVERY_KNOB
+        },
     }
 }

@@ -1,6 +1,8 @@
 //! A receive ring with the packets that are still on their way to it.
 
+use wattline_policy::QueueView;
 use wattline_traffic::Packet;
+use wattline_units::Span;
 
 /// A receive queue of one core: packets that wait in the ring, and, beyond the present
 /// time, those that the redirect table has already led here.
@@ -25,6 +27,8 @@ pub struct Ring {
     capacity: usize,
     /// Packets that arrived, dropped ones included.
     pub arrivals: u64,
+    /// Bytes of those.
+    pub bytes: u64,
     /// Packets that found it full.
     pub drops: u64,
     /// Numbers of the dropped packets, counted from 1 in order of arrival, where someone
@@ -49,6 +53,7 @@ impl Ring {
             in_service: 0,
             capacity: capacity.unwrap_or(usize::MAX),
             arrivals: 0,
+            bytes: 0,
             drops: 0,
             dropped: None,
             arrival_sum: 0,
@@ -98,6 +103,7 @@ impl Ring {
         let arrived = ahead.iter().take_while(|packet| packet.time.as_picos() <= now).count();
         let room = self.capacity.saturating_sub(self.fill() - self.in_service);
         let accepted = arrived.min(room);
+        self.bytes += ahead[..arrived].iter().map(|packet| u64::from(packet.length)).sum::<u64>();
         if self.tail < self.next {
             self.packets.copy_within(self.next..self.next + accepted, self.tail);
         }
@@ -154,6 +160,13 @@ impl Ring {
         self.packets.get(first).map(|packet| packet.time.as_picos())
     }
 
+    /// When it raises an interrupt, if its core sleeps: for the oldest packet that waits or the
+    /// next one, as soon as moderation allows.
+    #[inline]
+    pub(crate) fn interrupt_due(&self) -> Option<u64> {
+        Some(self.earliest()?.max(self.interrupt_allowed))
+    }
+
     /// The packets of the batch that are not served yet, the oldest first.
     #[inline]
     pub(crate) fn batch(&self) -> &[Packet] {
@@ -176,6 +189,27 @@ impl Ring {
         self.head += 1;
         self.in_service = self.in_service.saturating_sub(1);
         packet
+    }
+
+    /// The packets on their way here, in order of time: those after the last that was admitted.
+    pub fn ahead(&self) -> &[Packet] {
+        &self.packets[self.next..]
+    }
+
+    /// When the packet arrived that waits longest, of those admitted, in picoseconds.
+    pub fn oldest(&self) -> Option<u64> {
+        self.waiting().first().map(|packet| packet.time.as_picos())
+    }
+
+    /// As policies see it at `now`, in picoseconds.
+    pub fn view(&self, now: u64) -> QueueView {
+        QueueView {
+            fill: u32::try_from(self.fill()).unwrap_or(u32::MAX),
+            arrivals: self.arrivals,
+            drops: self.drops,
+            bytes: Some(self.bytes),
+            oldest: self.oldest().map(|at| Span::from_picos(now.saturating_sub(at))),
+        }
     }
 
     /// The packets that wait, the oldest first.

@@ -2,14 +2,14 @@
 
 use crate::context::Sink;
 use crate::cores::Core;
-use crate::ring::Ring;
 use wattline_policy::{CoreView, Platform, QueueView};
-use wattline_units::Span;
+use wattline_units::Hertz;
 
 /// The last state shown of each queue and core.
 pub(crate) struct Views {
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
+    frequencies: Vec<Hertz>,
 }
 
 impl Views {
@@ -17,6 +17,7 @@ impl Views {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
+            frequencies: platform.frequencies.clone(),
         }
     }
 
@@ -26,31 +27,16 @@ impl Views {
         for (core, view) in cores.iter_mut().zip(&mut self.cores) {
             core.book(now, sink);
             core.admit(now);
-            *view = CoreView {
-                useful: Span::from_picos(core.spent.totals.useful),
-                empty: Span::from_picos(core.spent.totals.empty),
-                asleep: Span::from_picos(core.spent.totals.idle),
-                sleeps: core.counts.sleeps,
-                packets: core.counts.packets,
-                idle_state: core.idle_state(now),
-            };
+            *view = core.view(now, &self.frequencies);
             for (port, ring) in core.rings.iter().enumerate() {
-                self.queues[port * count + core.number] = queue_view(ring);
+                self.queues[port * count + core.number] = ring.view(now);
             }
         }
     }
 
     /// Brings one queue up to date; its core has just looked at it.
-    pub fn show_queue(&mut self, queue: usize, cores: &[Core]) {
+    pub fn show_queue(&mut self, now: u64, queue: usize, cores: &[Core]) {
         let (port, core) = (queue / cores.len(), queue % cores.len());
-        self.queues[queue] = queue_view(&cores[core].rings[port]);
-    }
-}
-
-fn queue_view(ring: &Ring) -> QueueView {
-    QueueView {
-        fill: u32::try_from(ring.fill()).unwrap_or(u32::MAX),
-        arrivals: ring.arrivals,
-        drops: ring.drops,
+        self.queues[queue] = cores[core].rings[port].view(now);
     }
 }

@@ -1,8 +1,8 @@
 //! The oracle: knows the rate and the server's model, and picks the lower envelope.
 
 use crate::{
-    AskAgain, BuildContext, Envelope, Kind, Observation, OperatingPoint, Parameter, Parameters,
-    Policy, PolicyInfo, Trigger, Wait,
+    AskAgain, BuildContext, Envelope, Kind, Looks, Observation, OperatingPoint, Parameter,
+    Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
 use wattline_units::{PacketsPerSecond, Span, Time};
 
@@ -63,6 +63,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 impl Policy for Oracle {
     fn name(&self) -> &'static str {
         INFO.name
+    }
+
+    fn looks_at(&self) -> Looks {
+        Looks::WHOLE.clairvoyant()
     }
 
     fn decide(

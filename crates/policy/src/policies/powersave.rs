@@ -102,17 +102,21 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl PowerSave {
-    /// One sample of a port's estimator. `Some(true)` asks for more capacity,
-    /// `Some(false)` for less.
-    fn sample(&mut self, port: usize, fill: u64) -> Option<bool> {
+    /// One sample of a port's estimator, which stands for so many batches. `Some(true)` asks
+    /// for more capacity, `Some(false)` for less.
+    ///
+    /// A sample says less than the batches that it stands for, so it counts for no more than an
+    /// eighth of those that a decision takes: several looks in a row have to agree.
+    fn sample(&mut self, port: usize, fill: u64, batches: u64) -> Option<bool> {
         let counters = &mut self.counters[port];
+        let of = |count: u64| batches.clamp(1, count / 8 + 1);
         if fill > self.q_high {
             counters.low = 0;
-            counters.high += 1;
+            counters.high += of(self.c_up);
             (counters.high > self.c_up).then_some(true)
         } else if fill < self.q_low {
             counters.high = 0;
-            counters.low += 1;
+            counters.low += of(self.c_down);
             (counters.low > self.c_down).then_some(false)
         } else {
             *counters = Counters::default();
@@ -163,13 +167,14 @@ impl Policy for PowerSave {
                 point.set_wait(Wait::Interrupt);
                 point.batch = self.batch;
             }
-            Trigger::Batch { queue, .. } => {
+            Trigger::Batch { queue, batches, .. } => {
                 let fill = u64::from(seen.queues[queue].fill);
-                if let Some(up) = self.sample(platform.queues[queue].port, fill) {
+                if let Some(up) = self.sample(platform.queues[queue].port, fill, batches.into()) {
                     self.step(up, platform, point);
                 }
             }
             Trigger::Timer | Trigger::EmptyPolls { .. } => self.step(false, platform, point),
+            Trigger::Fill { .. } => {}
         }
         let estimator = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
         let at = if self.silence == Span::ZERO { Time::NEVER } else { now + self.silence };
@@ -245,6 +250,26 @@ mod tests {
             bench.batch(&mut *powersave, 0, fill);
             assert_eq!(bench.point.active.len(), cores, "step {step}");
         }
+    }
+
+    /// Where a platform samples, a count of batches still lasts as long, but several looks have
+    /// to agree.
+    #[test]
+    fn a_sample_counts_for_the_batches_that_it_stands_for() {
+        let looks_until_a_step = |batches: u32| {
+            let mut bench = Bench::new();
+            let mut powersave = bench.make("powersave:c_up=0,c_down=80", None).unwrap();
+            bench.start(&mut *powersave);
+            bench.batch(&mut *powersave, 0, 50);
+            assert_eq!(bench.rung(), (2, 0));
+            (1..).find(|_| {
+                bench.sample(&mut *powersave, 0, 1, batches);
+                bench.rung() == (1, 0)
+            })
+        };
+        assert_eq!(looks_until_a_step(1), Some(81));
+        assert_eq!(looks_until_a_step(10), Some(9));
+        assert_eq!(looks_until_a_step(1000), Some(8));
     }
 
     #[test]

@@ -57,7 +57,9 @@ impl Bench {
             queues: &self.queues,
             cores: &self.cores,
             latency: None,
-            offered: self.offered,
+            power: None,
+            entries: &[],
+            offered: self.offered.filter(|_| policy.looks_at().offered),
         };
         policy.decide(self.now, &observation, &mut self.point)
     }
@@ -70,7 +72,15 @@ impl Bench {
     pub fn batch(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32) -> AskAgain {
         self.queues[queue].fill = fill;
         self.now += Span::from_micros(10);
-        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32) })
+        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
+    }
+
+    /// A look at a queue whose ring holds `fill` packets, on a platform that samples: it stands
+    /// for so many batches.
+    pub fn sample(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32, batches: u32) {
+        self.queues[queue].fill = fill;
+        self.now += Span::from_millis(1);
+        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches });
     }
 
     /// Time passes: each core is useful for its fraction of it, `packets` arrive.

@@ -11,7 +11,7 @@ impl Core {
     pub(super) fn rest(&mut self, sink: &mut Sink) {
         self.end_overload();
         let wake_at = match self.wait() {
-            Wait::Poll => {
+            Wait::Poll | Wait::Pause => {
                 self.book(self.at, sink);
                 self.state = State::Spinning;
                 return;
@@ -33,8 +33,13 @@ impl Core {
         sink.awake.awake(self.number, at);
         self.counts.interrupts += u64::from(by_interrupt);
         if by_interrupt {
+            // Moderation is the queue's own: those that raised no interrupt may raise one as
+            // soon as before.
+            let raised = at - self.delivery;
             for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
-                ring.interrupt_allowed = at - self.delivery + moderation;
+                if ring.interrupt_due().is_some_and(|due| due <= raised) {
+                    ring.interrupt_allowed = raised + moderation;
+                }
             }
         }
         self.at = at + self.extra_exit[depth] + self.costs.wake_up;
@@ -47,9 +52,7 @@ impl Core {
     }
 
     pub(super) fn next_interrupt(&self) -> Option<u64> {
-        let interrupt = |ring: &Ring| {
-            Some(ring.earliest()?.max(ring.interrupt_allowed).saturating_add(self.delivery))
-        };
+        let interrupt = |ring: &Ring| Some(ring.interrupt_due()?.saturating_add(self.delivery));
         self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
     }
 
@@ -120,7 +123,9 @@ impl Core {
             *mine = new;
         }
         match (self.state, self.wait()) {
-            (State::Idle { .. }, Wait::Poll) => self.wake(now.max(self.booked), false, sink),
+            (State::Idle { .. }, Wait::Poll | Wait::Pause) => {
+                self.wake(now.max(self.booked), false, sink)
+            }
             (State::Idle { wake_at: Some(_), .. }, Wait::Sleep(_)) => {}
             (State::Idle { .. }, Wait::Sleep(span)) => {
                 let wake_at = Some(now + span.as_picos().max(1));
@@ -136,7 +141,7 @@ impl Core {
                 self.at = now.max(self.at);
                 self.rest(sink);
             }
-            (State::Spinning, Wait::Poll) | (State::Serving | State::Waking, _) => {}
+            (State::Spinning, Wait::Poll | Wait::Pause) | (State::Serving | State::Waking, _) => {}
         }
     }
 

@@ -9,7 +9,8 @@ use crate::make::CoreFixed;
 use crate::ring::Ring;
 use crate::service::Variation;
 use crate::states::Spent;
-use wattline_policy::CoreSetting;
+use wattline_policy::{CoreSetting, CoreView, MAX_IDLE_STATES};
+use wattline_units::{Hertz, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -41,6 +42,8 @@ pub struct Core {
     state: State,
     /// The time that it has come to: when it serves the next packet, or polls.
     at: u64,
+    /// The time up to which it was last run through; it cannot be asked about an earlier one.
+    reached: u64,
     /// What was spent is booked up to here.
     booked: u64,
     setting: CoreSetting,
@@ -82,6 +85,7 @@ impl Core {
             costs,
             state: State::Idle { since: 0, from: 0, wake_at: None },
             at: 0,
+            reached: 0,
             booked: 0,
             setting,
             active: true,
@@ -103,6 +107,12 @@ impl Core {
     /// Runs it through everything that begins before `until`. Stops earlier where the
     /// policy wants to be asked; the next call goes on from there.
     pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
+        let stop = self.run(until, watched, sink);
+        self.reached = self.reached.max(stop.map_or(until, |stop| stop.at()));
+        stop
+    }
+
+    fn run(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
         loop {
             match self.state {
                 State::Serving => {
@@ -173,10 +183,12 @@ impl Core {
         matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
     }
 
-    /// When it has found its rings empty so many times in a row, if nothing comes.
+    /// When it has found its rings empty so many times in a row, if nothing comes. A core that
+    /// had done so before anyone asked is due at once.
     pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
         let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
-        matches!(self.state, State::Spinning).then(|| self.at + wanted * self.costs.empty_poll)
+        let due = self.at + wanted * self.costs.empty_poll;
+        matches!(self.state, State::Spinning).then(|| due.max(self.reached))
     }
 
     /// Serves the packets of the batch that begin before `until`, each when the one before it
@@ -231,8 +243,9 @@ impl Core {
             let fill = ring.fill();
             if fill > 0 {
                 let taken = self.batch.min(fill.min(u32::MAX as usize) as u32);
-                if watched.batches && !self.seen {
-                    return Polled::Stop(Stop::Batch { at: self.at, port, taken });
+                let full = watched.fill.is_some_and(|level| fill >= level as usize);
+                if (watched.batches || full) && !self.seen {
+                    return Polled::Stop(Stop::Batch { at: self.at, port, taken, full });
                 }
                 if fill > self.batch as usize && self.overloaded_since.is_none() {
                     self.overloaded_since = Some(self.at);
@@ -288,6 +301,27 @@ impl Core {
     /// it began.
     pub fn set_costs(&mut self, costs: Costs) {
         self.costs = costs;
+    }
+
+    /// As policies see it, after [`Self::book`] up to `now`; `frequencies` are those of the
+    /// platform.
+    pub fn view(&self, now: u64, frequencies: &[Hertz]) -> CoreView {
+        let spent = &self.spent;
+        let mut residency = [Span::ZERO; MAX_IDLE_STATES];
+        for (shown, picos) in residency.iter_mut().zip(&spent.idle) {
+            *shown = Span::from_picos(*picos);
+        }
+        CoreView {
+            useful: Span::from_picos(spent.totals.useful),
+            empty: Span::from_picos(spent.totals.empty),
+            asleep: Span::from_picos(spent.totals.idle),
+            sleeps: self.counts.sleeps,
+            packets: self.counts.packets,
+            idle_state: self.idle_state(now),
+            frequency: frequencies.get(self.costs.frequency).copied(),
+            residency: Some(residency),
+            softirq: None,
+        }
     }
 
     /// Admits what has arrived at its rings.

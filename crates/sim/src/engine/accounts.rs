@@ -2,9 +2,11 @@
 
 use super::Engine;
 use crate::egress::EgressCounts;
+use crate::report::power_terms;
 use crate::states::Spent;
 use crate::totals::Totals;
-use wattline_units::Span;
+use wattline_policy::PowerView;
+use wattline_units::{BitsPerSecond, Provenance, Span, Watts};
 
 impl Engine<'_> {
     /// Books the energy of the shared part of the chips up to now.
@@ -25,6 +27,36 @@ impl Engine<'_> {
         let hertz = |core: usize| self.platform.frequencies[self.cores[core].costs.frequency].0;
         let sum: f64 = self.point.active.iter().map(hertz).sum();
         self.totals.cycles += sum * picos as f64 * 1e-12;
+    }
+
+    /// Mean power since the last call, as the server's model has it.
+    pub(super) fn mean_power(&mut self) -> PowerView {
+        self.book_awake();
+        let totals = self.totals();
+        let before = std::mem::replace(&mut self.asked_totals, totals);
+        let totals = &self.asked_totals;
+        let over = Span::from_picos(totals.at - before.at);
+        let seconds = over.as_seconds();
+        let none: Vec<Spent>;
+        let earlier = if before.spent.is_empty() {
+            let states = self.platform.idle_states.len();
+            none = vec![Spent::new(self.platform.frequencies.len(), states); totals.spent.len()];
+            &none
+        } else {
+            &before.spent
+        };
+        let spent: Vec<Spent> =
+            totals.spent.iter().zip(earlier).map(|(end, start)| end.since(start)).collect();
+        let server = self.setting.server;
+        let watts = if over == Span::ZERO {
+            Watts::ZERO
+        } else {
+            let uncore = Watts((totals.uncore_joules - before.uncore_joules) / seconds);
+            let bytes = totals.forwarded_bytes - before.forwarded_bytes;
+            let bits = BitsPerSecond(bytes as f64 * 8.0 / seconds);
+            power_terms(&spent, seconds, server, uncore, bits).total()
+        };
+        PowerView { watts, over, provenance: Provenance::MODELLED }
     }
 
     /// Everything counted up to now.

@@ -44,8 +44,11 @@ pub(crate) struct Engine<'a> {
     /// The operating point, and the one that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
-    /// When the frequencies asked for take effect.
+    /// When the frequencies under way take effect.
     frequency_due: u64,
+    /// Those frequencies, by core. A change that is under way is completed; what is asked for
+    /// meanwhile follows it, so that a policy that asks often does not put its own changes off.
+    frequency_under_way: Vec<usize>,
     views: Views,
     /// What the policy looks at.
     looks: Looks,
@@ -53,6 +56,8 @@ pub(crate) struct Engine<'a> {
     /// have to do with.
     lagging: bool,
     totals: Totals,
+    /// What was counted when the policy was asked last, where it looks at power.
+    asked_totals: Totals,
     /// Up to here the integrals over the operating point are booked.
     point_booked: u64,
     pub stopwatch: Stopwatch,
@@ -87,7 +92,7 @@ impl<'a> Engine<'a> {
             sink.pass_through = sink.pass_through.saturating_sub(egress.picos(SHORT_BYTES));
             sink.egress = Some(Box::new(egress));
         }
-        sink.asked = looks.latency.then(Latency::new);
+        sink.asked = looks.latency.then(|| Latency::with_bound(looks.late_after));
         let cores = (0..platform.cores).map(|number| core_make.core(number, &point, &platform));
         Ok(Self {
             setting,
@@ -97,7 +102,7 @@ impl<'a> Engine<'a> {
             block: Block::new(),
             horizon: 0,
             offered: 0.0,
-            nic: Nic::new(&server.nic, point.active),
+            nic: Nic::new(&server.nic, point.active, looks.entries),
             cores: cores.collect(),
             make: core_make.clone(),
             sink,
@@ -106,9 +111,11 @@ impl<'a> Engine<'a> {
             wanted: point.clone(),
             point,
             frequency_due: u64::MAX,
+            frequency_under_way: Vec::new(),
             views: Views::new(&platform),
             lagging: false,
             totals: Totals::default(),
+            asked_totals: Totals::default(),
             point_booked: 0,
             stopwatch: Stopwatch::new(setting.profile),
             platform,
@@ -119,6 +126,8 @@ impl<'a> Engine<'a> {
     pub fn start(&mut self) -> Result<(), SimError> {
         self.next_block()?;
         self.decide(Trigger::Start);
+        self.frequency_under_way.clear();
+        self.frequency_under_way.extend(self.point.frequencies(&self.platform));
         self.take_frequencies();
         Ok(())
     }
@@ -138,12 +147,7 @@ impl<'a> Engine<'a> {
             let trigger = match stop {
                 Some((core, stop)) => {
                     self.cores[core].asked(stop);
-                    Some(match stop {
-                        Stop::Batch { port, taken, .. } => {
-                            Trigger::Batch { queue: port * self.cores.len() + core, taken }
-                        }
-                        Stop::EmptyPolls { .. } => Trigger::EmptyPolls { core },
-                    })
+                    Some(stop.trigger(core, self.cores.len()))
                 }
                 None => (self.now == timer).then_some(Trigger::Timer),
             };
@@ -157,15 +161,12 @@ impl<'a> Engine<'a> {
 
     /// Runs all cores to `until`, or to where one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
-        let watched = Watched {
-            batches: true,
-            empty_polls: self.ask.after_empty_polls.map(std::num::NonZeroU32::get),
-        };
         // Watched cores first: where one stops, the others go no further. With several, one
         // may have run ahead by a batch when another stops earlier.
         let mut first = None;
-        let watched_cores = self.ask.on_batch.intersection(self.platform.all_cores());
+        let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
         for core in watched_cores.iter() {
+            let watched = Watched::by(&self.ask, core);
             if let Some(stop) = self.cores[core].advance(until, watched, &mut self.sink)
                 && (first.is_none() || stop.at() < until)
             {
@@ -192,7 +193,7 @@ impl<'a> Engine<'a> {
             return;
         }
         for core in &mut self.cores {
-            if !self.ask.on_batch.contains(core.number) {
+            if !self.ask.watched().contains(core.number) {
                 core.advance(self.now, Watched::NOT, &mut self.sink);
             }
         }
@@ -231,22 +232,27 @@ impl<'a> Engine<'a> {
             _ if self.looks.whole => {
                 self.views.show_all(self.now, &mut self.cores, &mut self.sink);
             }
-            Trigger::Batch { queue, .. } => self.views.show_queue(queue, &self.cores),
+            Trigger::Batch { queue, .. } | Trigger::Fill { queue } => {
+                self.views.show_queue(self.now, queue, &self.cores);
+            }
             Trigger::Start | Trigger::Timer | Trigger::EmptyPolls { .. } => {}
         }
+        let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {
             platform: &self.platform,
             trigger,
             queues: &self.views.queues,
             cores: &self.views.cores,
-            latency: self.sink.asked.as_mut().and_then(Latency::take_view),
-            offered: Some(PacketsPerSecond(self.offered)),
+            latency: self.sink.asked.as_mut().map(Latency::take_view),
+            power,
+            entries: self.nic.arrivals(&self.cores),
+            offered: self.looks.offered.then_some(PacketsPerSecond(self.offered)),
         };
         let now = Time::from_picos(self.now);
         let ask = self.policy.decide(now, &observation, &mut self.wanted);
         self.totals.decisions += 1;
         let changed = self.wanted != self.point || trigger == Trigger::Start;
-        if changed || ask.on_batch != self.ask.on_batch {
+        if changed || ask.watched() != self.ask.watched() {
             self.catch_up();
         }
         self.ask = ask;
@@ -259,19 +265,18 @@ impl<'a> Engine<'a> {
     fn apply(&mut self) {
         let Self { platform, wanted, point, totals, .. } = self;
         wanted.bound(platform, point);
-        let cores_change = wanted.active != point.active;
+        let cores_change = wanted.active != point.active || wanted.weights != point.weights;
         let frequencies_change = wanted.frequencies(platform).ne(point.frequencies(platform));
         totals.core_changes += u64::from(cores_change);
         totals.frequency_changes += u64::from(frequencies_change);
         self.book_point();
         self.point.copy_from(&self.wanted);
-        if frequencies_change {
-            let transition = self.setting.server.processor.frequency_transition;
-            self.frequency_due = self.now + transition.as_picos().max(1);
+        if frequencies_change && self.frequency_due == u64::MAX {
+            self.change_frequencies();
         }
         if cores_change {
             let Self { nic, cores, sink, now, point, .. } = self;
-            let moved = nic.redirect(*now, point.active, cores, &mut sink.watch);
+            let moved = nic.redirect(*now, point, cores, &mut sink.watch);
             self.totals.entries_moved += moved as u64;
             self.take_costs();
         }
@@ -291,18 +296,29 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The frequencies asked for take effect.
+    /// The processor begins to change to the frequencies that are asked for now.
+    fn change_frequencies(&mut self) {
+        let transition = self.setting.server.processor.frequency_transition;
+        self.frequency_due = self.now + transition.as_picos().max(1);
+        self.frequency_under_way.clear();
+        self.frequency_under_way.extend(self.point.frequencies(&self.platform));
+    }
+
+    /// The frequencies under way take effect; where others were asked for meanwhile, the next
+    /// change begins.
     fn take_frequencies(&mut self) {
         self.book_point();
         self.frequency_due = u64::MAX;
         for core in &mut self.cores {
             core.book(self.now, &mut self.sink);
         }
-        let wanted: Vec<usize> = self.point.frequencies(&self.platform).collect();
-        for (core, frequency) in self.cores.iter_mut().zip(wanted) {
-            core.costs.frequency = frequency;
+        for (core, frequency) in self.cores.iter_mut().zip(&self.frequency_under_way) {
+            core.costs.frequency = *frequency;
         }
-        self.take_costs()
+        self.take_costs();
+        if self.point.frequencies(&self.platform).ne(self.frequency_under_way.iter().copied()) {
+            self.change_frequencies();
+        }
     }
 
     /// Reckons anew what cores cost, after a change of frequency or number of active cores.

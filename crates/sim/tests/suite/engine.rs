@@ -163,8 +163,13 @@ fn moderation_trades_interrupts_for_latency() {
         simulate(&short(&server, &policy), &mut poisson(&server, 2e6, 64, 1))
     };
     let (none, some) = (with("0us"), with("100us"));
-    assert!(some.interrupts_per_packet < none.interrupts_per_packet.map(|i| i / 5.0));
-    assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 20e-6));
+    // Each of 48 queues keeps its own distance: 10,000 interrupts a second at most, of 2 Mpps.
+    let most = 48.0 * 1e4 / 2e6;
+    let (few, many) = (some.interrupts_per_packet.unwrap(), none.interrupts_per_packet.unwrap());
+    assert!(few <= most * 1.001 && many > 2.0 * most, "{few} and {many}, at most {most}");
+    // Whichever of a core's four queues interrupts, the core looks at all: every 25 us or so, so
+    // that a packet waits half of that.
+    assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 10e-6));
     assert!(some.power_watts < none.power_watts);
 }
 

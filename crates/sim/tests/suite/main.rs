@@ -4,6 +4,7 @@
 mod bursts;
 mod closed_form;
 mod common;
+mod contract;
 mod engine;
 mod latency_view;
 mod output_links;

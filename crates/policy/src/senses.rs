@@ -1,0 +1,123 @@
+//! What a platform can show to a policy, and how exactly it can ask it.
+
+use serde::{Deserialize, Serialize};
+use wattline_units::Span;
+
+/// Which figures a platform measures. What it does not measure stays `None`, or empty, in every
+/// [`crate::Observation`]; what it promises here it shows whenever the policy looks at it
+/// ([`crate::Looks`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sees {
+    /// Percentiles of latency ([`crate::Observation::latency`]).
+    pub latency: bool,
+    /// Packets later than a bound that the policy names ([`crate::LatencyView::late`]).
+    pub late: bool,
+    /// Watts, with their source ([`crate::Observation::power`]).
+    pub power: bool,
+    /// The frequency that each core really runs at ([`crate::CoreView::frequency`]).
+    pub frequency: bool,
+    /// Bytes per queue ([`crate::QueueView::bytes`]).
+    pub bytes: bool,
+    /// Packets per entry of the redirect table ([`crate::Observation::entries`]).
+    pub entries: bool,
+    /// Time in each idle state ([`crate::CoreView::residency`]).
+    pub residency: bool,
+    /// Time of each core in soft interrupts ([`crate::CoreView::softirq`]).
+    pub softirq: bool,
+    /// Age of the oldest waiting packet ([`crate::QueueView::oldest`]).
+    pub oldest: bool,
+    /// The rate offered now ([`crate::Observation::offered`]): only a simulator can tell.
+    pub offered: bool,
+}
+
+impl Sees {
+    /// Nothing but queues and cores.
+    pub const NOTHING: Self = Self {
+        latency: false,
+        late: false,
+        power: false,
+        frequency: false,
+        bytes: false,
+        entries: false,
+        residency: false,
+        softirq: false,
+        oldest: false,
+        offered: false,
+    };
+}
+
+/// How exactly a platform notices what a policy wants to be asked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// Not at all.
+    #[default]
+    Never,
+    /// Each time that it happens.
+    Exact,
+    /// By looking once in this period. A trigger then stands for all that happened since the
+    /// last one ([`crate::Trigger::Batch`] says how many batches).
+    Sampled(Span),
+}
+
+impl Timing {
+    /// Whether the platform notices it at all.
+    pub fn is_noticed(self) -> bool {
+        self != Self::Never
+    }
+}
+
+/// How a platform can ask a policy, apart from timers, which all platforms have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asks {
+    /// [`crate::Trigger::Batch`].
+    pub batch: Timing,
+    /// [`crate::Trigger::Fill`].
+    pub fill: Timing,
+    /// [`crate::Trigger::EmptyPolls`].
+    pub empty_polls: Timing,
+}
+
+impl Asks {
+    /// At nothing.
+    pub const NOTHING: Self =
+        Self { batch: Timing::Never, fill: Timing::Never, empty_polls: Timing::Never };
+    /// Everything, exactly.
+    pub const EXACT: Self =
+        Self { batch: Timing::Exact, fill: Timing::Exact, empty_polls: Timing::Exact };
+}
+
+/// In which ways the cores of a platform can wait for packets ([`crate::Wait`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// [`crate::Wait::Poll`].
+    pub poll: bool,
+    /// [`crate::Wait::Pause`].
+    pub pause: bool,
+    /// [`crate::Wait::Sleep`].
+    pub sleep: bool,
+    /// [`crate::Wait::Interrupt`].
+    pub interrupt: bool,
+}
+
+impl Waits {
+    /// None can be chosen: cores wait as they do.
+    pub const NONE: Self = Self { poll: false, pause: false, sleep: false, interrupt: false };
+    /// Every way.
+    pub const ALL: Self = Self { poll: true, pause: true, sleep: true, interrupt: true };
+
+    /// Whether a core can be told to wait like this.
+    pub fn allows(self, wait: crate::Wait) -> bool {
+        match wait {
+            crate::Wait::Poll => self.poll,
+            crate::Wait::Pause => self.pause,
+            crate::Wait::Sleep(_) => self.sleep,
+            crate::Wait::Interrupt => self.interrupt,
+        }
+    }
+
+    /// Whether there is anything to choose.
+    pub fn any(self) -> bool {
+        self != Self::NONE
+    }
+}
