@@ -9,7 +9,6 @@ pub mod governor;
 pub mod ipsec;
 pub mod metrics;
 pub mod notify;
-pub mod privileges;
 mod redundancy;
 pub mod rib;
 pub mod router;

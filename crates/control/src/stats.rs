@@ -7,8 +7,8 @@ use crate::scale::{Disturbance, Holds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
-use wattline_kernel::xdp::Verdict;
 use wattline_units::{Accuracy, Provenance, Source};
+use wattline_xdp::Verdict;
 
 /// A router's counters, all since it was started.
 #[derive(Debug, Clone, Default, Serialize)]

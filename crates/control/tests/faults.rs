@@ -11,8 +11,8 @@ use std::time::Duration;
 use wattline_control::governor::Governor;
 use wattline_control::governor::host::{Host, Unmanned, Work, Workers};
 use wattline_control::governor::machine::Machine;
-use wattline_control::privileges::Rights;
 use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
+use wattline_linux::privileges::Rights;
 use wattline_policy::{
     AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, PolicySpec, QueueView,
     Trigger, Wait, build,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use wattline_control::governor::host::{Host, Unmanned, Work, Workers};
 use wattline_control::governor::machine::{Machine, Taken, View};
 use wattline_control::governor::step::Step;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine as Settings, Session};
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
 

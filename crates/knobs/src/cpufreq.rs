@@ -5,7 +5,7 @@ use crate::plan::Knobs;
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 
 /// Where journal and lock are.
 pub const STATE_DIRECTORY: &str = "/var/lib/wattline";

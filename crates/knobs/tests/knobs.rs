@@ -3,15 +3,15 @@
 mod common;
 
 use common::{Driver, Fixture, limits_may_not_cross};
-use wattline_kernel::ethtool::{self, Coalesce};
-use wattline_kernel::namespace::Namespace;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::cpufreq::{self, Driver as Name, FrequencyError};
 use wattline_knobs::latency::{self, DmaLatency, ResumeLatency};
 use wattline_knobs::{
     Access, Change, Knobs, Machine, OnExit, Outcome, Plan, Session, Setting, cpuidle, leave,
     moderation, rivals, uncore,
 };
+use wattline_linux::ethtool::{self, Coalesce};
+use wattline_linux::namespace::Namespace;
+use wattline_linux::sysfs::Tree;
 use wattline_units::{Hertz, Span};
 
 /// Applies changes with a driver whose limits may not cross, and gives the log of writes.

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A namespace could not be made or entered.
     #[error(transparent)]
-    Namespace(#[from] wattline_kernel::namespace::NamespaceError),
+    Namespace(#[from] wattline_linux::namespace::NamespaceError),
     /// A file does not hold what it should.
     #[error("{path}: {reason}")]
     Data {

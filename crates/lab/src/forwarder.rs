@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wattline_kernel::namespace::interface_index;
-use wattline_kernel::xdp::PassAll;
+use wattline_linux::namespace::interface_index;
+use wattline_xdp::PassAll;
 
 /// Time that a router may take to come up or to go, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use wattline_kernel::namespace as kernel;
+use wattline_linux::namespace as kernel;
 
 /// All namespaces of experiments begin so; the process id that follows says whose they are.
 pub(crate) const PREFIX: &str = "wattline-";

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 /// What is known of an external meter.

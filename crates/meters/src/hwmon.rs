@@ -4,7 +4,7 @@
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::survey::Missing;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
 const HWMON: &str = "/sys/class/hwmon";

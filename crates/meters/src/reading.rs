@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
 /// What part of the machine a meter sees.

@@ -3,7 +3,7 @@
 use crate::reading::{Description, Meter, Scope};
 use crate::{hwmon, ipmi, perf, rapl};
 use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 
 /// Something that this machine does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::namespace::Namespace;
+use wattline_linux::namespace::Namespace;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -4,7 +4,7 @@ use super::PowerPlatform;
 use super::settings::{Config, Mode, PortKind, PortSettings, XdpForwarding};
 
 /// Most ports between which XDP programs forward.
-const PORTS_MAX: usize = wattline_kernel::xdp::FORWARD_PORTS_MAX as usize;
+const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
 
 impl Config {
     /// What the kernel's tables do not know, or what needs a worker to see the packets; nothing

@@ -2,7 +2,6 @@
 
 use super::session::Session;
 use crate::config::{CollectorAddress, FlowRecordsSettings};
-use crate::privileges;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_dataplane::apps::flow_records::Totals;
+use wattline_linux::privileges;
 use wattline_packet::ipfix::{FlowRecord, Status};
 
 /// Batches that may wait for a collector.

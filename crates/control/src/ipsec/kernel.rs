@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 use wattline_dataplane::apps::esp::association::{DontFragment, Dscp};
 use wattline_dataplane::apps::esp::policy::{Decision, Policy, Prefixes};
-use wattline_kernel::netlink::xfrm::{
+use wattline_linux::netlink::xfrm::{
     Association, Policy as KernelPolicy, PolicyAction, PolicyDirection, Snapshot, Template,
 };
 use wattline_packet::protocol;
@@ -193,7 +193,7 @@ fn selectors(policies: &[&KernelPolicy], association: &Association) -> Vec<Prefi
 mod tests {
     use super::super::kernel_terms::tests::{FAR, NEAR, association};
     use super::*;
-    use wattline_kernel::netlink::xfrm::{Current, Key};
+    use wattline_linux::netlink::xfrm::{Current, Key};
     use zeroize::Zeroizing;
 
     fn policy(direction: PolicyDirection, priority: u32, tunnel: bool) -> KernelPolicy {

@@ -5,7 +5,7 @@ use crate::config::Lifetime;
 use wattline_dataplane::apps::esp::algorithm::Algorithm;
 use wattline_dataplane::apps::esp::association::Limits;
 use wattline_dataplane::apps::esp::key::KeyMaterial;
-use wattline_kernel::netlink::xfrm::Association;
+use wattline_linux::netlink::xfrm::Association;
 use wattline_packet::protocol;
 
 /// Its keys and numbers; `None` for what cannot be done here.
@@ -71,7 +71,7 @@ fn rest(limit: u64, used: u64) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use wattline_kernel::netlink::xfrm::{Current, Key};
+    use wattline_linux::netlink::xfrm::{Current, Key};
     use zeroize::Zeroizing;
 
     pub const NEAR: [u8; 4] = [192, 0, 2, 1];

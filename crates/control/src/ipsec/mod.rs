@@ -21,7 +21,7 @@ use wattline_dataplane::apps::esp;
 use wattline_dataplane::apps::esp::database::{Contents, Publisher};
 use wattline_dataplane::apps::esp::policy::{Decision, Policy, Prefixes};
 use wattline_dataplane::feature::Feature;
-use wattline_kernel::netlink::xfrm::XfrmFollower;
+use wattline_linux::netlink::xfrm::XfrmFollower;
 
 /// How often numbers are written down and ages looked at. A stretch of reserved numbers lasts
 /// longer than this at any rate that a worker reaches.

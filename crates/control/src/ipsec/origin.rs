@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 use wattline_dataplane::apps::esp::association::Common;
-use wattline_kernel::netlink::xfrm::{Association, Current, Report};
+use wattline_linux::netlink::xfrm::{Association, Current, Report};
 
 /// How often numbers and counters are told. What was sent since is what the kernel would send
 /// under the same numbers again, for the far end to drop, should Wattline be killed.

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
 use wattline_dataplane::port::PortId;
-use wattline_kernel::netlink::Link;
+use wattline_linux::netlink::Link;
 
 /// A port as the configuration has it. Its id is its place in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]

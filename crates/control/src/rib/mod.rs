@@ -32,7 +32,7 @@ use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
-use wattline_kernel::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 
 /// Where an event comes from. Each source has dumps of its own: what one does not mention is
 /// not thereby gone from the other.

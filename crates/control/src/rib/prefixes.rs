@@ -5,7 +5,7 @@ use super::hops::HopKey;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use wattline_kernel::netlink::{Hop, RouteKind};
+use wattline_linux::netlink::{Hop, RouteKind};
 
 /// What comes first whatever its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_dataplane::next_hop::{Adjacency, NextHop};
 use wattline_dataplane::routes::{RouteError, Routes};
-use wattline_kernel::netlink::{Hop, RouteKind};
+use wattline_linux::netlink::{Hop, RouteKind};
 
 impl Rib {
     /// Brings one prefix of the workers' tables up to date.

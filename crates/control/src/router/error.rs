@@ -2,12 +2,12 @@
 
 use crate::config::ConfigError;
 use std::io;
-use wattline_kernel::bpf::BpfError;
-use wattline_kernel::xdp::XdpError;
 use wattline_knobs::restore::Report;
 use wattline_ports::afxdp::OpenError;
 use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
+use wattline_xdp::XdpError;
+use wattline_xdp::bpf::BpfError;
 
 /// What kind of remedy a failure calls for; exit codes follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

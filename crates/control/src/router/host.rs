@@ -6,14 +6,14 @@ use super::workers::Workers;
 use crate::config::Config;
 use crate::governor::host::{Host, HostOptions, Status, Watchdog};
 use crate::governor::runner::Runner;
-use crate::privileges::Rights;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::restore::{Line, Restored};
 use wattline_knobs::{
     Access, Bounded, Machine as Settings, STATE_DIRECTORY, Session, SessionError,
 };
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 
 /// This machine.
 pub(super) type ThisMachine = Host<Session<Bounded<Settings>>>;

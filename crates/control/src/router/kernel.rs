@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
-use wattline_kernel::netlink::{Event, Follower, Link, Neighbour, Requester};
-use wattline_kernel::xdp::{XdpModeChoice, XdpProgram};
+use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_xdp::{XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -299,7 +299,7 @@ impl Program {
         mac: [u8; 6],
         local: &HashMap<IpAddr, bool>,
         vlans: &HashSet<u16>,
-    ) -> Result<(), wattline_kernel::bpf::BpfError> {
+    ) -> Result<(), wattline_xdp::bpf::BpfError> {
         if self.mac != mac && mac != [0; 6] {
             self.program.set_mac(mac)?;
             self.mac = mac;

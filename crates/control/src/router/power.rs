@@ -16,12 +16,12 @@ use crate::scale::{Redirect, Scale, Setting};
 use crate::stats::PowerStats;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use wattline_kernel::steer::Steering;
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build};
 use wattline_ports::waiter::Waker;
 use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::SimError;
 use wattline_units::Time;
+use wattline_xdp::steer::Steering;
 
 /// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
 /// router is not known beforehand.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
-use wattline_kernel::netlink::Link;
+use wattline_linux::netlink::Link;
 use wattline_ports::afxdp::{BusyPoll, Options, QueueAddress, QueueStatus, open_worker};
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 

@@ -12,7 +12,6 @@ use crate::application::{self, Application};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
 use crate::ipsec::Ipsec;
-use crate::privileges;
 use crate::redundancy;
 use crate::rib::{Rib, Source};
 use crate::socket::{self, Answer, Request};
@@ -24,7 +23,8 @@ use std::time::Instant;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink};
 use wattline_dataplane::routes::Routes;
-use wattline_kernel::netlink::Link;
+use wattline_linux::netlink::Link;
+use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.

@@ -3,7 +3,7 @@
 use crate::config::{Config, PortKind, RouteSettings, RouteTarget};
 use crate::rib::{FIRST_STATIC_LINK, PortSpec};
 use std::collections::HashMap;
-use wattline_kernel::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
 
 /// The link number of each port: that of its interface, or one of its own.

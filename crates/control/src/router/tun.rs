@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::punt::PuntSink;
-use wattline_kernel::tun::Tun;
+use wattline_linux::tun::Tun;
 
 const ETHERNET_HEADER: usize = 14;
 const VLAN_TAG: usize = 4;

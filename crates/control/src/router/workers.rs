@@ -5,7 +5,6 @@ use super::inbox::{Bell, Message};
 use super::queues::WorkerQueues;
 use super::reins::Reins;
 use crate::config::{Mode, RouterSettings};
-use crate::privileges;
 use crate::scale::pacer::Pacer;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
 use wattline_dataplane::punt::PuntSink;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
+use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 
 /// ICMP errors per second and worker; Linux's own limits are of this order

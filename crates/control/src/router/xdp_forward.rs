@@ -8,9 +8,10 @@ use crate::config::{Config, PortKind, XdpForwarding};
 use crate::rib::Rib;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
-use wattline_kernel::bpf::BpfError;
-use wattline_kernel::netlink::Link;
-use wattline_kernel::xdp::{XdpFeatures, XdpForward};
+use wattline_linux::netlink::Link;
+use wattline_linux::xdp_features::XdpFeatures;
+use wattline_xdp::XdpForward;
+use wattline_xdp::bpf::BpfError;
 
 /// How often it is asked which interfaces take frames. One that ceases to is closed by the first
 /// frame that it refuses.

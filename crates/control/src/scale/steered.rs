@@ -1,15 +1,15 @@
 //! The redirect tables of virtual cards: veth pairs whose sender's end has a steering
-//! classifier ([`wattline_kernel::steer`]).
+//! classifier ([`wattline_xdp::steer`]).
 
 use super::order::Order;
 use super::redirect::Redirect;
 use std::sync::Arc;
 use std::time::Instant;
-use wattline_kernel::bpf::BpfError;
-use wattline_kernel::namespace::{self, NamespaceError};
-use wattline_kernel::steer::{Steering, TABLE_ENTRIES, Table};
+use wattline_linux::namespace::{self, NamespaceError};
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_units::Time;
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES, Table};
 
 /// Why a virtual card cannot be steered.
 #[derive(Debug, thiserror::Error)]

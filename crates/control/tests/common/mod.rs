@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use wattline_control::governor::host::{Host, HostOptions, Layout, Port, Unmanned};
 use wattline_control::governor::machine::{Machine, Taken};
 use wattline_control::governor::step::between;
-use wattline_control::privileges::Rights;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine as Settings, Session};
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::OperatingPoint;
 
 pub const CPUS: &str = "/sys/devices/system/cpu";

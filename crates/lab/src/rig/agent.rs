@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{
     Access, Change, Machine, STATE_DIRECTORY, Session, Setting, cpufreq, cpuidle, moderation,
     redirect,
 };
+use wattline_linux::sysfs::Tree;
 use wattline_units::{Hertz, Span};
 
 /// Names the file of wishes, and so makes a program the agent.

@@ -5,7 +5,7 @@
 //! that a frame received on one port is sent on another without being copied.
 //! Zero-copy is used where every driver can, else copy mode; [`QueueMode`] says which.
 //!
-//! An XDP program on the interface (see `wattline-kernel`) must hand the frames over:
+//! An XDP program on the interface (see `wattline-xdp`) must hand the frames over:
 //! [`AfXdpQueue::socket`] is what goes into its map of sockets.
 //!
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.

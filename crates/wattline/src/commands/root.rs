@@ -2,9 +2,9 @@
 
 use crate::exit::ExitError;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::{ReadError, Tree};
 use wattline_knobs::journal::JournalError;
 use wattline_knobs::{STATE_DIRECTORY, SessionError};
+use wattline_linux::sysfs::{ReadError, Tree};
 
 /// The machine: this one, or a recording.
 #[derive(Debug, clap::Args)]

@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine, Session};
+use wattline_linux::sysfs::Tree;
 
 const MAX: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 const NOBODY: u32 = 65_534;

@@ -4,8 +4,8 @@
 use super::layout::Layout;
 use super::writes::Writes;
 use crate::governor::machine::Taken;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Change, Knobs, affinity};
+use wattline_linux::sysfs::Tree;
 
 /// Where interrupts belong; set once, when the governor begins.
 pub(super) struct Affinity {

@@ -6,7 +6,7 @@ use crate::governor::energy::Energy;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 use wattline_meters::{Meter, Rejection, Scope, disjoint, survey};
 use wattline_units::{Accuracy, Joules, Provenance, Span, Time};
 

@@ -4,8 +4,8 @@ use super::layout::Layout;
 use super::uncore::Uncores;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Knobs, cpufreq};
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain};
 use wattline_units::Hertz;
 

@@ -3,10 +3,10 @@
 use super::layout::Layout;
 use super::writes::Writes;
 use crate::governor::machine::Taken;
-use crate::privileges::Rights;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::latency::{ResumeLatency, limit_cpu};
 use wattline_knobs::{Change, Knobs, cpuidle};
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::IdleState;
 use wattline_units::Span;
 

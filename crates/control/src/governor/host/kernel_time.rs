@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 
 /// What one CPU did since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

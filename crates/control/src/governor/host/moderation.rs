@@ -3,11 +3,11 @@
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
-use crate::privileges::Rights;
 use std::collections::BTreeMap;
-use wattline_kernel::ethtool::Coalesce;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Knobs, Setting, moderation};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::Queue;
 use wattline_units::Span;
 

@@ -4,12 +4,12 @@ use super::{Host, HostOptions, Unmanned};
 use crate::config::{Config, PortKind, PowerPlatform};
 use crate::governor::machine::{Machine, Taken, View};
 use crate::governor::step::{Step, between};
-use crate::privileges::Rights;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_knobs::{Machine as Settings, Plan, Planned, Setting};
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{
     BuildContext, Observation, OperatingPoint, PlatformError, PolicySpec, SpecError, Trigger, build,
 };

@@ -4,8 +4,8 @@
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
-use wattline_kernel::napi::Napi;
 use wattline_knobs::{Change, Knobs, Setting};
+use wattline_linux::napi::Napi;
 use wattline_policy::Wait;
 
 /// What a queue gets while its worker polls: two polls may find nothing, and a timer looks after

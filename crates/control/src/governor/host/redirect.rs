@@ -3,8 +3,8 @@
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use crate::governor::machine::Taken;
-use crate::privileges::Rights;
 use wattline_knobs::{Knobs, redirect};
+use wattline_linux::privileges::Rights;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 
 /// The tables of all cards.

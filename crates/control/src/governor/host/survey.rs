@@ -9,8 +9,8 @@ use super::moderation::Moderation;
 use super::redirect::Tables;
 use super::uncore::Uncores;
 use rustix::fs::Access;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::Knobs;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{Can, Platform};
 
 /// Everything that can be set.

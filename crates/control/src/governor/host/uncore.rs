@@ -7,8 +7,8 @@
 
 use super::writes::Writes;
 use crate::governor::machine::Taken;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Knobs, uncore};
+use wattline_linux::sysfs::Tree;
 use wattline_units::Hertz;
 
 /// What its hardware tells apart (a ratio of the bus clock).

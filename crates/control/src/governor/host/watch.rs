@@ -4,8 +4,8 @@ use super::kernel_time::{KernelShare, KernelTimes};
 use super::layout::Layout;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Knobs, Setting};
+use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
 const PERIOD: Span = Span::from_millis(1000);

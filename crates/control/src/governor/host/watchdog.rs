@@ -9,9 +9,9 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::restore::Report;
 use wattline_knobs::{Bounded, Machine, OnExit, SessionError, leave};
+use wattline_linux::sysfs::Tree;
 
 /// The name of the hidden command.
 pub const COMMAND: &str = "guard";

@@ -16,10 +16,10 @@ use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Mode, Worker, WorkerParts};
-use wattline_kernel::namespace::{enter_thread, interface_index};
-use wattline_kernel::xdp::{XdpForward, XdpModeChoice, XdpProgram};
+use wattline_linux::namespace::{enter_thread, interface_index};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
+use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
 
 /// How long l3fwd may take until the first frame is at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,8 +10,8 @@ use crate::topology::mac_text;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use wattline_kernel::namespace::{enter_thread, interface_index};
-use wattline_kernel::xdp::{CountingSink, LiveGenerator};
+use wattline_linux::namespace::{enter_thread, interface_index};
+use wattline_xdp::{CountingSink, LiveGenerator};
 
 /// Bytes of each frame without frame check sequence: 64 on the wire.
 pub const FRAME_BYTES: usize = 60;

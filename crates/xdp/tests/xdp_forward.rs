@@ -5,10 +5,9 @@ mod common;
 
 use common::{ROUTER_IN_MAC, ROUTER_OUT_MAC, SOURCE_MAC, Topology, index};
 use std::time::{Duration, Instant};
-use wattline_kernel::xdp::{
-    CountingSink, LiveGenerator, Verdict, XdpFeatures, XdpForward, XdpModeChoice, XdpProgram,
-};
+use wattline_linux::xdp_features::XdpFeatures;
 use wattline_packet::checksum::Sum;
+use wattline_xdp::{CountingSink, LiveGenerator, Verdict, XdpForward, XdpModeChoice, XdpProgram};
 
 const SLOT_IN: u32 = 0;
 const SLOT_OUT: u32 = 1;

@@ -1,9 +1,9 @@
 //! Card settings on devices that the kernel makes: a veth has channels, a tap a limit of
 //! coalesced packets.
 
-use wattline_kernel::ethtool::{self, Coalesce};
-use wattline_kernel::namespace::{Namespace, NamespaceError};
-use wattline_kernel::napi::{self, Napi};
+use wattline_linux::ethtool::{self, Coalesce};
+use wattline_linux::namespace::{Namespace, NamespaceError};
+use wattline_linux::napi::{self, Napi};
 
 fn namespace() -> Option<Namespace> {
     let made = || -> Result<Namespace, NamespaceError> {

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::{PortId, PortQueue, Waiter};
-use wattline_kernel::namespace::enter_thread;
-use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
-use wattline_kernel::xdp::{Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram};
+use wattline_linux::namespace::enter_thread;
 use wattline_ports::afxdp::{
     AfXdpQueue, OpenError, OpenedWorker, Options, QueueAddress, QueueState, open_worker,
 };
 use wattline_ports::waiter::PollWaiter;
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
+use wattline_xdp::{Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram};
 
 const QUEUES: u32 = 2;
 /// Far longer than anything here takes.

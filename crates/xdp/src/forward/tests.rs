@@ -3,12 +3,12 @@
 
 use super::XdpForward;
 use crate::bpf::Program;
-use crate::namespace::{Namespace, interface_index};
-use crate::xdp::{Verdict, XdpMode, XdpProgram};
+use crate::{Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
+use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_packet::checksum::Sum;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -2,19 +2,24 @@
 //!
 //! It is attached by a BPF link that this process owns: however the process ends, the
 //! kernel detaches the program and forwards on by itself.
+//!
+//! - [`XdpProgram`]: what `wattline-router` attaches to an interface; [`XdpForward`]: what it needs
+//!   to forward by itself
+//! - [`bpf`]: programs written in Rust, maps and links
+//! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
 
+pub mod bpf;
 mod code;
 mod error;
-mod features;
 mod forward;
 mod load;
+pub mod steer;
 mod verdict;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::XdpError;
-pub use features::XdpFeatures;
 pub use forward::{FORWARD_PORTS_MAX, Sent, XdpForward};
 pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use verdict::{Verdict, XdpCounters};

@@ -227,7 +227,7 @@ fn count_and_drop(frames: &Map) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::{Namespace, interface_index};
+    use wattline_linux::namespace::{Namespace, interface_index};
 
     #[test]
     fn every_frame_that_is_sent_is_counted_with_its_header_intact() {

@@ -1,7 +1,7 @@
 //! A router between a source and a sink, in three network namespaces.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use wattline_kernel::namespace::{Namespace, NamespaceError, interface_index};
+use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
 
 /// `source:out — in:router:out — in:sink`, by veth pairs with so many queues.
 pub struct Topology {

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use wattline_kernel::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
+use wattline_linux::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

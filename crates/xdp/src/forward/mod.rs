@@ -107,7 +107,7 @@ impl XdpForward {
     }
 
     /// Lets programs forward to a port that was added. The driver has to take XDP frames
-    /// ([`XdpFeatures`](super::XdpFeatures)): the first that it does not take is lost and counted,
+    /// (`wattline_linux::xdp_features`): the first that it does not take is lost and counted,
     /// and closes it again.
     ///
     /// # Errors
