@@ -8,11 +8,11 @@
 //! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
 //! recorded, redundancy elimination encoded, ESP encrypted.
 
-use crate::rib::Rib;
 use std::net::IpAddr;
 use std::time::Instant;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::routes::Routes;
+use wattline_rib::Rib;
 
 /// One application of one router.
 pub trait Application: Send {

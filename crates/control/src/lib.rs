@@ -5,13 +5,10 @@
 pub mod application;
 pub mod config;
 pub mod flow_records;
-pub mod governor;
 pub mod ipsec;
 pub mod metrics;
 pub mod notify;
 mod redundancy;
-pub mod rib;
 pub mod router;
-pub mod scale;
 pub mod socket;
 pub mod stats;

@@ -1,12 +1,12 @@
 //! What a router says about itself, as it goes over the control socket.
 
 use crate::config::PowerPlatform;
-use crate::governor::account::LatencySummary;
-use crate::governor::ledger::Entry;
-use crate::scale::{Disturbance, Holds};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+use wattline_governor::account::LatencySummary;
+use wattline_governor::ledger::Entry;
+use wattline_scale::{Disturbance, Holds};
 use wattline_units::{Accuracy, Provenance, Source};
 use wattline_xdp::Verdict;
 
@@ -125,7 +125,7 @@ pub struct PowerStats {
     pub holds: Option<Holds>,
     /// What this machine has to tell of its knobs, on platform `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<crate::governor::host::Status>,
+    pub host: Option<wattline_host::Status>,
 }
 
 impl Default for PowerStats {

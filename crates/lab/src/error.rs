@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// A server could not be emulated.
     #[error(transparent)]
-    Scale(#[from] wattline_control::scale::ScaleError),
+    Scale(#[from] wattline_scale::ScaleError),
     /// A server could not be simulated.
     #[error(transparent)]
     Simulation(#[from] wattline_sim::SimError),

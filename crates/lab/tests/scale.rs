@@ -5,9 +5,9 @@
 //! far behind the model may. Such a run says so itself, and is repeated.
 
 use std::sync::{Mutex, PoisonError};
-use wattline_control::scale::Setting;
 use wattline_lab::scale::{Outcome, Plan, run};
 use wattline_policy::PolicySpec;
+use wattline_scale::Setting;
 use wattline_server::{Application, ServerFile};
 use wattline_sim::Report;
 use wattline_traffic::Spec;
@@ -85,7 +85,7 @@ fn assert_accounted_for(outcome: &Outcome) {
         // A report asked for too late says what was done a little beyond its time.
         assert!((states / passed - 1.0).abs() < 1e-2, "{states} of {passed} core seconds");
     }
-    let sum = |of: fn(&wattline_control::governor::account::Interval) -> f64| {
+    let sum = |of: fn(&wattline_governor::account::Interval) -> f64| {
         record.intervals.iter().map(of).sum::<f64>()
     };
     let joules = record.whole.energy_joules.unwrap();

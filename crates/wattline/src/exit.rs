@@ -75,8 +75,8 @@ impl From<io::Error> for ExitError {
 
 impl From<wattline_lab::Error> for ExitError {
     fn from(error: wattline_lab::Error) -> Self {
-        use wattline_control::scale::ScaleError;
         use wattline_lab::Error;
+        use wattline_scale::ScaleError;
         let code = match error {
             Error::Simulation(error) => return error.into(),
             Error::Scale(ScaleError::Model(error)) => return error.into(),

@@ -12,7 +12,6 @@ mod tests;
 
 use crate::application::Application;
 use crate::config::{Config, FlowRecordsSettings, PortKind};
-use crate::rib::Rib;
 use crate::router::RouterError;
 use exporter::Exporter;
 use serde_json::{Value, json};
@@ -23,6 +22,7 @@ use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_packet::ipfix::FlowRecord;
+use wattline_rib::Rib;
 
 /// Records that are taken at once, of each worker; the next round follows at once where there
 /// are more.

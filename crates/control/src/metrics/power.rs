@@ -117,9 +117,9 @@ fn machine(to: &mut Exposition, host: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::governor::ledger::{Knob, Ledger};
-    use crate::governor::machine::Taken;
     use serde_json::json;
+    use wattline_governor::ledger::{Knob, Ledger};
+    use wattline_governor::machine::Taken;
     use wattline_units::Time;
 
     fn text_of(power: &Value) -> String {

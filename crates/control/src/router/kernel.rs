@@ -2,7 +2,6 @@
 
 use super::error::RouterError;
 use super::xdp_forward::Forwarding;
-use crate::rib::{Rib, Source};
 use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,6 +10,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_rib::{Rib, Source};
 use wattline_xdp::{XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
@@ -215,7 +215,7 @@ impl KernelSide {
         self.next_confirmation = now + CONFIRM_EVERY;
         self.asked.retain(|_, asked| now.duration_since(*asked) < ASK_AGAIN);
         for (link, address) in rib.stale_neighbours().into_iter().chain(rib.unresolved_gateways()) {
-            if link < crate::rib::FIRST_STATIC_LINK {
+            if link < wattline_rib::FIRST_STATIC_LINK {
                 self.ask(link, address);
             }
         }

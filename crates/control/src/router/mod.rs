@@ -15,6 +15,7 @@ mod fallback;
 mod host;
 mod inbox;
 mod kernel;
+mod plan;
 mod power;
 mod queues;
 mod reins;
@@ -26,11 +27,11 @@ mod workers;
 mod xdp_forward;
 
 pub use error::{Remedy, RouterError};
+pub use plan::{PlanError, plan};
 
 use crate::application::Application;
 use crate::config::{Config, LogLevel, RouteSettings};
 use crate::notify::Notifier;
-use crate::rib::Rib;
 use crate::socket::{Answer, Request, Server};
 use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
 use inbox::{Bell, Message};
@@ -45,6 +46,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_ports::afxdp::QueueStatus;
 use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
+use wattline_rib::Rib;
 use workers::Workers;
 
 /// The control thread looks around this often, whatever happens.

@@ -1,23 +1,26 @@
 //! The governor of the running router.
 
 use super::error::RouterError;
-use super::host::{self, Beside, ThisMachine};
+use super::host;
 use super::queues::Interface;
 use super::workers::Workers;
 use crate::config::{Config, PortSettings, PowerPlatform, PowerSettings, SteerSettings};
-use crate::governor::Governor;
-use crate::governor::account::{Interval, Totals};
-use crate::governor::ledger::Entry;
-use crate::governor::machine::Machine;
-use crate::governor::runner::Runner;
-use crate::scale::pacer::Pacer;
-use crate::scale::steered::{self, Steered};
-use crate::scale::{Redirect, Scale, Setting};
 use crate::stats::PowerStats;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use wattline_governor::Governor;
+use wattline_governor::account::{Interval, Totals};
+use wattline_governor::ledger::Entry;
+use wattline_governor::machine::Machine;
+use wattline_governor::runner::Runner;
+use wattline_host::{Beside, ThisMachine, give_back, take_over};
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build};
 use wattline_ports::waiter::Waker;
+use wattline_scale::pacer::Pacer;
+use wattline_scale::steered::{self, Steered};
+use wattline_scale::{Redirect, Scale, Setting};
 use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::SimError;
 use wattline_units::Time;
@@ -122,7 +125,9 @@ pub(super) fn open(
             let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
             let scale = Scale::new(&setting, ports, bells.to_vec(), redirect);
             let (scale, pacers) = scale.map_err(|error| match error {
-                crate::scale::ScaleError::Model(SimError::Policy(error)) => wrong("policy", &error),
+                wattline_scale::ScaleError::Model(SimError::Policy(error)) => {
+                    wrong("policy", &error)
+                }
                 other => wrong("server", &other),
             })?;
             (Driver::Scale(scale), pacers)
@@ -163,7 +168,14 @@ impl Power {
         interfaces: &[Interface],
         workers: &Workers,
     ) -> Result<Option<Totals>, RouterError> {
-        let (machine, beside) = host::take_over(config, interfaces, workers)?;
+        let queues = |port: usize| {
+            let found = interfaces.iter().find(|interface| usize::from(interface.port.0) == port);
+            found.map_or(1, |found| found.queues)
+        };
+        // Of this thread as it is now: what is not needed has been given up.
+        let options = host::options_of(config, &Tree::live(), Rights::present(), queues);
+        let workers = Box::new(workers.reins());
+        let (machine, beside) = take_over(options, config.power.on_exit, workers)?;
         let packet = self.server.packet_cost(self.settings.application, MEAN_BYTES);
         let context = BuildContext {
             platform: machine.platform(),
@@ -190,7 +202,7 @@ impl Power {
             self.finish();
         }
         let Driver::Host(driver) = &mut self.driver else { return Ok(()) };
-        driver.take().map_or(Ok(()), |(runner, beside)| host::give_back(runner, beside))
+        driver.take().map_or(Ok(()), |(runner, beside)| Ok(give_back(runner, beside)?))
     }
 
     /// Takes the last figures while the workers can still answer.

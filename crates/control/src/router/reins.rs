@@ -1,10 +1,10 @@
 //! The workers' reins and counters, for a governor's thread.
 
-use crate::governor::host::{Work, Workers};
 use quanta::Clock;
 use std::sync::Arc;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Command, Control, Mode};
+use wattline_host::{Work, Workers};
 use wattline_policy::{QueueView, Wait};
 use wattline_ports::waiter::Waker;
 use wattline_units::Span;

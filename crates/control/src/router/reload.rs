@@ -2,9 +2,9 @@
 
 use super::{Router, statics, xdp_forward};
 use crate::config::{Config, ConfigError, routes_file};
-use crate::rib::Source;
 use std::fmt;
 use std::time::Instant;
+use wattline_rib::Source;
 
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]

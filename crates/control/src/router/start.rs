@@ -13,7 +13,6 @@ use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
 use crate::ipsec::Ipsec;
 use crate::redundancy;
-use crate::rib::{Rib, Source};
 use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,6 +25,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::Link;
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_rib::{Rib, Source};
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 256;

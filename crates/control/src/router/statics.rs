@@ -1,10 +1,10 @@
 //! What the configuration says of routing, as events: the same that a kernel would give.
 
 use crate::config::{Config, PortKind, RouteSettings, RouteTarget};
-use crate::rib::{FIRST_STATIC_LINK, PortSpec};
 use std::collections::HashMap;
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
+use wattline_rib::{FIRST_STATIC_LINK, PortSpec};
 
 /// The link number of each port: that of its interface, or one of its own.
 pub(super) type PortLinks = Vec<u32>;

@@ -5,7 +5,6 @@ use super::inbox::{Bell, Message};
 use super::queues::WorkerQueues;
 use super::reins::Reins;
 use crate::config::{Mode, RouterSettings};
-use crate::scale::pacer::Pacer;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -19,6 +18,7 @@ use wattline_dataplane::punt::PuntSink;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_scale::pacer::Pacer;
 
 /// ICMP errors per second and worker; Linux's own limits are of this order
 /// (icmp_msgs_per_sec = 1000).

@@ -5,11 +5,11 @@
 
 use super::error::RouterError;
 use crate::config::{Config, PortKind, XdpForwarding};
-use crate::rib::Rib;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 use wattline_linux::xdp_features::XdpFeatures;
+use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
 use wattline_xdp::bpf::BpfError;
 

@@ -14,9 +14,9 @@ use super::cpu_time::thread_cpu_seconds;
 use super::sample::Sample;
 use quanta::Clock;
 use serde::Serialize;
-use wattline_control::governor::Governor;
-use wattline_control::governor::machine::{Machine, Taken, View};
-use wattline_control::governor::step::Step;
+use wattline_governor::Governor;
+use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::step::Step;
 use wattline_policy::{
     BuildContext, MAX_CORES, Platform, PolicySpec, RedirectTable, SpecError, Trigger, build,
 };

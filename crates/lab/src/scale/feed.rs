@@ -5,9 +5,9 @@ use crate::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wattline_control::scale::card::Card;
-use wattline_control::scale::clock::ModelClock;
 use wattline_dataplane::port::PortId;
+use wattline_scale::card::Card;
+use wattline_scale::clock::ModelClock;
 use wattline_traffic::{Block, Source};
 use wattline_units::Time;
 

@@ -3,11 +3,11 @@
 use crate::probe::payload::{self, Payload};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use wattline_control::scale::FCS_BYTES;
 use wattline_packet::ethernet;
 use wattline_packet::ipv4::Ipv4Header;
 use wattline_packet::toeplitz::Toeplitz;
 use wattline_packet::{IntoBytes, protocol};
+use wattline_scale::FCS_BYTES;
 use wattline_traffic::Packet;
 
 const IP: usize = ethernet::HEADER;
@@ -148,7 +148,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_control::scale::rss;
+    use wattline_scale::rss;
     use wattline_units::Time;
 
     #[test]

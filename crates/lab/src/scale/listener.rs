@@ -4,8 +4,8 @@ use super::frames::PAYLOAD;
 use crate::probe::payload::Payload;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
-use wattline_control::scale::card::FarEnd;
 use wattline_dataplane::port::PortId;
+use wattline_scale::card::FarEnd;
 
 /// What was heard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -15,10 +15,10 @@ pub use listener::Heard;
 use crate::Error;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wattline_control::governor::account::Interval;
-use wattline_control::governor::ledger::Entry;
-use wattline_control::scale::{Holds, Record, Scale, Setting};
 use wattline_dataplane::counters::Snapshot;
+use wattline_governor::account::Interval;
+use wattline_governor::ledger::Entry;
+use wattline_scale::{Holds, Record, Scale, Setting};
 use wattline_traffic::Source;
 use wattline_units::{Span, Time};
 

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wattline_control::scale::card::Card;
-use wattline_control::scale::{Record, Redirect, Scale, Setting};
 use wattline_dataplane::counters::{Snapshot, WorkerCounters};
 use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::frame::FramePool;
@@ -22,6 +20,8 @@ use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Worker, WorkerParts};
 use wattline_policy::CoreSet;
 use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_scale::card::Card;
+use wattline_scale::{Record, Redirect, Scale, Setting};
 use wattline_sim::platform_of;
 
 /// Room for the longest Ethernet frame.

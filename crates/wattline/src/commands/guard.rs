@@ -2,7 +2,7 @@
 
 use super::root::Root;
 use crate::exit::ExitError;
-use wattline_control::governor::host::guard;
+use wattline_host::guard;
 use wattline_knobs::OnExit;
 
 /// What to do when the router dies.

@@ -7,7 +7,8 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_control::config::Config;
-use wattline_control::governor::host::{PlanError, PowerPlan, plan};
+use wattline_control::router::{PlanError, plan};
+use wattline_host::PowerPlan;
 
 /// Values of a setting that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wattline_control::governor::host::Watchdog;
+use wattline_host::Watchdog;
 use wattline_knobs::{Machine, OnExit, Session, SessionError};
 use wattline_linux::sysfs::Tree;
 

@@ -5,7 +5,7 @@ use super::{INTERVALS, Settings, sparkline};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use wattline_control::governor::account::Interval;
+use wattline_governor::account::Interval;
 use wattline_policy::PolicySpec;
 
 /// Letters of a curve.

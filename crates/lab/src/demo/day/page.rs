@@ -5,7 +5,7 @@ use super::table::{AGREEMENT_HEAD, HEAD, about_step, agreement, cells};
 use crate::plot::{Axis, Chart, Mark, escape};
 use crate::reproduce::{STYLE, checks};
 use std::fmt::Write as _;
-use wattline_control::governor::account::Interval;
+use wattline_governor::account::Interval;
 
 /// The page.
 pub fn html(report: &Report) -> String {

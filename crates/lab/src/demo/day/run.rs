@@ -5,8 +5,8 @@ use super::report::{Conditions, Day, Report, Simulated};
 use super::{Settings, checks, step};
 use crate::Error;
 use crate::scale;
-use wattline_control::scale::Setting;
 use wattline_policy::PolicySpec;
+use wattline_scale::Setting;
 use wattline_sim::Scenario;
 use wattline_traffic::Spec;
 
