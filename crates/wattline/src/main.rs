@@ -6,6 +6,7 @@
 mod commands;
 mod exit;
 mod output;
+mod platforms;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_control::config::{Config, keys, routes_file};
+use wattline_router::config::{Config, keys, routes_file};
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]

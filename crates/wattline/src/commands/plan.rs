@@ -3,12 +3,12 @@
 use super::root::Root;
 use crate::exit::ExitError;
 use crate::output;
+use crate::platforms::{PlanError, plan};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_control::config::Config;
-use wattline_control::router::{PlanError, plan};
 use wattline_host::PowerPlan;
+use wattline_router::config::Config;
 
 /// Values of a setting that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;

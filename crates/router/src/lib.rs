@@ -8,26 +8,38 @@
 //! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
 //! detached first, so that what arrives from then on takes the kernel's way, and the workers
 //! forward what is queued before they end.
+//!
+//! This crate is the life of a router: its configuration, ports, workers, the control socket and
+//! the statistics. Applications on the packets' way and what a governor drives are not part of it:
+//! the program (`wattline run`) hands both over ([`Extensions`]).
+#![forbid(unsafe_code)]
 
+pub mod application;
 mod bundle;
+pub mod config;
 mod error;
 mod fallback;
-mod host;
+pub mod flow_records;
 mod inbox;
+pub mod ipsec;
 mod kernel;
-mod plan;
+pub mod metrics;
+pub mod notify;
+pub mod platform;
 mod power;
 mod queues;
-mod reins;
+mod redundancy;
 mod reload;
+pub mod socket;
 mod start;
 mod statics;
+pub mod stats;
 mod tun;
 mod workers;
 mod xdp_forward;
 
 pub use error::{Remedy, RouterError};
-pub use plan::{PlanError, plan};
+pub use start::Extensions;
 
 use crate::application::Application;
 use crate::config::{Config, LogLevel, RouteSettings};

@@ -6,9 +6,9 @@
 mod decode;
 mod encode;
 
+use crate::RouterError;
 use crate::application::Application;
 use crate::config::{Config, RedundancyRole, RedundancySettings};
-use crate::router::RouterError;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Encoders: whose decoder lives, and what it has not got.
 
 use super::{BUSY, DEAD, FAMILIES, IDLE, key, rules, sum};
+use crate::RouterError;
 use crate::application::Application;
 use crate::config::RedundancySettings;
-use crate::router::RouterError;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;

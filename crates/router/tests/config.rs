@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
-use wattline_control::config::{
+use wattline_router::config::{
     Config, ConfigError, LogLevel, Mode, PortKind, Problems, RouteTarget, Via, keys, routes_file,
 };
 

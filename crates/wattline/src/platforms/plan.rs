@@ -1,11 +1,11 @@
 //! What the governor of a router would write on a machine, and why; nothing is written.
 
 use super::host::options_of;
-use crate::config::{Config, PortKind, PortSettings, PowerPlatform};
 use wattline_host::PowerPlan;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{PolicySpec, SpecError};
+use wattline_router::config::{Config, PortKind, PortSettings, PowerPlatform};
 use wattline_server::ServerFile;
 
 /// There is no plan.

@@ -8,9 +8,9 @@ mod origin;
 mod store;
 mod tunnel;
 
+use crate::RouterError;
 use crate::application::Application;
 use crate::config::{IpsecSettings, KeySource, PolicyAction};
-use crate::router::RouterError;
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;

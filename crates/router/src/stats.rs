@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
 use wattline_governor::account::LatencySummary;
 use wattline_governor::ledger::Entry;
-use wattline_scale::{Disturbance, Holds};
 use wattline_units::{Accuracy, Provenance, Source};
 use wattline_xdp::Verdict;
 
@@ -117,15 +116,11 @@ pub struct PowerStats {
     pub steps_failed: u64,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
-    /// How far threads lagged behind the model, on platform `scale`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disturbance: Option<Disturbance>,
-    /// What was held back to keep flows in order while tables were rewritten, on platform `scale`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub holds: Option<Holds>,
-    /// What this machine has to tell of its knobs, on platform `host`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<wattline_host::Status>,
+    /// What one platform alone has to tell, by name. On `scale`: `disturbance`, how far threads
+    /// lagged behind the model, and `holds`, what was held back to keep flows in order while tables
+    /// were rewritten. On `host`: `host`, what this machine has to tell of its knobs.
+    #[serde(flatten)]
+    pub details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Default for PowerStats {
@@ -162,9 +157,7 @@ impl Default for PowerStats {
             steps_altered: 0,
             steps_failed: 0,
             knobs: Vec::new(),
-            disturbance: None,
-            holds: None,
-            host: None,
+            details: serde_json::Map::new(),
         }
     }
 }

@@ -4,10 +4,12 @@ use super::error::RouterError;
 use super::fallback;
 use super::inbox::{Bell, Message};
 use super::kernel::KernelSide;
+use super::platform::{Plan, Platforms};
+use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers, waiter_of};
-use super::{Router, power, statics, xdp_forward};
+use super::{Router, statics, xdp_forward};
 use crate::application::{self, Application};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::flow_records::FlowRecords;
@@ -30,14 +32,22 @@ use wattline_rib::{Rib, Source};
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 256;
 
+/// What a program adds to a router.
+#[derive(Clone, Copy)]
+pub struct Extensions {
+    /// What its governor can drive.
+    pub platforms: Platforms,
+}
+
 impl Router {
-    /// Reads a configuration and starts what it says. `set_log_level` is called at once and
-    /// whenever the level changes.
+    /// Reads a configuration and starts what it says, with what the program adds to a router.
+    /// `set_log_level` is called at once and whenever the level changes.
     ///
     /// # Errors
     /// When anything is wrong; nothing is attached or changed then.
     pub fn start(
         config_path: &Path,
+        extensions: Extensions,
         set_log_level: Box<dyn Fn(LogLevel)>,
     ) -> Result<Self, RouterError> {
         let config = Config::load(config_path)?;
@@ -45,7 +55,7 @@ impl Router {
             Some(path) => routes_file::load(path, &config)?,
             None => Vec::new(),
         };
-        let plan = power::Plan::read(&config.power)?;
+        let plan = Plan::read(&config)?;
         set_log_level(config.log_level);
         let has_interfaces = config.ports.iter().any(|port| interface_of(port).is_some());
         if has_interfaces {
@@ -97,7 +107,9 @@ impl Router {
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
         }
-        let steerings = power::steer(&config)?;
+        check_steered(&config)?;
+        let platforms = extensions.platforms;
+        let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
         let tunnel = if has_interfaces { Tunnel::open() } else { None };
 
         // An overrun leaves its socket in error until it is read.
@@ -115,14 +127,8 @@ impl Router {
         let mut workers = Workers::new();
         let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
         let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-        let (mut power, pacers) = match plan {
-            Some(plan) => {
-                let (power, pacers) = power::open(plan, config.ports.len(), &bells, steerings)?;
-                (Some(power), pacers)
-            }
-            None => (None, Vec::new()),
-        };
-        let mut pacers = pacers.into_iter();
+        let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
+        let mut loops = loops.unwrap_or_default().into_iter();
         for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
             let punt: Box<dyn PuntSink> = match &tunnel {
                 Some(tunnel) => Box::new(tunnel.sink()),
@@ -130,8 +136,8 @@ impl Router {
             };
             let features = application::features(&mut applications, worker);
             let neighbours = neighbours.clone();
-            let (routes, pacer) = (routes.reader(), pacers.next());
-            let equipment = Equipment { routes, punt, neighbours, features, waiter, pacer };
+            let (routes, run) = (routes.reader(), loops.next());
+            let equipment = Equipment { routes, punt, neighbours, features, waiter, run };
             workers.start(queues, equipment, &config.router, bell.clone())?;
         }
         workers.configure(&config.router);

@@ -1,30 +1,26 @@
 //! The workers' reins and counters, for a governor's thread.
 
 use quanta::Clock;
-use std::sync::Arc;
-use wattline_dataplane::counters::WorkerCounters;
-use wattline_dataplane::worker::{Command, Control, Mode};
+use wattline_dataplane::worker::{Command, Mode};
 use wattline_host::{Work, Workers};
 use wattline_policy::{QueueView, Wait};
-use wattline_ports::waiter::Waker;
+use wattline_router::platform::WorkerHandle;
 use wattline_units::Span;
 
 /// The reins of all workers.
 pub(super) struct Reins {
-    workers: Vec<(Arc<Control>, Arc<WorkerCounters>, Waker)>,
+    workers: Vec<WorkerHandle>,
     /// Turns cycles of the time-stamp counter into time.
     clock: Clock,
 }
 
 impl Reins {
-    pub fn new(
-        workers: impl IntoIterator<Item = (Arc<Control>, Arc<WorkerCounters>, Waker)>,
-    ) -> Self {
-        Self { workers: workers.into_iter().collect(), clock: Clock::new() }
+    pub fn new(workers: Vec<WorkerHandle>) -> Self {
+        Self { workers, clock: Clock::new() }
     }
 
     fn command(&self, worker: usize, command: Command) {
-        if let Some((control, _, waker)) = self.workers.get(worker) {
+        if let Some(WorkerHandle { control, waker, .. }) = self.workers.get(worker) {
             // Not over the head of whoever ends the router.
             if matches!(control.current_command(), Command::Run | Command::Park) {
                 control.command(command);
@@ -36,8 +32,8 @@ impl Reins {
 
 impl Workers for Reins {
     fn work(&mut self, worker: usize) -> Work {
-        let Some((_, counters, _)) = self.workers.get(worker) else { return Work::default() };
-        let totals = &counters.totals;
+        let Some(worker) = self.workers.get(worker) else { return Work::default() };
+        let totals = &worker.counters.totals;
         let span = |cycles: u64| Span::from_nanos(self.clock.delta_as_nanos(0, cycles));
         Work {
             useful: span(totals.useful_cycles.get()),
@@ -48,8 +44,8 @@ impl Workers for Reins {
     }
 
     fn queue(&mut self, worker: usize, port: usize) -> QueueView {
-        let Some((_, counters, _)) = self.workers.get(worker) else { return QueueView::default() };
-        let queue = counters.queueing(port);
+        let Some(worker) = self.workers.get(worker) else { return QueueView::default() };
+        let queue = worker.counters.queueing(port);
         QueueView {
             fill: u32::try_from(queue.waiting).unwrap_or(u32::MAX),
             arrivals: queue.taken + queue.lost,
@@ -77,15 +73,15 @@ impl Workers for Reins {
                 );
             }
         };
-        let (control, _, waker) = self.workers.get(worker).ok_or("there is no such worker")?;
-        control.set_mode(mode);
-        waker.wake();
+        let worker = self.workers.get(worker).ok_or("there is no such worker")?;
+        worker.control.set_mode(mode);
+        worker.waker.wake();
         Ok(())
     }
 
     fn set_batch(&mut self, packets: u32) {
-        for (control, ..) in &self.workers {
-            control.set_batch(packets as usize);
+        for worker in &self.workers {
+            worker.control.set_batch(packets as usize);
         }
     }
 }

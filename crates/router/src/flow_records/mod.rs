@@ -10,9 +10,9 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use crate::RouterError;
 use crate::application::Application;
 use crate::config::{Config, FlowRecordsSettings, PortKind};
-use crate::router::RouterError;
 use exporter::Exporter;
 use serde_json::{Value, json};
 use std::sync::Arc;

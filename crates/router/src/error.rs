@@ -2,7 +2,6 @@
 
 use crate::config::ConfigError;
 use std::io;
-use wattline_knobs::restore::Report;
 use wattline_ports::afxdp::OpenError;
 use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
@@ -63,14 +62,9 @@ pub enum RouterError {
     /// The server model of the governor cannot be had.
     #[error("[power] server: {0}")]
     Server(#[from] LoadError),
-    /// The machine could not be given back as it was found.
-    #[error(
-        "{} settings of this machine could not be restored:\n{}\n`wattline restore` undoes them \
-         once their drivers answer",
-        .0.failures().count(),
-        .0.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-    )]
-    Unrestored(Report),
+    /// The platform under the governor could not be given back as it was found.
+    #[error("{0}")]
+    Platform(String),
     /// The system failed.
     #[error("{action}: {source}")]
     System {
@@ -83,8 +77,13 @@ pub enum RouterError {
 
 impl RouterError {
     /// For a failure of the system while something was done.
-    pub(crate) fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+    pub fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::System { action: action.into(), source: source.into() }
+    }
+
+    /// For a key of `[power]` that does not fit.
+    pub fn power(key: &str, error: &dyn std::fmt::Display) -> Self {
+        Self::Unfit(format!("[power] {key}: {error}"))
     }
 
     /// What kind of remedy it calls for.
@@ -110,7 +109,7 @@ impl RouterError {
                 Some(Problem::Io(_)) => Remedy::System,
                 _ => Remedy::Data,
             },
-            Self::Unrestored(_) | Self::System { .. } => Remedy::System,
+            Self::Platform(_) | Self::System { .. } => Remedy::System,
         }
     }
 }

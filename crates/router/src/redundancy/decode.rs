@@ -1,9 +1,9 @@
 //! Decoders: they tell their encoders that they live and what they miss.
 
 use super::{BUSY, FAMILIES, HELLO, IDLE, key, rules, sum};
+use crate::RouterError;
 use crate::application::Application;
 use crate::config::RedundancySettings;
-use crate::router::RouterError;
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};

@@ -2,8 +2,8 @@
 
 use super::error::RouterError;
 use super::inbox::{Bell, Message};
+use super::platform::{WorkerHandle, WorkerLoop};
 use super::queues::WorkerQueues;
-use super::reins::Reins;
 use crate::config::{Mode, RouterSettings};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use wattline_dataplane::punt::PuntSink;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
-use wattline_scale::pacer::Pacer;
 
 /// ICMP errors per second and worker; Linux's own limits are of this order
 /// (icmp_msgs_per_sec = 1000).
@@ -53,8 +52,8 @@ pub(super) struct Equipment {
     pub features: Vec<Feature>,
     /// What it blocks on ([`waiter_of`]).
     pub waiter: PollWaiter,
-    /// What makes it behave like a core of a server model.
-    pub pacer: Option<Pacer>,
+    /// What it runs in place of its own loop.
+    pub run: Option<WorkerLoop>,
 }
 
 /// What the worker of these queues blocks on.
@@ -78,7 +77,7 @@ impl Workers {
     ) -> Result<(), RouterError> {
         let number = self.threads.len();
         let failed = |what: &str| format!("{what} worker {number}");
-        let Equipment { routes, punt, neighbours, features, mut waiter, pacer } = equipment;
+        let Equipment { routes, punt, neighbours, features, mut waiter, run } = equipment;
         let waker = waiter.waker();
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
@@ -99,8 +98,8 @@ impl Workers {
                 if let Err(error) = privileges::drop_all() {
                     tracing::debug!("worker {number} keeps its capabilities: {error}");
                 }
-                match pacer {
-                    Some(pacer) => pacer.run(&mut worker, &mut waiter),
+                match run {
+                    Some(run) => run(&mut worker, &mut waiter),
                     None => worker.run(&mut waiter),
                 }
                 // Its ports are closed before it is said to have ended.
@@ -198,11 +197,13 @@ impl Workers {
     }
 
     /// What a governor watches and commands them by.
-    pub fn reins(&self) -> Reins {
-        let parts = |thread: &Thread| {
-            (thread.control.clone(), thread.counters.clone(), thread.waker.clone())
+    pub fn handles(&self) -> Vec<WorkerHandle> {
+        let handle = |thread: &Thread| WorkerHandle {
+            control: thread.control.clone(),
+            counters: thread.counters.clone(),
+            waker: thread.waker.clone(),
         };
-        Reins::new(self.threads.iter().map(parts))
+        self.threads.iter().map(handle).collect()
     }
 
     /// Which node leads to which.
