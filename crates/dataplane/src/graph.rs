@@ -87,7 +87,7 @@ impl Context {
     }
 
     /// What a node under test spawned.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn take_spawned(&mut self) -> Vec<(Edge, Packet)> {
         std::mem::take(&mut self.spawned)
     }

@@ -2,8 +2,8 @@
 //! (`cargo run --release -p wattline-lab --example redundancy -- [CAPTURE…]`).
 
 use std::path::Path;
-use wattline_dataplane::apps::redundancy::select::Selection;
 use wattline_lab::bench::redundancy::{Payloads, measure, of_capture, synthetic, zstd_saves};
+use wattline_redundancy::nodes::select::Selection;
 
 const CACHE: usize = 64 << 20;
 /// Less than the cache: so it is known what can be found.

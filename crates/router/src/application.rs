@@ -8,11 +8,45 @@
 //! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
 //! recorded, redundancy elimination encoded, ESP encrypted.
 
+use crate::config::{ApplicationSection, Config};
+use crate::error::RouterError;
 use std::net::IpAddr;
 use std::time::Instant;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
+
+/// An application that a program has: what it is called in the configuration, and how it starts.
+#[derive(Clone, Copy)]
+pub struct ApplicationKind {
+    /// Its sections.
+    pub section: &'static dyn ApplicationSection,
+    /// Starts what the configuration asks for, in the order in which packets that were received
+    /// pass it; nothing where it does not ask for it.
+    pub start: fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>,
+}
+
+/// The applications that a program has, in the order in which packets that are about to leave pass
+/// them.
+pub type Applications = &'static [ApplicationKind];
+
+/// The sections of the configuration that belong to applications.
+pub fn sections(applications: Applications) -> Vec<&'static dyn ApplicationSection> {
+    applications.iter().map(|application| application.section).collect()
+}
+
+/// Starts what the configuration asks for beside plain forwarding, in the order in which packets
+/// that were received pass it.
+pub(crate) fn start(
+    applications: Applications,
+    config: &Config,
+) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let mut started = Vec::new();
+    for application in applications.iter().rev() {
+        started.extend((application.start)(config)?);
+    }
+    Ok(started)
+}
 
 /// One application of one router.
 pub trait Application: Send {

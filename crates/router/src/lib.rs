@@ -19,16 +19,13 @@ mod bundle;
 pub mod config;
 mod error;
 mod fallback;
-pub mod flow_records;
 mod inbox;
-pub mod ipsec;
 mod kernel;
 pub mod metrics;
 pub mod notify;
 pub mod platform;
 mod power;
 mod queues;
-mod redundancy;
 mod reload;
 pub mod socket;
 mod start;
@@ -42,7 +39,7 @@ pub use error::{Remedy, RouterError};
 pub use start::Extensions;
 
 use crate::application::Application;
-use crate::config::{Config, LogLevel, RouteSettings};
+use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
 use crate::notify::Notifier;
 use crate::socket::{Answer, Request, Server};
 use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
@@ -68,6 +65,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub struct Router {
     config: Config,
     config_path: PathBuf,
+    /// The sections that may stand in it beside the router's own.
+    sections: Vec<&'static dyn ApplicationSection>,
     /// Routes from the file that the configuration names.
     extra_routes: Vec<RouteSettings>,
     port_links: statics::PortLinks,

@@ -28,7 +28,7 @@ impl fmt::Display for Report {
 impl Router {
     /// Reads the file again and applies what can be.
     pub(super) fn reload(&mut self) -> Result<Report, ConfigError> {
-        let new = Config::load(&self.config_path)?;
+        let new = Config::load(&self.config_path, &self.sections)?;
         let extra = match &new.routes_file {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
@@ -104,17 +104,21 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
         restart(name, !same_ports && differs);
     }
     restart("[power]", old.power != new.power);
-    restart("[ipsec]", old.ipsec != new.ipsec);
     restart("[router] workers", before.workers != after.workers);
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);
     restart("[router] xdp_forward", before.xdp_forward != after.xdp_forward);
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
-    restart("[[redundancy]]", old.redundancy != new.redundancy);
     restart("[router] socket", before.socket != after.socket);
     restart("[metrics] listen", old.metrics != new.metrics);
-    restart("[flow_records]", old.flow_records != new.flow_records);
+    let said_by = |config: &Config, heading: &str| {
+        config.applications.iter().find(|settings| settings.heading() == heading).cloned()
+    };
+    let gone = old.applications.iter().filter(|it| said_by(new, it.heading()).is_none());
+    for heading in new.applications.iter().chain(gone).map(|settings| settings.heading()) {
+        restart(heading, said_by(old, heading) != said_by(new, heading));
+    }
     report
 }
 

@@ -10,11 +10,8 @@ use super::queues::{self, Interface, Opened};
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
-use crate::application::{self, Application};
+use crate::application::{self, Applications};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
-use crate::flow_records::FlowRecords;
-use crate::ipsec::Ipsec;
-use crate::redundancy;
 use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -35,6 +32,8 @@ const NEIGHBOUR_REQUESTS: usize = 256;
 /// What a program adds to a router.
 #[derive(Clone, Copy)]
 pub struct Extensions {
+    /// What its packets can pass beside plain forwarding.
+    pub applications: Applications,
     /// What its governor can drive.
     pub platforms: Platforms,
 }
@@ -50,7 +49,8 @@ impl Router {
         extensions: Extensions,
         set_log_level: Box<dyn Fn(LogLevel)>,
     ) -> Result<Self, RouterError> {
-        let config = Config::load(config_path)?;
+        let sections = application::sections(extensions.applications);
+        let config = Config::load(config_path, &sections)?;
         let extra_routes = match &config.routes_file {
             Some(path) => routes_file::load(path, &config)?,
             None => Vec::new(),
@@ -90,7 +90,7 @@ impl Router {
         }
         rib.commit(&mut routes).map_err(refused)?;
 
-        let mut applications = applications(&config)?;
+        let mut applications = application::start(extensions.applications, &config)?;
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
@@ -167,6 +167,7 @@ impl Router {
         Ok(Self {
             config,
             config_path: config_path.to_owned(),
+            sections,
             extra_routes,
             port_links,
             set_log_level,
@@ -190,23 +191,6 @@ impl Router {
             stopping: false,
         })
     }
-}
-
-/// What the configuration asks for beside plain forwarding, in the order that
-/// [`crate::application`] explains.
-fn applications(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
-    let mut applications: Vec<Box<dyn Application>> = Vec::new();
-    if let Some(ipsec) = config.ipsec.as_ref().map(Ipsec::new).transpose()?.flatten() {
-        applications.push(Box::new(ipsec));
-    }
-    // Packets that leave pass these the other way round: recorded, encoded, encrypted. Encoders
-    // stand there only and decoders never, so their own order does not matter.
-    applications.extend(redundancy::encoders(config)?);
-    applications.extend(redundancy::decoders(config)?);
-    if let Some(settings) = &config.flow_records {
-        applications.push(Box::new(FlowRecords::start(settings, config)?));
-    }
-    Ok(applications)
 }
 
 fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use wattline_router::config::{
-    Config, ConfigError, LogLevel, Mode, PortKind, Problems, RouteTarget, Via, keys, routes_file,
+    Config, ConfigError, LogLevel, Mode, PortKind, Problems, RouteTarget, Via, routes_file,
 };
 
 const COMPLETE: &str = r#"
@@ -240,9 +240,9 @@ fn syntax_errors_have_a_line() {
 fn files_that_cannot_be_read_are_told_from_wrong_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none.toml");
-    assert!(matches!(Config::load(&path), Err(ConfigError::Unreadable { .. })));
+    assert!(matches!(Config::load(&path, &[]), Err(ConfigError::Unreadable { .. })));
     std::fs::write(&path, b"[router]\nworkers = \xff").unwrap();
-    let Err(ConfigError::Invalid(problems)) = Config::load(&path) else { panic!("accepted") };
+    let Err(ConfigError::Invalid(problems)) = Config::load(&path, &[]) else { panic!("accepted") };
     assert_eq!(problems.list[0].line, 2);
 }
 
@@ -255,7 +255,7 @@ fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
         let routes_file = directory.path().join("routes.txt");
         let _ = std::fs::remove_file(&routes_file);
         routes.inspect(|text| std::fs::write(&routes_file, text).unwrap());
-        match Config::load(&path) {
+        match Config::load(&path, &[]) {
             Err(ConfigError::Invalid(problems)) => problems,
             other => panic!("{other:?}"),
         }
@@ -293,16 +293,9 @@ fn paths_are_relative_to_the_file() {
     let path = directory.path().join("router.toml");
     std::fs::write(&path, COMPLETE).unwrap();
     std::fs::write(directory.path().join("routes.txt"), "10.9.0.0/16 198.51.100.2\n").unwrap();
-    let config = Config::load(&path).unwrap();
+    let config = Config::load(&path, &[]).unwrap();
     let file = config.routes_file.clone().unwrap();
     assert_eq!(routes_file::load(&file, &config).unwrap().len(), 1);
-}
-
-#[test]
-fn the_reference_page_is_made_from_the_keys() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(&keys::as_markdown()), "update it: wattline config --markdown");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each command is a file under `commands/`; adding one touches only the list there.
 #![forbid(unsafe_code)]
 
+mod applications;
 mod commands;
 mod exit;
 mod output;

@@ -86,12 +86,7 @@ impl<F: Family> IcmpError<F> {
 
     /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
     /// of its way out.
-    pub(crate) fn report(
-        &mut self,
-        context: &mut Context,
-        packet: &Packet,
-        mtu: u16,
-    ) -> Option<Packet> {
+    pub fn report(&mut self, context: &mut Context, packet: &Packet, mtu: u16) -> Option<Packet> {
         let message = F::message(packet.reason, mtu)?;
         let ends = Self::allowed(context, packet, message)?;
         let (_, back) = context.routes.resolve(ends.source, 0);

@@ -47,7 +47,7 @@ impl Node for Ip4Fragment {
 ///
 /// # Errors
 /// Why it cannot be done.
-pub(crate) fn fragment(
+pub fn fragment(
     context: &mut Context,
     packet: &mut Packet,
     mtu: u16,

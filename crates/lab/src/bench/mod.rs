@@ -1,6 +1,7 @@
 //! Benchmarks: figures of this machine, made so that a noisy machine shows; ratios within
 //! one run count, absolute figures do not.
 
+#[cfg(feature = "applications")]
 pub mod app;
 pub mod calibration;
 pub mod control_loop;
@@ -12,5 +13,6 @@ pub mod machine;
 pub mod memory_router;
 pub mod pipeline;
 pub mod prefixes;
+#[cfg(feature = "applications")]
 pub mod redundancy;
 pub mod sample;

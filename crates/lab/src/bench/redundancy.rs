@@ -15,14 +15,14 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use wattline_dataplane::apps::redundancy::select::Selection;
-use wattline_dataplane::apps::redundancy::{
-    Decoded, Decoder, DecoderCache, EncodeSettings, Encoded, Encoder, EncoderCache,
-    SHORTEST_PAYLOAD,
-};
 use wattline_packet::ipv4::Ipv4Packet;
 use wattline_packet::protocol;
 use wattline_packet::redundancy::{Key, LONGEST_PAYLOAD};
+use wattline_redundancy::nodes::select::Selection;
+use wattline_redundancy::nodes::{
+    Decoded, Decoder, DecoderCache, EncodeSettings, Encoded, Encoder, EncoderCache,
+    SHORTEST_PAYLOAD,
+};
 
 /// Payloads of synthetic streams, in bytes.
 pub const PAYLOAD: usize = 1400;

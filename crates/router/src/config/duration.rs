@@ -24,7 +24,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Reads durations of a range.
-pub(super) fn between(low: Duration, high: Duration) -> impl Fn(&str) -> Option<Duration> {
+pub fn between(low: Duration, high: Duration) -> impl Fn(&str) -> Option<Duration> {
     move |text| parse_duration(text).filter(|duration| (low..=high).contains(duration))
 }
 

@@ -1,5 +1,6 @@
 //! The list of configuration keys, and what is printed from it.
 
+use super::section::Sections;
 use std::fmt::Write;
 
 /// Where in the file a key stands.
@@ -23,16 +24,9 @@ pub enum Section {
     Route,
     /// `[[neighbour]]`, once per neighbour.
     Neighbour,
-    /// `[flow_records]`.
-    FlowRecords,
-    /// `[[redundancy]]`, once per encoder or decoder.
-    Redundancy,
-    /// `[ipsec]`.
-    Ipsec,
-    /// `[[ipsec_tunnel]]`, once per tunnel.
-    IpsecTunnel,
-    /// `[[ipsec_policy]]`, once per policy.
-    IpsecPolicy,
+    /// A section of an application, by how it is written in the file: `[ipsec]`, or with two
+    /// brackets where it may be repeated.
+    Application(&'static str),
 }
 
 impl Section {
@@ -48,11 +42,7 @@ impl Section {
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
             Self::Neighbour => "[[neighbour]]",
-            Self::FlowRecords => "[flow_records]",
-            Self::Redundancy => "[[redundancy]]",
-            Self::Ipsec => "[ipsec]",
-            Self::IpsecTunnel => "[[ipsec_tunnel]]",
-            Self::IpsecPolicy => "[[ipsec_policy]]",
+            Self::Application(heading) => heading,
         }
     }
 }
@@ -74,6 +64,20 @@ pub struct Key {
     pub doc: &'static str,
 }
 
+impl Key {
+    /// One key, in the order of the fields.
+    pub const fn new(
+        section: Section,
+        name: &'static str,
+        default: Option<&'static str>,
+        example: &'static str,
+        allowed: &'static str,
+        doc: &'static str,
+    ) -> Self {
+        Self { section, name, default, example, allowed, doc }
+    }
+}
+
 const fn key(
     section: Section,
     name: &'static str,
@@ -82,10 +86,10 @@ const fn key(
     allowed: &'static str,
     doc: &'static str,
 ) -> Key {
-    Key { section, name, default, example, allowed, doc }
+    Key::new(section, name, default, example, allowed, doc)
 }
 
-/// Every key there is, in the order of the reference.
+/// Every key of the router itself, in the order of the reference.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key(Section::Top, "routes_file", None, "\"routes.txt\"", "the path of a file, relative to this one",
@@ -172,134 +176,29 @@ pub const KEYS: &[Key] = &[
         "The neighbour's Ethernet address. Required."),
     key(Section::Neighbour, "port", None, "\"b\"", "the name of a port",
         "The port it is on (default: the port whose prefix holds the address)."),
-    key(Section::FlowRecords, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
-        "Record the flows that pass, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
-    key(Section::FlowRecords, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
-        "Only flows that come in on these ports; empty: on all."),
-    key(Section::FlowRecords, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
-        "Which packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
-    key(Section::FlowRecords, "active_timeout", Some("\"60s\""), "\"30min\"", "a duration from \"1s\" to \"24h\", such as \"60s\"",
-        "A flow that goes on gives a record this often."),
-    key(Section::FlowRecords, "idle_timeout", Some("\"15s\""), "\"30s\"", "a duration from \"1s\" to \"1h\", such as \"15s\"",
-        "A flow without a packet for so long has ended."),
-    key(Section::FlowRecords, "flows", Some("65536"), "1048576", "a whole number from 1024 to 16777216",
-        "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
-    key(Section::FlowRecords, "sampling", Some("1"), "100", "a whole number from 1 to 65535",
-        "Look at one in so many packets. Collectors are told, and multiply."),
-    key(Section::FlowRecords, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
-        "Which one of so many: the last, or a random one."),
-    key(Section::FlowRecords, "observation_domain", Some("1"), "7", "a whole number from 0 to 4294967295",
-        "The number of this router's records at the collector (source id of NetFlow version 9)."),
-    key(Section::FlowRecords, "template_interval", Some("\"60s\""), "\"10min\"", "a duration from \"1s\" to \"1h\", such as \"60s\"",
-        "How often templates and options are sent again."),
-    key(Section::FlowRecords, "message_bytes", Some("1400"), "8900", "a whole number from 512 to 65000",
-        "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
-    key(Section::Redundancy, "role", None, "\"encode\"", "\"encode\" or \"decode\"",
-        "Which end this router is: the encoder leaves out what went the same way before, the decoder puts it back.\nRequired."),
-    key(Section::Redundancy, "port", None, "\"b\"", "the name of a port",
-        "The port towards the other router. Needed, or `prefixes`, or both."),
-    key(Section::Redundancy, "prefixes", None, "[\"198.51.100.0/24\"]", "a list of IPv4 or IPv6 prefixes",
-        "Only packets to these destinations, which must lie behind the decoder. Default: all. The same on both sides."),
-    key(Section::Redundancy, "except", Some("[]"), "[\"198.51.100.1/32\"]", "a list of IPv4 or IPv6 prefixes",
-        "Destinations that do not pass the decoder, such as its own addresses. Those of the port's link and `peer` are left out anyway.\nThe same on both sides."),
-    key(Section::Redundancy, "peer", None, "\"192.0.2.2\"", "a unicast IPv4 or IPv6 address",
-        "The other router: the encoder believes reports from there only, the decoder sends them there. Required with `feedback`."),
-    key(Section::Redundancy, "feedback", Some("true"), "false", "true or false",
-        "The decoder reports what it misses, and that it lives; without reports for 5 s the encoder sends everything as it is.\nfalse: no reports, and the encoder always encodes (captures; ways without loss)."),
-    key(Section::Redundancy, "feedback_port", Some("4253"), "4253", "a whole number from 1 to 65535",
-        "The encoder's UDP port for reports."),
-    key(Section::Redundancy, "stream", Some("0"), "1", "a whole number from 0 to 255",
-        "The encoder's number, where several send to one decoder. The same on both sides."),
-    key(Section::Redundancy, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
-        "What is remembered; shared by all workers. Indexes take a sixteenth more, the encoder's another half at period 32.\nNeed not be the same on both sides: the smaller counts."),
-    key(Section::Redundancy, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
-        "How the encoder selects the windows that it remembers."),
-    key(Section::Redundancy, "period", Some("32"), "64", "a whole number from 8 to 128",
-        "The encoder remembers about one window in so many bytes."),
-    key(Section::Redundancy, "protocol", Some("253"), "254", "a whole number from 143 to 254",
-        "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
-    key(Section::Redundancy, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
-        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides."),
-    key(Section::Redundancy, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
-        "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides."),
-    key(Section::Redundancy, "bypass_entropy", Some("true"), "false", "true or false",
-        "The encoder gives up flows that look encrypted and gained nothing in 32 packets, but for one packet in 16."),
-    key(Section::Ipsec, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
-        "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
-    key(Section::Ipsec, "kernel", Some("false"), "true", "true or false",
-        "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
-    key(Section::IpsecTunnel, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
-        "The tunnel's name in this file and in all output. Required."),
-    key(Section::IpsecTunnel, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
-        "The end of the tunnel that is here: an address of this machine. Required."),
-    key(Section::IpsecTunnel, "remote", None, "\"203.0.113.1\"", "a unicast IPv4 or IPv6 address",
-        "The other end. Required."),
-    key(Section::IpsecTunnel, "algorithm", Some("\"aes128-gcm\""), "\"aes256-cbc-sha256\"", "\"aes128-gcm\", \"aes256-gcm\", \"aes128-cbc-sha1\", \"aes256-cbc-sha1\", \"aes128-cbc-sha256\" or \"aes256-cbc-sha256\"",
-        "How packets are encrypted and authenticated."),
-    key(Section::IpsecTunnel, "spi_in", None, "0x1001", "a whole number from 256 to 4294967295",
-        "The security parameter index of packets that are received. Required."),
-    key(Section::IpsecTunnel, "spi_out", None, "0x1002", "a whole number from 256 to 4294967295",
-        "The security parameter index of packets that are sent. Required."),
-    key(Section::IpsecTunnel, "key_in_file", None, "\"branch-in.key\"", "the path of a file, relative to this one",
-        "A file with the key of packets that are received, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
-    key(Section::IpsecTunnel, "key_out_file", None, "\"branch-out.key\"", "the path of a file, relative to this one",
-        "The same for packets that are sent. The two keys must differ."),
-    key(Section::IpsecTunnel, "key_in", None, "\"00112233445566778899aabbccddeeff01020304\"", "hexadecimal digits",
-        "Instead of key_in_file: the key itself. For tests: whoever reads this file can read all packets."),
-    key(Section::IpsecTunnel, "key_out", None, "\"ffeeddccbbaa9988776655443322110004030201\"", "hexadecimal digits",
-        "Instead of key_out_file: the key itself."),
-    key(Section::IpsecTunnel, "extended_sequence", Some("true"), "false", "true or false",
-        "Sequence numbers of 64 bits (ESN). Both ends must agree. With 32 bits a key ends after 2^32 packets."),
-    key(Section::IpsecTunnel, "replay_window", Some("1024"), "4096", "a whole number from 32 to 65536",
-        "How many sequence numbers a packet may be late. At least 64 for each worker of the sender."),
-    key(Section::IpsecTunnel, "udp_encapsulation", Some("false"), "true", "true or false",
-        "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the way. Both ends must agree."),
-    key(Section::IpsecTunnel, "udp_port", Some("4500"), "31337", "a whole number from 1 to 65535",
-        "The UDP port of the other end, as it is seen from here."),
-    key(Section::IpsecTunnel, "mtu", None, "1400", "a whole number from 576 to 65535",
-        "The longest outer packet in bytes, where the way is narrower than the port. Default: the MTU of the route."),
-    key(Section::IpsecTunnel, "dscp", Some("\"copy\""), "\"46\"", "\"copy\" or a number from \"0\" to \"63\"",
-        "The DSCP of outer packets: that of the inner one, or always the same."),
-    key(Section::IpsecTunnel, "dont_fragment", Some("\"copy\""), "\"set\"", "\"copy\", \"set\" or \"clear\"",
-        "Whether outer IPv4 packets must not be fragmented: as the inner one says, always, or never."),
-    key(Section::IpsecTunnel, "soft_time", None, "\"20h\"", "a duration from \"1s\", such as \"8h\"",
-        "Warn once the keys have been in use for so long."),
-    key(Section::IpsecTunnel, "soft_packets", None, "\"3G\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Warn after so many packets in one direction."),
-    key(Section::IpsecTunnel, "soft_bytes", None, "\"900G\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Warn after so many bytes in one direction."),
-    key(Section::IpsecTunnel, "hard_time", None, "\"24h\"", "a duration from \"1s\", such as \"8h\"",
-        "Use the keys no longer than this."),
-    key(Section::IpsecTunnel, "hard_packets", None, "\"4G\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Use the key of a direction for no more packets, to the batch."),
-    key(Section::IpsecTunnel, "hard_bytes", None, "\"1T\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Use the key of a direction for no more bytes, to the batch."),
-    key(Section::IpsecPolicy, "source", None, "\"10.1.0.0/16\"", "an IPv4 or IPv6 prefix without host bits, such as \"10.1.0.0/16\"",
-        "Where packets that are sent come from; those that are received have it as destination. Required."),
-    key(Section::IpsecPolicy, "destination", None, "\"10.2.0.0/16\"", "a prefix of the same family as source",
-        "Where packets that are sent go; those that are received come from there. Required."),
-    key(Section::IpsecPolicy, "action", Some("\"protect\""), "\"discard\"", "\"protect\", \"bypass\" or \"discard\"",
-        "Through a tunnel only, as they are, or not at all. The first policy that matches decides; what none matches passes."),
-    key(Section::IpsecPolicy, "tunnel", None, "\"branch\"", "the name of a tunnel",
-        "The tunnel of packets to be protected."),
 ];
 
+/// Every key of the router and of these applications, in the order of the reference.
+pub fn all(sections: Sections<'_>) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().chain(sections.iter().flat_map(|section| section.keys()))
+}
+
 /// What is allowed for a key.
-pub(super) fn allowed(section: Section, name: &str) -> &'static str {
-    KEYS.iter()
+pub(super) fn allowed(section: Section, name: &str, sections: Sections<'_>) -> &'static str {
+    all(sections)
         .find(|key| key.section == section && key.name == name)
         .map_or("a known key", |key| key.allowed)
 }
 
 /// Every key with its default and what it does, as a configuration file. Keys without a
 /// default and sections that may be repeated are commented out.
-pub fn as_toml() -> String {
+pub fn as_toml(sections: Sections<'_>) -> String {
     let mut text = String::from(
         "# Every key of a Wattline configuration with its default.\n\
          # Commented lines are examples of keys that have no fixed default.\n",
     );
     let mut current = Section::Top;
-    for key in KEYS.iter().filter(|key| key.section != Section::Capture) {
+    for key in all(sections).filter(|key| key.section != Section::Capture) {
         // Sections that may be repeated, or that are not there unless they are wanted.
         let optional = !matches!(
             key.section,
@@ -325,10 +224,10 @@ pub fn as_toml() -> String {
 }
 
 /// The same list as the body of a reference page, in Markdown.
-pub fn as_markdown() -> String {
+pub fn as_markdown(sections: Sections<'_>) -> String {
     let mut text = String::new();
     let mut current = None;
-    for key in KEYS {
+    for key in all(sections) {
         if current != Some(key.section) {
             let _ = write!(
                 text,
@@ -355,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
-        let problems = Config::parse(&as_toml(), "defaults.toml").unwrap_err();
+        let problems = Config::parse(&as_toml(&[]), "defaults.toml").unwrap_err();
         assert_eq!(problems.list.len(), 1, "{problems}");
         assert!(problems.list[0].message.contains("[[port]]"), "{problems}");
     }

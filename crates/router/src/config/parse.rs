@@ -5,12 +5,14 @@ use super::keys::Section;
 use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, SYNTAX, Table, whole};
+use super::section::Sections;
 use super::settings::*;
 use super::words::*;
-use super::{KeySource, flow_records, ports, routes_file, statics};
+use super::{ports, routes_file, statics};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
@@ -18,17 +20,18 @@ use toml::de::{DeTable, DeValue};
 const LONGEST_SOCKET_PATH: usize = 100;
 
 impl Config {
-    /// Reads and checks a configuration file; paths in it are relative to its directory.
+    /// Reads and checks a configuration file, in which the sections of these applications may stand;
+    /// paths in it are relative to its directory.
     ///
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+    pub fn load(path: &Path, sections: Sections<'_>) -> Result<Self, ConfigError> {
         let unreadable =
             |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let file = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;
-        let mut reader = Reader::new(&text);
+        let mut reader = Reader::new(&text, sections);
         let Draft { mut config, routes_file } = Draft::read(&mut reader);
         config.resolve_paths(path.parent().unwrap_or(Path::new("")));
         if reader.problems.is_empty() {
@@ -47,12 +50,20 @@ impl Config {
         Err(Problems { routes, ..reader.into_problems(file) }.into())
     }
 
-    /// Checks the text of a configuration; `file` is its name in messages.
+    /// Checks the text of a configuration without applications; `file` is its name in messages.
     ///
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
-        let mut reader = Reader::new(text);
+        Self::parse_with(text, file, &[])
+    }
+
+    /// The same, for a text in which the sections of these applications may stand.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse_with(text: &str, file: &str, sections: Sections<'_>) -> Result<Self, Problems> {
+        let mut reader = Reader::new(text, sections);
         let Draft { config, .. } = Draft::read(&mut reader);
         if reader.problems.is_empty() {
             Ok(config)
@@ -64,14 +75,9 @@ impl Config {
     fn resolve_paths(&mut self, directory: &Path) {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.routes_file.iter_mut().for_each(resolve);
-        if let Some(ipsec) = &mut self.ipsec {
-            resolve(&mut ipsec.state);
-            let keys = ipsec.tunnels.iter_mut().flat_map(|it| [&mut it.key_in, &mut it.key_out]);
-            for key in keys {
-                if let KeySource::File(path) = key {
-                    resolve(path);
-                }
-            }
+        // Nobody else has them yet.
+        for settings in self.applications.iter_mut().filter_map(Arc::get_mut) {
+            settings.resolve_paths(directory);
         }
         for port in &mut self.ports {
             if let PortKind::Capture { read, write, .. } = &mut port.kind {
@@ -128,13 +134,11 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
         reader.refuse_unknown(&metrics);
         Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
     });
-    let flow_records = single(reader, root, Section::FlowRecords, "flow_records")
-        .and_then(|table| flow_records::read(reader, &table, &ports));
     let power = single(reader, root, Section::Power, "power")
         .map(|table| read_power(reader, &table))
         .unwrap_or_default();
-    let redundancy = super::redundancy::read(reader, root, &ports);
-    let ipsec = super::ipsec::read(reader, root);
+    let sections = reader.sections().iter();
+    let applications = sections.filter_map(|section| section.read(reader, root, &ports)).collect();
     let config = Config {
         router,
         ports,
@@ -143,9 +147,7 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
         routes_file,
         log_level,
         metrics,
-        flow_records,
-        ipsec,
-        redundancy,
+        applications,
         power,
     };
     if let Some(place) = xdp_forward {
@@ -189,7 +191,7 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<At<String>> {
 }
 
 /// A section that stands once.
-pub(super) fn single<'a, 't>(
+pub fn single<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -211,7 +213,7 @@ pub(super) fn single<'a, 't>(
 }
 
 /// A section that may be repeated.
-pub(super) fn each<'a, 't>(
+pub fn each<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
     section: Section,
@@ -306,14 +308,14 @@ fn read_router(
 }
 
 /// A value that must be there.
-pub(super) fn required<T>(
+pub fn required<T>(
     reader: &mut Reader,
     table: &Table,
     key: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Option<At<T>> {
     if !table.has(key) {
-        let allowed = super::keys::allowed(table.section, key);
+        let allowed = reader.allowed(table.section, key);
         reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
     }
     reader.parsed(table, key, parse)

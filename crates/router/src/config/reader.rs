@@ -1,7 +1,8 @@
 //! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
 
-use super::keys::{self, KEYS, Section};
+use super::keys::{self, Key, Section};
 use super::problem::{Problem, Problems};
+use super::section::Sections;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,21 +13,28 @@ pub(super) const SYNTAX: &str = "syntax";
 
 /// A value and where in the text it stands.
 #[derive(Debug, Clone)]
-pub(super) struct At<T> {
+pub struct At<T> {
+    /// The value.
     pub value: T,
+    /// Where it stands, in bytes.
     pub span: Range<usize>,
 }
 
 /// Collects problems while values are read.
-pub(super) struct Reader<'t> {
+pub struct Reader<'t> {
     text: &'t str,
+    /// The applications whose sections are known.
+    sections: Sections<'t>,
+    /// What was wrong so far.
     pub problems: Vec<Problem>,
 }
 
 /// A section of the file.
 #[derive(Clone)]
-pub(super) struct Table<'a, 't> {
+pub struct Table<'a, 't> {
+    /// Which one.
     pub section: Section,
+    /// What it holds.
     pub table: &'a DeTable<'t>,
     /// Where its heading stands.
     pub span: Range<usize>,
@@ -37,6 +45,12 @@ impl<'a, 't> Table<'a, 't> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
+    /// Where the value of a key stands; for a section, its heading.
+    pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
+        let (name, _) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
+        Some(name.span())
+    }
+
     /// Whether the key is there at all, right or wrong.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
@@ -44,8 +58,19 @@ impl<'a, 't> Table<'a, 't> {
 }
 
 impl<'t> Reader<'t> {
-    pub fn new(text: &'t str) -> Self {
-        Self { text, problems: Vec::new() }
+    /// For a text in which the sections of these applications may stand.
+    pub(super) fn new(text: &'t str, sections: Sections<'t>) -> Self {
+        Self { text, sections, problems: Vec::new() }
+    }
+
+    /// The applications whose sections may stand in the text.
+    pub(super) fn sections(&self) -> Sections<'t> {
+        self.sections
+    }
+
+    /// What is allowed for a key, as it stands behind "must be".
+    pub fn allowed(&self, section: Section, key: &str) -> &'static str {
+        keys::allowed(section, key, self.sections)
     }
 
     /// The text that is read.
@@ -105,7 +130,8 @@ impl<'t> Reader<'t> {
 
     /// Notes that a value is not what the list of keys allows.
     pub fn not_allowed(&mut self, section: Section, key: &str, span: &Range<usize>) {
-        self.problem(section, key, span, format!("must be {}", keys::allowed(section, key)));
+        let allowed = self.allowed(section, key);
+        self.problem(section, key, span, format!("must be {allowed}"));
     }
 
     /// Notes that the file that a value names cannot be read.
@@ -116,7 +142,7 @@ impl<'t> Reader<'t> {
         span: &Range<usize>,
         error: &std::io::Error,
     ) {
-        let allowed = keys::allowed(section, key);
+        let allowed = self.allowed(section, key);
         self.problem(section, key, span, format!("cannot be read ({error}): must be {allowed}"));
     }
 
@@ -140,17 +166,19 @@ impl<'t> Reader<'t> {
     /// Notes every key of a section that is not in the list, with the nearest that is.
     pub fn refuse_unknown(&mut self, table: &Table) {
         for (name, _) in table.table {
-            let known = |key: &&keys::Key| key.section == table.section;
-            if KEYS.iter().filter(known).any(|key| key.name == name.get_ref().as_ref()) {
+            let known = |key: &&Key| key.section == table.section;
+            if keys::all(self.sections).filter(known).any(|key| key.name == name.get_ref().as_ref())
+            {
                 continue;
             }
             if name.get_ref() == "routes_file" {
                 continue;
             }
-            if table.section == Section::Top && SECTIONS.contains(&name.get_ref().as_ref()) {
+            let mut headings = headings(self.sections);
+            if table.section == Section::Top && headings.any(|it| it == name.get_ref().as_ref()) {
                 continue;
             }
-            let message = unknown(table.section, name.get_ref());
+            let message = unknown(table.section, name.get_ref(), self.sections);
             let line = self.line(name.span().start);
             let key = full_key(table.section, name.get_ref());
             self.problems.push(Problem { line, key, value: String::new(), message });
@@ -176,7 +204,7 @@ impl<'t> Reader<'t> {
         match table.get(key)?.get_ref() {
             DeValue::String(text) => Some(Zeroizing::new(text.clone().into_owned())),
             _ => {
-                let allowed = keys::allowed(table.section, key);
+                let allowed = self.allowed(table.section, key);
                 self.problem_in(table, key, format!("must be {allowed} in quotes"));
                 None
             }
@@ -255,24 +283,16 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The sections that may stand in the file.
-pub(super) const SECTIONS: [&str; 12] = [
-    "router",
-    "log",
-    "metrics",
-    "port",
-    "route",
-    "neighbour",
-    "flow_records",
-    "power",
-    "redundancy",
-    "ipsec",
-    "ipsec_tunnel",
-    "ipsec_policy",
-];
+/// The router's own sections.
+const SECTIONS: [&str; 7] = ["router", "log", "metrics", "port", "route", "neighbour", "power"];
+
+/// The names of all sections that may stand in the file.
+fn headings(sections: Sections<'_>) -> impl Iterator<Item = &'static str> {
+    SECTIONS.into_iter().chain(sections.iter().flat_map(|section| section.names()).copied())
+}
 
 /// A whole number that is not negative.
-pub(super) fn whole(value: &DeValue) -> Option<u32> {
+pub fn whole(value: &DeValue) -> Option<u32> {
     let number = value.as_integer()?;
     u32::from_str_radix(number.as_str(), number.radix()).ok()
 }
@@ -285,13 +305,14 @@ fn full_key(section: Section, key: &str) -> String {
     }
 }
 
-fn unknown(section: Section, name: &str) -> String {
+fn unknown(section: Section, name: &str, applications: Sections<'_>) -> String {
+    let mut keys = keys::all(applications);
     // A key that is right but in the wrong place is the commonest mistake in TOML.
-    if let Some(key) = KEYS.iter().find(|key| key.name == name && key.section != section) {
+    if let Some(key) = keys.find(|key| key.name == name && key.section != section) {
         return format!("unknown key here: it belongs into {}", key.section.heading());
     }
-    let here = KEYS.iter().filter(|key| key.section == section).map(|key| key.name);
-    let sections = SECTIONS.into_iter().filter(|_| section == Section::Top);
+    let here = keys::all(applications).filter(|key| key.section == section).map(|key| key.name);
+    let sections = headings(applications).filter(|_| section == Section::Top);
     let candidates: Vec<&str> = here.chain(sections).collect();
     let nearest = candidates
         .iter()

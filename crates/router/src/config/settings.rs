@@ -1,11 +1,11 @@
 //! What a configuration says, checked.
 
-use super::flow_records::FlowRecordsSettings;
 use super::power::PowerSettings;
-use super::redundancy::RedundancySettings;
+use super::section::Settings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
@@ -20,20 +20,16 @@ pub struct Config {
     pub routes: Vec<RouteSettings>,
     /// Static neighbours.
     pub neighbours: Vec<NeighbourSettings>,
-    /// Encoders and decoders of redundancy elimination.
-    pub redundancy: Vec<RedundancySettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
     /// How much is logged.
     pub log_level: LogLevel,
     /// Where metrics are served; nowhere without.
     pub metrics: Option<SocketAddr>,
-    /// The `[flow_records]` section.
-    pub flow_records: Option<FlowRecordsSettings>,
+    /// What it says of applications.
+    pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
-    /// Tunnels, where there are any.
-    pub ipsec: Option<super::IpsecSettings>,
 }
 
 /// The `[router]` section.

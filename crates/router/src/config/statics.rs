@@ -127,11 +127,7 @@ fn read_neighbour(
 }
 
 /// The port that the key `port` names.
-pub(super) fn read_port_name(
-    reader: &mut Reader,
-    table: &Table,
-    ports: &[PortSettings],
-) -> Option<usize> {
+pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
     let name = reader.string(table, "port")?;
     let port = ports.iter().position(|port| port.name == name.value);
     if port.is_none() {
@@ -141,7 +137,7 @@ pub(super) fn read_port_name(
 }
 
 /// What to say of a port that there is not.
-pub(super) fn known(ports: &[PortSettings]) -> String {
+pub fn known(ports: &[PortSettings]) -> String {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     format!("is no port: the ports are {}", names.join(", "))
 }

@@ -52,7 +52,8 @@ pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
     (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
 }
 
-pub(super) fn parse_name(text: &str) -> Option<String> {
+/// A name of letters, digits, `-`, `_` and `.`.
+pub fn parse_name(text: &str) -> Option<String> {
     let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
 }

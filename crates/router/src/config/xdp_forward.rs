@@ -28,12 +28,12 @@ impl Config {
             ("routes_file", self.routes_file.is_some()),
             ("[[neighbour]]", !self.neighbours.is_empty()),
             ("[power] platform", self.power.platform != PowerPlatform::None),
-            ("[flow_records]", self.flow_records.is_some()),
-            ("[[redundancy]]", !self.redundancy.is_empty()),
-            ("[ipsec]", self.ipsec.is_some()),
             ("more than 256 ports", self.ports.len() > PORTS_MAX),
         ];
-        obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what).collect()
+        // All applications want to see packets.
+        let applications = self.applications.iter().map(|settings| settings.heading());
+        let obstacles = obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
+        obstacles.chain(applications).collect()
     }
 }
 
@@ -54,7 +54,6 @@ mod tests {
             ("mode = \"poll\"", "[router] mode = \"poll\""),
             ("kernel_routes = false", "[router] kernel_routes = false"),
             ("[power]\nplatform = \"host\"", "[power] platform"),
-            ("[flow_records]\ncollectors = [\"netflow9://192.0.2.9:2055\"]", "[flow_records]"),
         ] {
             let text = PLAIN.replacen("[router]\n", &format!("[router]\n{more}\n"), 1);
             assert_eq!(found(&text), [obstacle]);

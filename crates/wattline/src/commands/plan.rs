@@ -1,6 +1,7 @@
 //! `wattline plan`: what a governor would write on this machine, and why.
 
 use super::root::Root;
+use crate::applications;
 use crate::exit::ExitError;
 use crate::output;
 use crate::platforms::{PlanError, plan};
@@ -26,7 +27,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let config = Config::load(&args.config)?;
+    let config = Config::load(&args.config, &applications::sections())?;
     let tree = args.root.tree()?;
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });

@@ -1,6 +1,7 @@
 //! `wattline run`: the router.
 
 use super::stats;
+use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
 use crate::platforms::PLATFORMS;
 use std::io::Write;
@@ -15,7 +16,7 @@ use wattline_router::stats::Stats;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 
 /// What this program adds to a router.
-const EXTENSIONS: Extensions = Extensions { platforms: PLATFORMS };
+const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
 
 /// What to run.
 #[derive(Debug, clap::Args)]

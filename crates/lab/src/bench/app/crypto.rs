@@ -9,9 +9,9 @@ use crate::bench::harness::Harness;
 use quanta::Clock;
 use serde::Deserialize;
 use std::path::Path;
-use wattline_dataplane::apps::esp::algorithm::Algorithm;
-use wattline_dataplane::apps::esp::transform::Transform;
 use wattline_dataplane::frame::BATCH_MAX;
+use wattline_ipsec::esp::algorithm::Algorithm;
+use wattline_ipsec::esp::transform::Transform;
 
 /// Not a power of two: else the headers of all buffers would share few cache sets.
 const CHUNK: usize = 2048 + 64;

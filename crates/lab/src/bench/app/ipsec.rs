@@ -14,18 +14,16 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use wattline_dataplane::apps::esp;
-use wattline_dataplane::apps::esp::algorithm::Algorithm;
-use wattline_dataplane::apps::esp::association::{
-    Common, DontFragment, Dscp, Inbound, Limits, Outbound,
-};
-use wattline_dataplane::apps::esp::database::{Contents, Publisher};
-use wattline_dataplane::apps::esp::key::KeyMaterial;
-use wattline_dataplane::apps::esp::policy::{Decision, Policy, Prefixes};
-use wattline_dataplane::apps::esp::replay::ReplayWindow;
-use wattline_dataplane::apps::esp::sequence::Sequence;
-use wattline_dataplane::apps::esp::transform::Transform;
 use wattline_dataplane::feature::Feature;
+use wattline_ipsec::esp;
+use wattline_ipsec::esp::algorithm::Algorithm;
+use wattline_ipsec::esp::association::{Common, DontFragment, Dscp, Inbound, Limits, Outbound};
+use wattline_ipsec::esp::database::{Contents, Publisher};
+use wattline_ipsec::esp::key::KeyMaterial;
+use wattline_ipsec::esp::policy::{Decision, Policy, Prefixes};
+use wattline_ipsec::esp::replay::ReplayWindow;
+use wattline_ipsec::esp::sequence::Sequence;
+use wattline_ipsec::esp::transform::Transform;
 
 /// Which association; both directions have one of their own.
 pub(super) const SPI: u32 = 0x1001;

@@ -2,8 +2,8 @@
 
 use super::{Application, Args, Cost, Error};
 use serde_json::json;
-use wattline_dataplane::apps::flow_records::{Records, Settings, worker};
 use wattline_dataplane::feature::Feature;
+use wattline_flow_records::nodes::{Records, Settings, worker};
 
 /// The flows, and where their records come out.
 struct Netflow {

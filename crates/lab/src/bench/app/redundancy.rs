@@ -7,14 +7,14 @@
 use super::{Application, Args, Cost, Error};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use wattline_dataplane::apps::redundancy::select::Selection;
-use wattline_dataplane::apps::redundancy::{
-    DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeCounters, EncodeNode,
-    EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
-};
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::redundancy::Key;
+use wattline_redundancy::nodes::select::Selection;
+use wattline_redundancy::nodes::{
+    DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeCounters, EncodeNode,
+    EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
+};
 
 const CACHE: usize = 64 << 20;
 const PROTOCOL: u8 = 253;

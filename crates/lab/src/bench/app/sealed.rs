@@ -2,8 +2,8 @@
 
 use super::ipsec::{HERE, SPI, THERE};
 use crate::bench::memory_router::{LONGEST, Traffic, ipv4_header};
-use wattline_dataplane::apps::esp::algorithm::Algorithm;
-use wattline_dataplane::apps::esp::transform::Transform;
+use wattline_ipsec::esp::algorithm::Algorithm;
+use wattline_ipsec::esp::transform::Transform;
 use wattline_packet::esp::{HEADER, TRAILER, padding, write_trailer};
 use wattline_packet::{IntoBytes, ethernet, ipv4, protocol};
 
