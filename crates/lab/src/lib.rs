@@ -5,7 +5,7 @@
 //! Wattline to work in the middle; [`probe`] and [`raw`] send traffic through it and
 //! account for every packet; [`cpu`] says what that cost. [`demo`] joins these into the
 //! demonstration. [`bench`](mod@bench) measures and compares with the peers;
-//! [`reproduce`] and [`plot`] make the papers' figures again; [`rig`] emulates hardware.
+//! [`reproduce`] makes the papers' figures again; [`rig`] emulates hardware.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -17,7 +17,6 @@ pub mod error;
 pub mod forwarder;
 pub mod leftovers;
 pub mod namespace;
-pub mod plot;
 pub mod probe;
 pub mod raw;
 pub mod replay;

@@ -1,7 +1,8 @@
 //! Reproduction as a whole: everything reported, nothing differing without a reason, and
 //! the files written.
 
-use wattline_lab::reproduce::{Paper, Target, Verdict, reproduce, steps, write};
+use wattline_lab::reproduce::{Paper, Target, reproduce, steps, write};
+use wattline_report::Verdict;
 
 /// The simulated paper takes minutes without optimisation; this one takes none.
 #[test]

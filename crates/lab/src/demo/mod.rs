@@ -1,7 +1,6 @@
 //! The demonstration: the same real traffic through a router made of namespaces, first by the
 //! kernel, then by Wattline's workers, then by its XDP programs; without root, through Wattline's graph between memory ports.
 
-mod columns;
 pub mod day;
 mod live;
 mod memory;

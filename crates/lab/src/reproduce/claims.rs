@@ -1,8 +1,9 @@
 //! Every row of `published/claims.csv`, and what is said to it.
 
-use super::report::{Check, Figure, Verdict};
+use super::figure::Figure;
 use super::{Paper, ReproduceError};
 use serde::{Deserialize, Serialize};
+use wattline_report::{Check, Verdict};
 
 const CLAIMS: &str = include_str!("../../../../published/claims.csv");
 

@@ -1,27 +1,25 @@
 //! What the papers print, computed anew and held against it.
 //!
-//! Every figure gives its data, plots and [`Check`]s; every row of `published/claims.csv`
+//! Every figure gives its data, plots and [`Check`](wattline_report::Check)s; every row of `published/claims.csv`
 //! is reported, with a verdict. Where a paper contradicts itself, or its figure is lost,
 //! that is said and nothing is mended.
 
 pub mod bolla;
 mod claims;
+mod figure;
 mod output;
 mod page;
 pub mod powersave;
-mod report;
-mod table;
 mod target;
 
 pub use claims::{Claim, ClaimReport};
-pub(crate) use page::{STYLE, checks};
-pub use report::{Check, Figure, Grounds, Verdict};
-pub use table::Table;
+pub use figure::Figure;
 pub use target::Target;
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use target::Wanted;
+use wattline_report::Verdict;
 
 /// A paper that can be reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

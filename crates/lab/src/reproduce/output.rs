@@ -1,9 +1,9 @@
 //! Results as files.
 
-use super::table::Table;
 use super::{ReproduceError, Reproduction, page};
 use std::fs;
 use std::path::Path;
+use wattline_report::Table;
 
 pub(super) fn write(reproductions: &[Reproduction], out: &Path) -> Result<(), ReproduceError> {
     for reproduction in reproductions {

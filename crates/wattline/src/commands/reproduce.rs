@@ -5,7 +5,8 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Target, Verdict};
+use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Target};
+use wattline_report::Verdict;
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! Ours beside what the paper prints of its day (PowerSave, section 7).
 
 use super::report::{Conditions, Day};
-use crate::reproduce::{Check, Grounds};
+use wattline_report::{Check, Grounds};
 
 /// Mean latency of Click that polls, in the paper's section 7 (PS-123).
 const CLICK_MICROS: f64 = 11.0;

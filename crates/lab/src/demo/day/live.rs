@@ -1,12 +1,13 @@
 //! What is shown while a day runs: a small panel on a terminal, a line now and then elsewhere.
 //! All of it on standard error, so that results can be piped.
 
-use super::{INTERVALS, Settings, sparkline};
+use super::{INTERVALS, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use wattline_control::governor::account::Interval;
 use wattline_policy::PolicySpec;
+use wattline_report::sparkline;
 
 /// Letters of a curve.
 const WIDTH: usize = 50;

@@ -11,14 +11,12 @@ mod live;
 mod page;
 mod report;
 mod run;
-mod sparkline;
 mod step;
 mod table;
 
 pub use page::html;
 pub use report::{Conditions, Day, Report, Simulated};
 pub use run::run;
-pub use sparkline::sparkline;
 pub use step::Reaction;
 
 use std::time::Duration;

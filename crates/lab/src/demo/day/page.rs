@@ -2,27 +2,28 @@
 
 use super::report::{Day, Report};
 use super::table::{AGREEMENT_HEAD, HEAD, about_step, agreement, cells};
-use crate::plot::{Axis, Chart, Mark, escape};
-use crate::reproduce::{STYLE, checks};
-use std::fmt::Write as _;
 use wattline_control::governor::account::Interval;
+use wattline_report::escape;
+use wattline_report::page::{self, checks, put, table};
+use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
 pub fn html(report: &Report) -> String {
     let conditions = &report.conditions;
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Wattline: a day in miniature</title><style>{STYLE}</style></head><body>\n\
-         <h1>A day in miniature</h1>\n\
+    let mut page = page::begin("a day in miniature");
+    put(
+        &mut page,
+        format_args!(
+            "<h1>A day in miniature</h1>\n\
          <p>Real packets through Wattline's data plane on the {} cores of {}, {} times slower; {}, seed {}. \
          Times and rates are the model's. <b>All watts are emulated: those of the server model for the \
          states that the cores passed through (estimated, accuracy class static), not measurements.</b></p>\n",
-        conditions.cores,
-        escape(&conditions.server),
-        conditions.scale,
-        escape(&conditions.traffic),
-        conditions.seed
+            conditions.cores,
+            escape(&conditions.server),
+            conditions.scale,
+            escape(&conditions.traffic),
+            conditions.seed
+        ),
     );
     page.push_str("<h2>Policies</h2>\n");
     table(&mut page, HEAD, report.days.iter().map(cells));
@@ -52,32 +53,9 @@ pub fn html(report: &Report) -> String {
     for note in &report.notes {
         put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
     }
-    page.push_str("</ul>\n</body></html>\n");
+    page.push_str("</ul>\n");
+    page::end(&mut page);
     page
-}
-
-/// Writing into a string cannot fail.
-fn put(page: &mut String, arguments: std::fmt::Arguments<'_>) {
-    let _ = page.write_fmt(arguments);
-}
-
-fn table<const N: usize>(
-    page: &mut String,
-    head: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) {
-    page.push_str("<table><tr>");
-    head.iter().for_each(|cell| put(page, format_args!("<th>{}</th>", escape(cell))));
-    page.push_str("</tr>\n");
-    for row in rows {
-        page.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let class = if column == 0 { "" } else { " class=\"n\"" };
-            put(page, format_args!("<td{class}>{}</td>", escape(cell)));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</table>\n");
 }
 
 fn hours() -> Axis {

@@ -2,10 +2,10 @@
 
 use super::Settings;
 use super::step::Reaction;
-use crate::reproduce::Check;
 use crate::scale::Outcome;
 use serde::Serialize;
 use wattline_policy::PolicySpec;
+use wattline_report::Check;
 use wattline_traffic::Spec;
 use wattline_units::{Accuracy, Source};
 

@@ -1,9 +1,8 @@
 //! The report as tables of text.
 
-use super::super::columns;
 use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
-use crate::reproduce::Check;
 use std::fmt;
+use wattline_report::{Check, Verdict, columns};
 
 pub(super) const HEAD: [&str; 12] = [
     "policy",
@@ -136,9 +135,11 @@ impl fmt::Display for Report {
         let head = ["claim", "quantity", "paper", "here", "verdict"];
         columns::write(out, head, &self.checks.iter().map(check).collect::<Vec<_>>(), 5)?;
         writeln!(out)?;
-        for check in self.checks.iter().filter(|check| {
-            check.verdict == crate::reproduce::Verdict::Differs && !check.note.is_empty()
-        }) {
+        for check in self
+            .checks
+            .iter()
+            .filter(|check| check.verdict == Verdict::Differs && !check.note.is_empty())
+        {
             writeln!(out, "- {}: {}", check.claims.join(" "), check.note)?;
         }
         for note in about_step(self).iter().chain(&self.notes) {

@@ -1,9 +1,10 @@
 //! Equations 1 to 3 and 5 to 10, and the cases of gamma.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::arbitrary;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::bolla::equations::{idle_probability, mean_power};
 use wattline_server::bolla::{BollaModel, CoreLoad};
 use wattline_units::{PacketsPerSecond, Span, Watts};

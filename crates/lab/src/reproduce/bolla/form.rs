@@ -1,8 +1,9 @@
 //! Figure 7 and equation 4: the form function chi.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
-use crate::plot::{Axis, Chart, Mark};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::bolla::{Chi, PRINTED_COEFFICIENTS};
 
 /// chi at 0, 0.05, … 1 with the printed coefficients, to four places (claim BO-068).

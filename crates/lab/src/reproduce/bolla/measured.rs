@@ -1,9 +1,10 @@
 //! Figures 1 to 6: what the text keeps of them, and what the model adds.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::XEON_MAX_PPS;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::ServerFile;
 use wattline_server::bolla::Chi;
 

@@ -11,7 +11,7 @@ mod validation;
 
 use super::Step;
 use super::claims::Context;
-use super::report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};
+use wattline_report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 

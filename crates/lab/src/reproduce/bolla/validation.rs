@@ -1,12 +1,13 @@
 //! Figure 8 and the future work: fit, held-out error, and the optimiser.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::arbitrary;
-use crate::plot::{Axis, Chart, Mark};
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution as _, Normal};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::bolla::BollaModel;
 use wattline_server::fit::{Fit, FitOptions, Row, fit};
 use wattline_server::optimise::{cheapest, choices};

@@ -1,11 +1,12 @@
 //! Figure 15 once more, with application costs that follow from measured ones, and the order of
 //! the costs that were measured.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
 
 const COSTS: &str = "sapphire-rapids-vm";

@@ -1,10 +1,11 @@
 //! Figure 3: Click that polls against Click that sleeps between packets.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Arrivals, Steady, all, ipv4, server};
 use super::breakdown::MPPS_40G;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_units::Span;

@@ -1,9 +1,10 @@
 //! Figure 1: where the power goes, in three scenarios.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Steady, all, server};
-use crate::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::{Check, Grounds, Table};
 use wattline_sim::Report;
 
 /// 40 Gbit/s of 1024-byte packets, as the paper counts them.

@@ -1,9 +1,10 @@
 //! Figure 17: the same mean rate in ever longer bursts.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Job, SEED, content, server, side_by_side, simulate};
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_server::Application;
 use wattline_sim::Report;
 use wattline_traffic::Popularity;

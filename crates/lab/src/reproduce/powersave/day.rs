@@ -1,10 +1,11 @@
 //! Figures 14 to 16: a day of traffic under three policies and four applications.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Job, SEED, content, cost, server, side_by_side, simulate};
 use super::latency;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_traffic::source::{DayProfile, Links, Modulated, TrainShape, Trains};

@@ -1,9 +1,10 @@
 //! Figures 4 to 6, 8 and 9: all numbers of cores at all frequencies, without idle time.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Arrivals, Steady, all, ipv4, polling, server};
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_units::Span;
 
 /// One operating point at its full load.
@@ -214,18 +215,18 @@ fn numbers(grid: &Grid) -> Figure {
         .iter()
         .map(|(fast, many)| many.kpkt_per_joule() / fast.kpkt_per_joule())
         .fold(f64::MAX, f64::min);
-    let bars = crate::plot::Bars {
+    let bars = wattline_report::plot::Bars {
         title: "Figure 8: strength in speed or in numbers".into(),
         x_label: "k".into(),
         y: Axis::new("efficiency (kpkt/J)"),
         groups: (1..=6).map(|k| k.to_string()).collect(),
         series: vec![
-            crate::plot::BarSeries {
+            wattline_report::plot::BarSeries {
                 name: "k cores at 3.2 GHz".into(),
                 values: pairs.iter().map(|p| p.0.kpkt_per_joule()).collect(),
                 published: vec![],
             },
-            crate::plot::BarSeries {
+            wattline_report::plot::BarSeries {
                 name: "2k cores at 1.6 GHz".into(),
                 values: pairs.iter().map(|p| p.1.kpkt_per_joule()).collect(),
                 published: vec![],

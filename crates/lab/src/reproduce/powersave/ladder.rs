@@ -1,9 +1,10 @@
 //! Figure 12: PowerSave's ladder, and the controller itself, against the best points.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Arrivals, Steady, all, ipv4, napping, server};
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::ServerModel;
 use wattline_server::optimise::{LoadedServer, cheapest};
 use wattline_units::{Hertz, PacketsPerSecond, Span};

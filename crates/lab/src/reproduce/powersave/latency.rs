@@ -1,9 +1,9 @@
 //! Figure 16: latency over the day, as it comes and with the path of the paper's experiment.
 
-use super::super::Table;
-use super::super::report::{Check, Figure};
+use super::super::figure::Figure;
 use super::day::{BYTES, Day, SECONDS, micros, middle, worst};
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_sim::Report;
 
 /// What Click takes on average in the experiment of Figure 16 (section 7, PS-123).

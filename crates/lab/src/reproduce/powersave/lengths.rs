@@ -1,13 +1,14 @@
 //! The day of Figures 14 to 16 once more, for IPv4: what its savings depend on how much more a
 //! long packet costs than a short one, which the paper does not print.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{cost, server, side_by_side, simulate};
 use super::breakdown::MPPS_40G;
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::CLICK_MICROS;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};
 use wattline_sim::Report;
 use wattline_traffic::source::TrainShape;

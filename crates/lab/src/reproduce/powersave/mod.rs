@@ -17,7 +17,7 @@ mod trains;
 
 use super::Step;
 use super::claims::Context;
-use super::report::Verdict::{FigureLost, NotTestable};
+use wattline_report::Verdict::{FigureLost, NotTestable};
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("powersave: the server and the rules", &["model"], rules::figures),

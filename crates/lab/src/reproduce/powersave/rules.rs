@@ -1,10 +1,11 @@
 //! The server's parameters, the controller's rules, and the simulator against the closed form.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Steady, all, ipv4, napping, server};
-use crate::plot::{Axis, Chart, Mark};
 use wattline_policy::{CoreSet, RedirectTable, find};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::PacketsPerSecond;
 

@@ -1,9 +1,10 @@
 //! Figures 7, 10 and 11 and Table 1: what idle states save, and how many cores should be on.
 
-use super::super::report::{Check, Figure, Grounds};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Steady, all, ipv4, napping, server};
-use crate::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
 use wattline_server::ServerModel;
 use wattline_units::Hertz;
 

@@ -1,12 +1,13 @@
 //! The day of Figures 14 to 16 once more, for IPv4: what it depends on how packets follow each
 //! other, which the paper does not print.
 
-use super::super::report::{Check, Figure};
-use super::super::{ReproduceError, Table};
+use super::super::ReproduceError;
+use super::super::figure::Figure;
 use super::bench::{Job, server, side_by_side, simulate};
 use super::day::{self, POLICIES, capacities, micros, packets, worst};
 use super::latency::CLICK_MICROS;
-use crate::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
 use wattline_server::Application;
 use wattline_sim::Report;
 use wattline_traffic::source::{TrainFlows, TrainLengths, TrainShape};

@@ -1,6 +1,6 @@
-//! Figures, and what came of holding them against the paper.
+//! Ours beside what is published, and what came of it.
 
-use super::table::{Table, number};
+use crate::table::number;
 use serde::Serialize;
 
 /// What came of a claim.
@@ -168,22 +168,4 @@ impl Check {
         self.note = why.into();
         self
     }
-}
-
-/// One figure or table of a paper, ours.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// As files are named: `fig3`, `table1`.
-    pub id: &'static str,
-    /// What it shows.
-    pub title: String,
-    /// What it rests on and how it was made.
-    pub about: String,
-    /// Its data.
-    pub table: Table,
-    /// Its plots as SVG documents.
-    #[serde(skip)]
-    pub plots: Vec<String>,
-    /// Ours beside the paper's.
-    pub checks: Vec<Check>,
 }

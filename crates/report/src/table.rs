@@ -29,7 +29,7 @@ impl Table {
 }
 
 /// A number with six significant digits, without superfluous zeros.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { String::new() };
     }

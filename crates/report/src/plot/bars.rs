@@ -1,9 +1,10 @@
 //! Bars in groups, side by side or stacked.
 
+use super::axis::Axis;
 use super::frame::{self, Legend};
+use super::palette::colour;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
-use super::{Axis, colour};
 
 /// The bars of one colour: one per group.
 #[derive(Debug, Clone, PartialEq)]

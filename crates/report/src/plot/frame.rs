@@ -1,6 +1,6 @@
 //! What all plots share: the area, title, axes, grid and legend.
 
-use super::Axis;
+use super::axis::Axis;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 

@@ -1,6 +1,6 @@
 //! From values to pixels, with ticks at round values.
 
-use super::Axis;
+use super::axis::Axis;
 
 /// Maps the values of an axis to pixels.
 #[derive(Debug, Clone)]

@@ -1,17 +1,4 @@
-//! Plots as SVG: self-contained, readable when printed or by the colour-blind.
-//!
-//! A small fixed set, so a small writer of our own: lines over two axes ([`Chart`]) and
-//! bars ([`Bars`]). What a paper published is drawn in black, ours in colour.
-
-mod bars;
-mod chart;
-mod frame;
-mod scale;
-mod svg;
-
-pub use bars::{BarSeries, Bars};
-pub use chart::{Band, Chart, Mark, Series};
-pub(crate) use svg::escape;
+//! What an axis shows.
 
 /// One axis. The label has the unit, as in `power (W)`.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +44,4 @@ impl Axis {
         self.logarithmic = true;
         self
     }
-}
-
-/// The palette of Okabe and Ito, which the colour-blind can tell apart; without black,
-/// which is for what was published, and yellow, which is too pale for lines.
-const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
-
-fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
 }

@@ -4,7 +4,10 @@ use std::fmt;
 
 /// Writes them; the first `left` columns to the left, numbers after them to the right. Rows
 /// are as long as the head.
-pub(super) fn write<const N: usize>(
+///
+/// # Errors
+/// When `out` takes no more.
+pub fn write<const N: usize>(
     out: &mut fmt::Formatter<'_>,
     head: [&str; N],
     rows: &[[String; N]],

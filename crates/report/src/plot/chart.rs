@@ -1,9 +1,10 @@
 //! Lines and points over two axes.
 
+use super::axis::Axis;
 use super::frame::{self, Legend};
+use super::palette::colour;
 use super::scale::Scale;
 use super::svg::Svg;
-use super::{Axis, colour};
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The few SVG elements that plots need.
 
+use crate::escape::escape;
 use std::fmt::Write as _;
 
 /// Where a text is held.
@@ -124,9 +125,4 @@ impl Svg {
              font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n{body}</svg>\n"
         )
     }
-}
-
-/// Text as it may stand in XML.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
