@@ -78,11 +78,21 @@ impl From<wattline_lab::Error> for ExitError {
         use wattline_control::scale::ScaleError;
         use wattline_lab::Error;
         let code = match error {
+            Error::Testbed(error) => return error.into(),
             Error::Simulation(error) => return error.into(),
             Error::Scale(ScaleError::Model(error)) => return error.into(),
             Error::Traffic(error) => return wattline_sim::SimError::Traffic(error).into(),
             Error::Scale(ScaleError::Workers { .. }) => Self::CONFIG,
             Error::Scale(ScaleError::System(_) | ScaleError::Silent) => Self::IO,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<wattline_testbed::Error> for ExitError {
+    fn from(error: wattline_testbed::Error) -> Self {
+        use wattline_testbed::Error;
+        let code = match error {
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
                 Self::UNAVAILABLE

@@ -8,7 +8,6 @@
 
 use super::cpu_time::thread_cpu_seconds;
 use super::sample::Sample;
-use crate::{Error, replay};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::Write as _;
@@ -23,6 +22,8 @@ use wattline_dataplane::apps::redundancy::{
 use wattline_packet::ipv4::Ipv4Packet;
 use wattline_packet::protocol;
 use wattline_packet::redundancy::{Key, LONGEST_PAYLOAD};
+use wattline_testbed::Error;
+use wattline_testbed::replay;
 
 /// Payloads of synthetic streams, in bytes.
 pub const PAYLOAD: usize = 1400;

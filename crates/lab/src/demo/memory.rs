@@ -5,13 +5,6 @@ use super::live::Live;
 use super::namespaces::prepare;
 use super::passage::Passage;
 use super::{Report, Row, Settings, background, notes};
-use crate::Error;
-use crate::clock::monotonic_nanos;
-use crate::cpu::CpuTime;
-use crate::forwarder::Totals;
-use crate::raw::Received;
-use crate::replay::Crossing;
-use crate::topology::{LEFT, RIGHT, SINK, Station};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -26,6 +19,13 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_ports::memory::{WireEnd, wire};
+use wattline_testbed::Error;
+use wattline_testbed::clock::monotonic_nanos;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::Totals;
+use wattline_testbed::raw::Received;
+use wattline_testbed::replay::Crossing;
+use wattline_testbed::topology::{LEFT, RIGHT, SINK, Station};
 use wattline_units::Time;
 
 const CABLE_FRAMES: usize = 1_024;
@@ -186,8 +186,8 @@ fn listen(far: &mut WireEnd, over: &AtomicBool) -> Vec<Received> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forwarder::Mode;
-    use crate::probe::Load;
+    use wattline_testbed::forwarder::Mode;
+    use wattline_testbed::probe::Load;
 
     #[test]
     fn the_mix_passes_through_memory_and_adds_up() {

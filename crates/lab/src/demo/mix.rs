@@ -1,8 +1,8 @@
 //! The mix of flows and sizes as frames, for ports that have no sockets behind them.
 
-use crate::probe::{Load, Payload, payload_bytes};
-use crate::topology::{LEFT, SINK, SOURCE};
 use etherparse::PacketBuilder;
+use wattline_testbed::probe::{Load, Payload, payload_bytes};
+use wattline_testbed::topology::{LEFT, SINK, SOURCE};
 
 /// Most frames that are made beforehand: some 200 MB of the mix.
 pub const FRAMES_MAX: usize = 500_000;
@@ -25,7 +25,7 @@ fn frame(load: &Load, flow: u64, sequence: u64) -> Vec<u8> {
     } else {
         link.ipv4(SOURCE.v4.octets(), SINK.v4.octets(), 64)
     };
-    let udp = ip.udp(40_000 + flow as u16, crate::probe::PORT);
+    let udp = ip.udp(40_000 + flow as u16, wattline_testbed::probe::PORT);
     let mut frame = Vec::with_capacity(udp.size(payload.len()));
     // Writing to a vector fails only for payloads that no IP packet can hold; ours are 1500 at most.
     let _ = udp.write(&mut frame, &payload);
@@ -35,8 +35,8 @@ fn frame(load: &Load, flow: u64, sequence: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::SizeMix;
     use std::time::Duration;
+    use wattline_testbed::probe::SizeMix;
 
     #[test]
     fn frames_have_their_sizes_and_both_families() {

@@ -11,13 +11,13 @@ mod report;
 
 pub use report::{Report, Row};
 
-use crate::Error;
-use crate::clock::monotonic_nanos;
-use crate::cpu::CpuTime;
-use crate::forwarder::Mode;
-use crate::probe::Load;
 use std::path::PathBuf;
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::clock::monotonic_nanos;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::Mode;
+use wattline_testbed::probe::Load;
 
 /// How long the machine is watched before a pass.
 const BEFORE: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ fn why_no_namespaces() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root: no namespaces can be built and no AF_XDP socket opened".to_owned());
     }
-    ["ip", "ethtool"].iter().find(|program| !crate::command::installed(program)).map(|program| {
+    ["ip", "ethtool"].iter().find(|program| !wattline_testbed::command::installed(program)).map(|program| {
         format!(
             "`{program}` is not installed (`make tools` installs it): no namespaces can be built"
         )

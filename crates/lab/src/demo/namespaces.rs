@@ -4,15 +4,15 @@ use super::live::Live;
 use super::mix::FRAMES_MAX;
 use super::passage::Passage;
 use super::{Report, Row, Settings, background, notes};
-use crate::Error;
-use crate::cpu::CpuTime;
-use crate::forwarder::{Forwarder, Mode, Totals};
-use crate::probe::{Outcome, Probe};
-use crate::replay;
-use crate::topology::{Options, Topology};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::{Forwarder, Mode, Totals};
+use wattline_testbed::probe::{Outcome, Probe};
+use wattline_testbed::replay;
+use wattline_testbed::topology::{Options, Topology};
 
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,7 @@
 //! What came of one traffic through one forwarder, however it was measured.
 
-use crate::probe::Outcome;
-use crate::replay::Crossing;
+use wattline_testbed::probe::Outcome;
+use wattline_testbed::replay::Crossing;
 
 /// The figures that the demonstration shows of a passage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,7 +51,7 @@ impl Passage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raw::Received;
+    use wattline_testbed::raw::Received;
 
     #[test]
     fn figures_of_frames_are_those_of_the_frames_that_arrived() {

@@ -1,11 +1,11 @@
 //! The demonstration's result, as data and as a table.
 
 use super::passage::Passage;
-use crate::cpu::CpuTime;
-use crate::forwarder::Totals;
 use serde::Serialize;
 use std::fmt;
 use wattline_report::columns;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::Totals;
 
 /// One forwarder under one traffic.
 #[derive(Debug, Clone, Serialize)]

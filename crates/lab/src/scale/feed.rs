@@ -80,10 +80,11 @@ impl Feed {
             }
             self.fed.latest = self.fed.latest.max(clock.since(packet.time));
             self.next += 1;
-            let (port, frame) = self.frames.next(packet).ok_or_else(|| Error::Data {
-                path: "traffic".into(),
-                reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
-            })?;
+            let (port, frame) =
+                self.frames.next(packet).ok_or_else(|| wattline_testbed::Error::Data {
+                    path: "traffic".into(),
+                    reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
+                })?;
             self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time, frame));
         }
     }

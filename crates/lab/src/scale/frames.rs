@@ -1,6 +1,5 @@
 //! Real frames for the packets of a source.
 
-use crate::probe::payload::{self, Payload};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use wattline_control::scale::FCS_BYTES;
@@ -8,6 +7,7 @@ use wattline_packet::ethernet;
 use wattline_packet::ipv4::Ipv4Header;
 use wattline_packet::toeplitz::Toeplitz;
 use wattline_packet::{IntoBytes, protocol};
+use wattline_testbed::probe::payload::{self, Payload};
 use wattline_traffic::Packet;
 
 const IP: usize = ethernet::HEADER;

@@ -1,11 +1,11 @@
 //! The far end: counts what arrives by flow and sequence number.
 
 use super::frames::PAYLOAD;
-use crate::probe::payload::Payload;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_control::scale::card::FarEnd;
 use wattline_dataplane::port::PortId;
+use wattline_testbed::probe::payload::Payload;
 
 /// What was heard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

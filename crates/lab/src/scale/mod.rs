@@ -109,7 +109,7 @@ pub fn run(
         let sender = std::thread::Builder::new()
             .name("feed".to_owned())
             .spawn_scoped(scope, || feed.run(router.scale().clock(), &stop))
-            .map_err(|source| Error::io("starting the generator", source))?;
+            .map_err(|source| wattline_testbed::Error::io("starting the generator", source))?;
         let from = Time::ZERO + plan.warmup;
         let record = router.scale().record(from, plan.duration, plan.interval, |interval| {
             each(interval, router.scale());

@@ -59,7 +59,10 @@ impl Router {
         let all = CoreSet::first(cores);
         let card = Card::new(nic, ports, cores, all, Box::new(listener.clone()));
         let waiters = (0..cores)
-            .map(|_| PollWaiter::new([]).map_err(|errno| Error::io("making a wake-up", errno)))
+            .map(|_| {
+                PollWaiter::new([])
+                    .map_err(|errno| wattline_testbed::Error::io("making a wake-up", errno))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
         card.connect(bells.clone());
@@ -101,7 +104,9 @@ impl Router {
             let handle = std::thread::Builder::new()
                 .name(format!("core-{core}"))
                 .spawn(move || pacer.run(&mut worker, &mut waiter))
-                .map_err(|source| Error::io(format!("starting core {core}"), source))?;
+                .map_err(|source| {
+                    wattline_testbed::Error::io(format!("starting core {core}"), source)
+                })?;
             router.workers.push(Thread { control, counters, waker, handle: Some(handle) });
         }
         router._routes = routes;
@@ -191,7 +196,7 @@ impl Drop for Router {
 }
 
 fn failed(what: String) -> Error {
-    Error::Router { what, log: String::new() }
+    wattline_testbed::Error::Router { what, log: String::new() }.into()
 }
 
 /// Routes to what is behind each port.

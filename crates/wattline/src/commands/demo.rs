@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattline_control::config::parse_duration;
 use wattline_lab::demo::{self, Settings, day};
-use wattline_lab::forwarder::Mode;
-use wattline_lab::leftovers::clean_up_on_signals;
-use wattline_lab::probe::Load;
+use wattline_testbed::forwarder::Mode;
+use wattline_testbed::leftovers::clean_up_on_signals;
+use wattline_testbed::probe::Load;
 
 /// Name of the page with the plots.
 const PAGE: &str = "wattline-demo.html";

@@ -1,7 +1,6 @@
 //! The packets that applications are measured with.
 
 use crate::bench::memory_router::{Error, LONGEST, MAC_IN, Traffic, ipv4_header, udp_template};
-use crate::replay;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
 use wattline_packet::ipv6::Ipv6Header;
 use wattline_packet::{FromBytes, IntoBytes, protocol};
+use wattline_testbed::replay;
 
 /// Bytes that payloads are cut from: random, so that nothing in them repeats by itself.
 const PAYLOADS: usize = 1 << 20;

@@ -4,7 +4,6 @@ use super::Round;
 use super::arrangement::INSIDE;
 use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
 use super::threads::{Level, Thread};
-use crate::{Error, command};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -20,6 +19,8 @@ use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{XdpForward, XdpModeChoice, XdpProgram};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
+use wattline_testbed::Error;
+use wattline_testbed::command;
 
 /// How long l3fwd may take until the first frame is at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -269,7 +270,7 @@ impl L3fwd {
             .args([device(0, &course.left), device(1, &course.right)])
             .args(["--", "-p3", "-P", "--parse-ptype", "--lookup=lpm"])
             .arg(format!("--config=(0,0,{INSIDE}),(1,0,{INSIDE})"))
-            .arg(format!("--eth-dest=1,{}", crate::topology::mac_text(SINK_MAC)))
+            .arg(format!("--eth-dest=1,{}", wattline_testbed::topology::mac_text(SINK_MAC)))
             .arg(format!("--rule_ipv4={}", v4.display()))
             .arg(format!("--rule_ipv6={}", v6.display()))
             .stdin(Stdio::null())

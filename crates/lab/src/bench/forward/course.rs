@@ -3,15 +3,15 @@
 use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement};
 use super::ration::Ration;
 use super::threads::{Level, Thread};
-use crate::Error;
-use crate::command::LIMIT;
-use crate::namespace::Namespace;
-use crate::topology::mac_text;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use wattline_kernel::namespace::{enter_thread, interface_index};
 use wattline_kernel::xdp::{CountingSink, LiveGenerator};
+use wattline_testbed::Error;
+use wattline_testbed::command::LIMIT;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::mac_text;
 
 /// Bytes of each frame without frame check sequence: 64 on the wire.
 pub const FRAME_BYTES: usize = 60;
@@ -37,7 +37,7 @@ pub struct Count {
     pub forwarded: u64,
 }
 
-/// Three namespaces in a row, as [`crate::topology`] builds, but with interface names that
+/// Three namespaces in a row, as [`wattline_testbed::topology`] builds, but with interface names that
 /// are unique on the machine: by these the kernel's receiving threads are found.
 pub struct Course {
     source: Namespace,

@@ -31,7 +31,6 @@ mod course;
 mod ration;
 mod threads;
 
-use crate::Error;
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use contestant::Contestant;
 use course::Course;
@@ -39,6 +38,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline_dataplane::worker::Mode;
+use wattline_testbed::Error;
 
 /// What is measured and for how long.
 #[derive(Debug, Clone)]
@@ -232,7 +232,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leftovers::can_build_namespaces;
+    use wattline_testbed::leftovers::can_build_namespaces;
 
     #[test]
     fn medians() {

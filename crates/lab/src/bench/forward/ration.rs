@@ -1,11 +1,11 @@
 //! Takes half of a processor away.
 
 use super::threads::{Level, Thread};
-use crate::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wattline_testbed::Error;
 
 /// How long the processor is taken, and how long it is left after that. In this time fewer
 /// frames come than a ring of 2048 holds.

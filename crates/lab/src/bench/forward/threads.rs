@@ -1,11 +1,12 @@
 //! Threads of this machine: whose they are, where they run, what they used.
 
-use crate::command::LIMIT;
-use crate::{Error, command};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::process::Command;
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::command;
+use wattline_testbed::command::LIMIT;
 
 /// Who runs first where several of the benchmark's threads share a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

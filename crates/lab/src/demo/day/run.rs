@@ -15,9 +15,10 @@ use wattline_traffic::Spec;
 /// # Errors
 /// When the traffic cannot be described so, or a server cannot be emulated.
 pub fn run(settings: &Settings) -> Result<Report, Error> {
-    let spec = settings
-        .spec()
-        .map_err(|error| Error::Data { path: "traffic".into(), reason: error.to_string() })?;
+    let spec = settings.spec().map_err(|error| wattline_testbed::Error::Data {
+        path: "traffic".into(),
+        reason: error.to_string(),
+    })?;
     let mut days = Vec::new();
     for policy in &settings.policies {
         days.push(day(settings, &spec, policy)?);

@@ -162,8 +162,10 @@ fn settled(points: &[Point]) -> Option<f64> {
 fn source(settings: &Settings) -> Result<Box<dyn Source>, Error> {
     let build = |load: u32| {
         let text = format!("poisson:{load}%,size={}", settings.size);
-        let spec = Spec::parse(&text)
-            .map_err(|error| Error::Data { path: "traffic".into(), reason: error.to_string() })?;
+        let spec = Spec::parse(&text).map_err(|error| wattline_testbed::Error::Data {
+            path: "traffic".into(),
+            reason: error.to_string(),
+        })?;
         Ok::<_, Error>(spec.build(settings.seed).map_err(wattline_sim::SimError::from)?)
     };
     Ok(Box::new(Step {

@@ -7,8 +7,8 @@
 //! ```
 
 use super::{INSIDE, ip, pinged, write};
-use crate::Error;
-use crate::rig::Machine;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 const SOCKET: &str = "/tmp/gw.socket";
 /// The associations' ends.

@@ -4,9 +4,9 @@
 use super::gateway::{ENDS, NETS, Stats, end, end_ping, inside, ping, start, start_ping};
 use super::peer::packets;
 use super::{INSIDE, ip};
-use crate::Error;
-use crate::rig::Machine;
-use crate::rig::checks::{Checks, Witness};
+use crate::checks::{Checks, Witness};
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// Bytes of an inner packet of ping.
 const ECHO: u64 = 84;

@@ -52,7 +52,7 @@ fn coprime(mut a: u64, mut b: u64) -> bool {
 
 /// Bytes of UDP payload in a frame of so many bytes; at least what a probe carries, so
 /// the smallest IPv6 frame is 84 bytes rather than 64.
-pub(crate) fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
+pub fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
     let ip = if ipv6 { 40 } else { 20 };
     frame_bytes.saturating_sub(ETHERNET + ip + UDP).max(payload::LENGTH)
 }

@@ -3,11 +3,11 @@
 use super::forwarding::stats;
 use super::knobs::RETA;
 use super::{INSIDE, power, sensors};
-use crate::Error;
-use crate::rig::{Machine, traffic};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, traffic};
 
 /// A look at the idle-state limits and the power meter: `0 1 127797000`, by shell builtins, since
 /// a busy guest takes long to start a program.

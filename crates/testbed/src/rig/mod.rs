@@ -3,11 +3,10 @@
 //! outside. `docs/explanation/rig.md` says what is real about it and what is not.
 //!
 //! [`Rig`] is what `rig/fetch` has unpacked; [`image`] packs the guest; [`Machine`] boots it,
-//! [`guest`] runs commands inside, [`monitor`] reads its registers from outside; [`checks`]
-//! turns every knob and compares the two.
+//! [`guest`] runs commands inside, [`monitor`] reads its registers from outside. Tests of the
+//! program turn every knob and compare the two (`crates/wattline/tests/rig/checks/`).
 
 pub mod agent;
-pub mod checks;
 pub mod guest;
 pub mod image;
 pub mod machine;

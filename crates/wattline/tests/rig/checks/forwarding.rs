@@ -2,10 +2,10 @@
 //! workers, and XDP programs that forward by themselves.
 
 use super::{Checks, INSIDE, Witness, knobs, sensors};
-use crate::Error;
-use crate::rig::{Machine, traffic};
-use crate::topology::mac_text;
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, traffic};
+use wattline_testbed::topology::mac_text;
 
 /// Frames a second: far below what an emulated machine forwards on a busy host.
 const RATE: f64 = 200.0;

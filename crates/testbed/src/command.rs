@@ -10,7 +10,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// How long a command that sets something up or takes it down may take: those that change
 /// interfaces wait for each other, all over the machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a command to its end and returns its standard output.
 ///

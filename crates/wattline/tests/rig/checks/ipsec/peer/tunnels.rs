@@ -2,12 +2,12 @@
 
 use super::super::{INSIDE, ip};
 use super::site::ECHO;
-use crate::Error;
-use crate::rig::Machine;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// A tunnel.
 pub struct Kind {

@@ -2,11 +2,11 @@
 
 use super::super::pinged;
 use super::LIMIT;
-use crate::namespace::Namespace;
-use crate::{Error, command};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::{Error, command};
 
 /// Time for the next bytes of a stream.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,14 +1,17 @@
 //! The virtual hardware lab by itself, as `make rig` and `make rig-shell` run it:
 //!
-//!     cargo run --release -p wattline-lab --example rig -- PATH-OF-WATTLINE [check|shell] [--json]
+//!     cargo run --release -p wattline --example rig -- PATH-OF-WATTLINE [check|shell] [--json]
 //!
 //! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
 
+#[path = "../tests/rig/checks/mod.rs"]
+mod checks;
+
+use checks::Checks;
 use std::path::Path;
 use std::process::ExitCode;
-use wattline_lab::Error;
-use wattline_lab::rig::checks::{self, Checks};
-use wattline_lab::rig::{Machine, Options, Rig, agent, machine};
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, Options, Rig, agent, machine};
 
 fn main() -> ExitCode {
     // The same program turns the knobs inside.

@@ -1,9 +1,9 @@
 //! What `wattline probe` and `wattline meter` find inside.
 
 use super::{Checks, INSIDE, Witness};
-use crate::Error;
-use crate::rig::Machine;
 use serde_json::Value;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// Looks at the guest with the guest's own Wattline.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {

@@ -9,13 +9,13 @@ mod power;
 mod sensors;
 mod stretch;
 
-use super::Machine;
-use crate::Error;
 use serde::Serialize;
 use std::time::Duration;
+use stretch::Stretch;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 pub use ipsec::ipsec;
-pub use stretch::{Sight, Stretch};
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);

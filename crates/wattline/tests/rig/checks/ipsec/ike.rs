@@ -3,9 +3,9 @@
 
 use super::gateway::{self, ENDS, NETS, Stats, end_ping, inside, ping, start_ping};
 use super::{INSIDE, write};
-use crate::Error;
-use crate::rig::Machine;
-use crate::rig::checks::{Checks, Witness};
+use crate::checks::{Checks, Witness};
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// A tunnel as it is configured at both ends.
 struct Tunnel {

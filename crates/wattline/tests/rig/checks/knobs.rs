@@ -2,9 +2,9 @@
 //! each way in which a session can end.
 
 use super::{Checks, INSIDE, Witness, power};
-use crate::Error;
-use crate::rig::{Machine, agent, traffic};
 use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, agent, traffic};
 
 /// All that the wishes below, or a governor, may touch, in the guest's own words.
 pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \

@@ -7,14 +7,13 @@
 
 mod load;
 mod outcome;
-pub(crate) mod payload;
+pub mod payload;
 mod receiver;
 mod sender;
 
-pub(crate) use load::payload_bytes;
-pub use load::{Load, SizeMix};
+pub use load::{Load, SizeMix, payload_bytes};
 pub use outcome::Outcome;
-pub(crate) use payload::Payload;
+pub use payload::Payload;
 pub use receiver::receive_buffer_errors;
 
 use crate::Error;
@@ -27,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// The UDP port on which the receiver listens (discard, RFC 863: nobody minds).
-pub(crate) const PORT: u16 = 9;
+pub const PORT: u16 = 9;
 
 /// What both ends count while they run, for whoever watches.
 #[derive(Debug, Default)]

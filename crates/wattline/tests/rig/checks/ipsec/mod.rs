@@ -9,10 +9,10 @@ mod ike;
 mod peer;
 
 use super::{Checks, INSIDE};
-use crate::Error;
-use crate::leftovers::can_build_namespaces;
-use crate::rig::{Machine, Options, Rig};
 use std::path::Path;
+use wattline_testbed::Error;
+use wattline_testbed::leftovers::can_build_namespaces;
+use wattline_testbed::rig::{Machine, Options, Rig};
 
 /// Boots a machine for it and adds all checks to `checks`, those with the emulated machine as the peer of
 /// a Wattline outside only where namespaces can be built.

@@ -5,10 +5,10 @@ use super::forwarding::{start, stop};
 use super::knobs::{RETA, SETTINGS, differences};
 use super::stretch::{Counted, Sight, Stretch, look, offer};
 use super::{Checks, INSIDE, Witness, power, sensors};
-use crate::Error;
-use crate::rig::Machine;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// What is added to the router's configuration.
 const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"powersave:silence=500ms\"\n";

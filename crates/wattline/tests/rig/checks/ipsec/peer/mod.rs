@@ -12,14 +12,14 @@ mod tunnels;
 pub use site::Site;
 
 use super::{INSIDE, ike};
-use crate::Error;
-use crate::forwarder::Wattline;
-use crate::rig::Machine;
-use crate::rig::checks::{Checks, Witness};
+use crate::checks::{Checks, Witness};
 use site::REQUESTS;
 use std::path::Path;
 use std::time::Duration;
 use tunnels::{KINDS, configuration, guest, spi};
+use wattline_testbed::Error;
+use wattline_testbed::forwarder::Wattline;
+use wattline_testbed::rig::Machine;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Lengths of echo requests: none, odd, around blocks of 16, and the longest that fits all.

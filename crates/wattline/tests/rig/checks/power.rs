@@ -2,8 +2,8 @@
 //! `rig/machine.asl` on the registers that are seen from outside.
 
 use super::{Checks, INSIDE, Witness, sensors};
-use crate::Error;
-use crate::rig::Machine;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
 
 /// The driver asks the table once in this time.
 const SAMPLE: &str = "sleep 2";
