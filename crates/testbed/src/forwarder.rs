@@ -172,7 +172,7 @@ impl Wattline {
         binary: &Path,
         configuration: impl FnOnce(&Path) -> String,
     ) -> Result<Self, Error> {
-        let folder = TempDir::with_prefix("wattline-lab-")
+        let folder = TempDir::with_prefix("wattline-testbed-")
             .map_err(|source| Error::io("making a folder for a configuration", source))?;
         let config = folder.path().join("router.toml");
         let text = configuration(&folder.path().join("socket"));

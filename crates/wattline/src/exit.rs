@@ -73,10 +73,10 @@ impl From<io::Error> for ExitError {
     }
 }
 
-impl From<wattline_lab::Error> for ExitError {
-    fn from(error: wattline_lab::Error) -> Self {
+impl From<wattline_demo::Error> for ExitError {
+    fn from(error: wattline_demo::Error) -> Self {
         use wattline_control::scale::ScaleError;
-        use wattline_lab::Error;
+        use wattline_demo::Error;
         let code = match error {
             Error::Testbed(error) => return error.into(),
             Error::Simulation(error) => return error.into(),

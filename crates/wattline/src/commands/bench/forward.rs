@@ -5,7 +5,7 @@ use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
-use wattline_lab::bench::forward::{self, Options, Report};
+use wattline_bench::forward::{self, Options, Report};
 use wattline_testbed::leftovers::clean_up_on_signals;
 
 /// Beside whom, and how long.
