@@ -17,11 +17,11 @@ use serde::Serialize;
 use wattline_control::governor::Governor;
 use wattline_control::governor::machine::{Machine, Taken, View};
 use wattline_control::governor::step::Step;
+use wattline_cores::platform_of;
 use wattline_policy::{
     BuildContext, MAX_CORES, Platform, PolicySpec, RedirectTable, SpecError, Trigger, build,
 };
 use wattline_server::{Application, ServerModel};
-use wattline_sim::platform_of;
 use wattline_units::{Span, Time};
 
 /// Decisions per second for which the share of a core is told.

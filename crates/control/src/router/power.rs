@@ -16,11 +16,11 @@ use crate::scale::{Redirect, Scale, Setting};
 use crate::stats::PowerStats;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use wattline_cores::ModelError;
 use wattline_kernel::steer::Steering;
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, build};
 use wattline_ports::waiter::Waker;
 use wattline_server::{ServerFile, ServerModel};
-use wattline_sim::SimError;
 use wattline_units::Time;
 
 /// Mean length of a packet that policies reckon with: a backbone's mean, the traffic of a live
@@ -122,7 +122,9 @@ pub(super) fn open(
             let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
             let scale = Scale::new(&setting, ports, bells.to_vec(), redirect);
             let (scale, pacers) = scale.map_err(|error| match error {
-                crate::scale::ScaleError::Model(SimError::Policy(error)) => wrong("policy", &error),
+                crate::scale::ScaleError::Model(ModelError::Policy(error)) => {
+                    wrong("policy", &error)
+                }
                 other => wrong("server", &other),
             })?;
             (Driver::Scale(scale), pacers)

@@ -6,9 +6,9 @@ use super::order::Order;
 use super::post::{Post, Report};
 use crate::governor::energy::Energy;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use wattline_cores::Costs;
 use wattline_policy::{CoreSet, Platform};
 use wattline_server::ServerModel;
-use wattline_sim::parts::Costs;
 use wattline_units::{Joules, Provenance, Span};
 
 /// What cores and machine share.

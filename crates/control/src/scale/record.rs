@@ -3,7 +3,7 @@
 use super::{Disturbance, Scale, ScaleError};
 use crate::governor::account::{Interval, LatencySummary};
 use serde::Serialize;
-use wattline_sim::parts::Latency;
+use wattline_cores::Latency;
 use wattline_units::{Span, Time};
 
 /// What was recorded.

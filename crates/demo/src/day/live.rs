@@ -51,7 +51,7 @@ impl Live {
         }
         Self {
             policy: policy.to_string(),
-            cores: wattline_sim::platform_of(&settings.server).cores,
+            cores: wattline_cores::platform_of(&settings.server).cores,
             top_hertz: settings.server.processor.highest_frequency().0,
             panel,
             seen: Seen::default(),

@@ -48,7 +48,7 @@ impl Conditions {
         let links = nic.link.0 * nic.ports as f64;
         Self {
             server: settings.server.name.clone(),
-            cores: wattline_sim::platform_of(&settings.server).cores,
+            cores: wattline_cores::platform_of(&settings.server).cores,
             traffic: settings.traffic(),
             traffic_notes: spec.notes(),
             scale: settings.dilation,

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_control::scale::card::Card;
 use wattline_control::scale::{Record, Redirect, Scale, Setting};
+use wattline_cores::platform_of;
 use wattline_dataplane::counters::{Snapshot, WorkerCounters};
 use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::frame::FramePool;
@@ -22,7 +23,6 @@ use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Worker, WorkerParts};
 use wattline_policy::CoreSet;
 use wattline_ports::waiter::{PollWaiter, Waker};
-use wattline_sim::platform_of;
 
 /// Room for the longest Ethernet frame.
 const CHUNK: u32 = 2_048;

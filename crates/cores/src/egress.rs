@@ -5,26 +5,30 @@
 //! collected here, and once all cores have come to a time, what was done by then is put in
 //! order and goes out, first come first served on each link.
 
-use crate::nic::Link;
+use crate::link::Link;
 use std::collections::VecDeque;
 use wattline_server::Nic as NicModel;
 
 /// A packet that its core is done with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Departure {
+pub struct Departure {
+    /// When it came in.
     pub arrival: u64,
     /// When its core is done with it, or when it may leave where it was held back.
     pub done: u64,
+    /// The hash of its flow.
     pub flow: u32,
+    /// Its length in bytes.
     pub length: u16,
     /// The port that it came in by.
     pub port: u8,
+    /// The core that served it.
     pub core: u8,
 }
 
 /// The ways out of all cores: a transmit ring for each core and port, a link for each port.
 #[derive(Debug)]
-pub(crate) struct Egress {
+pub struct Egress {
     /// All links are alike; this one tells how long a packet occupies one.
     pace: Link,
     outputs: Vec<Output>,
@@ -34,6 +38,7 @@ pub(crate) struct Egress {
     capacity: usize,
     /// Packets in the ring of each core and port, core by core.
     fills: Vec<usize>,
+    /// What has left.
     pub counts: EgressCounts,
 }
 
@@ -56,7 +61,7 @@ struct Sent {
 
 /// What has left, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct EgressCounts {
+pub struct EgressCounts {
     /// Packets whose last bit is out.
     pub packets: u64,
     /// Bytes of those.

@@ -16,7 +16,7 @@ type Entry = (u8, u32);
 /// Order within an entry can only break when it moves while its old core still holds packets
 /// of it. So only such entries are watched, and only until the last of these packets has left.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     entries: HashSet<Entry>,
     /// Lowest bits of the flow's hash that number the entry.
     mask: u32,
@@ -27,12 +27,13 @@ pub(crate) struct Watch {
     moved_at: Option<u64>,
     /// The last of them leaves then at the earliest.
     until: u64,
+    /// What was held back, and what left out of order.
     pub counts: OrderCounts,
 }
 
 /// What was held back, since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct OrderCounts {
+pub struct OrderCounts {
     /// Packets that left after a later one of their flow all the same.
     pub reordered: u64,
     /// Packets that would have, had nothing been held back.
@@ -41,6 +42,7 @@ pub(crate) struct OrderCounts {
     pub held: u64,
     /// For how long, all together.
     pub hold_picos: u64,
+    /// The longest of these times.
     pub hold_longest: u64,
 }
 

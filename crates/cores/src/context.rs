@@ -13,12 +13,13 @@ pub struct Sink {
     /// Latencies of forwarded packets.
     pub latency: Latency,
     /// The same since the policy was asked last, where it looks at it.
-    pub(crate) asked: Option<Latency>,
+    pub asked: Option<Latency>,
     /// When cores are awake.
     pub awake: AwakeLog,
-    pub(crate) watch: Watch,
+    /// What is held back to keep flows in order.
+    pub watch: Watch,
     /// The output links, where they are modelled.
-    pub(crate) egress: Option<Box<Egress>>,
+    pub egress: Option<Box<Egress>>,
     /// Every state of every core, where asked for.
     pub states: Option<Vec<StateSpan>>,
     /// Time that every packet spends outside queue and core.
@@ -42,7 +43,7 @@ impl Sink {
 
     /// A core is done with a packet that nothing holds back.
     #[inline]
-    pub(crate) fn leave(&mut self, departure: Departure) {
+    pub fn leave(&mut self, departure: Departure) {
         match &mut self.egress {
             None => self.record(departure.done - departure.arrival),
             Some(egress) => egress.push(departure),
@@ -59,7 +60,7 @@ impl Sink {
     }
 
     /// Whoever waited when the redirect table moved has left: lets go what was held back for it.
-    pub(crate) fn end_watch(&mut self) {
+    pub fn end_watch(&mut self) {
         let mut watch = std::mem::take(&mut self.watch);
         watch.end(|departure| self.leave(departure));
         self.watch = watch;
@@ -67,7 +68,7 @@ impl Sink {
 
     /// All cores have come to `now`: lets output links carry what was done by then. Not while
     /// packets are held back, which may go before others that are here.
-    pub(crate) fn carry(&mut self, now: u64) {
+    pub fn carry(&mut self, now: u64) {
         if self.watch.moved_at().is_none()
             && let Some(mut egress) = self.egress.take()
         {
@@ -140,7 +141,7 @@ pub struct Counts {
     /// Bytes of those.
     pub bytes: u64,
     /// Sum of the departure times, modulo 2^64.
-    pub(crate) departure_sum: u64,
+    pub departure_sum: u64,
     /// Times that it fell asleep.
     pub sleeps: u64,
     /// Times that an interrupt woke it.

@@ -31,7 +31,7 @@ pub struct Ring {
     /// asked for them.
     dropped: Option<Vec<u64>>,
     /// Sum of the arrival times of accepted packets, modulo 2^64.
-    pub(crate) arrival_sum: u64,
+    pub arrival_sum: u64,
     /// When the queue may raise its next interrupt, by its moderation.
     pub(crate) interrupt_allowed: u64,
 }

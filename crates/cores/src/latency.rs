@@ -50,7 +50,7 @@ impl Latency {
     }
 
     /// Forgets all packets.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.histogram.reset();
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
     }

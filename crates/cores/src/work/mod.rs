@@ -5,7 +5,7 @@ mod idle;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
 use crate::egress::Departure;
-use crate::make::CoreFixed;
+use crate::fixed::CoreFixed;
 use crate::ring::Ring;
 use crate::service::Variation;
 use crate::states::Spent;
@@ -217,7 +217,7 @@ impl Core {
     }
 
     /// Port, flow and end of the packet that it serves at `now`.
-    pub(crate) fn in_service(&self, now: u64) -> Option<(usize, u32, u64)> {
+    pub fn in_service(&self, now: u64) -> Option<(usize, u32, u64)> {
         let serves = matches!(self.state, State::Serving) && self.at > now;
         serves.then_some((self.port, self.flow, self.at))
     }

@@ -1,9 +1,10 @@
 //! Making cores out of a server model.
 
 use crate::context::Costs;
-use crate::cores::Core;
-use crate::error::SimError;
+use crate::error::ModelError;
+use crate::fixed::CoreFixed;
 use crate::service::{ServiceTime, Variation};
+use crate::work::Core;
 use wattline_policy::{OperatingPoint, Platform};
 use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_units::Span;
@@ -25,20 +26,6 @@ pub struct CoreMake<'a> {
     seed: u64,
 }
 
-/// What stays as it is of a core.
-#[derive(Debug, Clone)]
-pub(crate) struct CoreFixed {
-    pub ports: usize,
-    pub ring: Option<usize>,
-    pub frequencies: usize,
-    /// Residency after which a nap goes on in the idle state of this index.
-    pub target_residency: Vec<u64>,
-    /// What leaving an idle state takes beyond the wake-up work.
-    pub extra_exit: Vec<u64>,
-    /// How long an interrupt is under way to the core.
-    pub delivery: u64,
-}
-
 impl<'a> CoreMake<'a> {
     /// Cores of `server`; the seed is that of service times that vary.
     ///
@@ -48,12 +35,12 @@ impl<'a> CoreMake<'a> {
         server: &'a ServerModel,
         application: Application,
         seed: u64,
-    ) -> Result<Self, SimError> {
+    ) -> Result<Self, ModelError> {
         // Costs are linear in the length: two lengths tell both parts.
         let cost = |bytes| server.packet_cost(application, bytes);
         match (cost(0), cost(ServiceTime::LONG_BYTES)) {
             (Some(empty), Some(long)) => Ok(Self { server, costs: [empty, long], seed }),
-            _ => Err(SimError::no_application(server, application)),
+            _ => Err(ModelError::no_application(server, application)),
         }
     }
 
