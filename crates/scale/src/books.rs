@@ -1,11 +1,11 @@
 //! Energy by the states that the cores really passed through.
 
 use super::post::Report;
+use wattline_cores::{AwakeLog, Latency, power_terms};
 use wattline_governor::account::MachineTotals;
 use wattline_governor::energy::Energy;
 use wattline_policy::CoreSet;
 use wattline_server::ServerModel;
-use wattline_sim::parts::{AwakeLog, Latency, power_terms};
 use wattline_units::{BitsPerSecond, Joules, Provenance, Span, Watts};
 
 /// What changes the power of the parts that all cores share.
@@ -149,8 +149,8 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_cores::{Counts, Spent};
     use wattline_server::ServerFile;
-    use wattline_sim::parts::{Counts, Spent};
 
     const MICRO: u64 = 1_000_000;
 

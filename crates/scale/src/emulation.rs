@@ -5,10 +5,10 @@ use super::clock::ModelClock;
 use super::order::Order;
 use super::post::{Post, Report};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use wattline_cores::Costs;
 use wattline_governor::energy::Energy;
 use wattline_policy::{CoreSet, Platform};
 use wattline_server::ServerModel;
-use wattline_sim::parts::Costs;
 use wattline_units::{Joules, Provenance, Span};
 
 /// What cores and machine share.

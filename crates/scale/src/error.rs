@@ -1,13 +1,13 @@
 //! Why a server cannot be emulated.
 
-use wattline_sim::SimError;
+use wattline_cores::ModelError;
 
 /// Why a server cannot be emulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
     /// The server, the application or the policy are not fit for each other.
     #[error(transparent)]
-    Model(#[from] SimError),
+    Model(#[from] ModelError),
     /// More workers than the model has cores.
     #[error(
         "server {server} has {most} cores that forward packets, but there are {workers} workers: \

@@ -3,7 +3,7 @@
 //! From the move on the new core gets what belongs to the entry, while the old one may still
 //! have earlier packets of it. So what the new core has served waits at its way out until
 //! those have left, through however many cores the entry went meanwhile. Only the way out
-//! waits: all cores go on, and the simulator does the same (`wattline_sim`, `reorder`).
+//! waits: all cores go on, and the simulator does the same (`wattline_cores`, `reorder`).
 //!
 //! Nobody waits in a circle: a packet waits only for such as were led to a core before it.
 

@@ -3,8 +3,8 @@
 use super::order::{Order, Place};
 use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
+use wattline_cores::Ring;
 use wattline_dataplane::frame::{Frame, FramePool};
-use wattline_sim::parts::Ring;
 use wattline_traffic::Packet;
 use wattline_units::Time;
 

@@ -54,14 +54,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wattline_cores::{CoreMake, Latency, ModelError, Sink, platform_part};
 use wattline_dataplane::port::Waiter;
 use wattline_governor::Governor;
 use wattline_governor::account::{LatencySummary, LoopTotals, MachineTotals, Totals};
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, Trigger, build};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
-use wattline_sim::parts::{CoreMake, Latency, Sink};
-use wattline_sim::platform_part;
 use wattline_units::Time;
 
 /// The thread of timers looks around this often.
@@ -175,7 +174,7 @@ impl Scale {
     ) -> Result<(Self, Vec<Pacer>), ScaleError> {
         let server = setting.server.clone();
         let platform = platform_part(&server, ports, bells.len());
-        platform.check().map_err(wattline_sim::SimError::from)?;
+        platform.check().map_err(ModelError::from)?;
         if platform.cores != bells.len() {
             let (most, workers) = (platform.cores, bells.len());
             return Err(ScaleError::Workers { server: server.name, most, workers });
@@ -212,7 +211,7 @@ impl Scale {
             packet: packet.map(|cost| (cost, setting.mean_bytes)),
             seed: setting.seed,
         };
-        let policy = build(&setting.policy, &context).map_err(wattline_sim::SimError::from)?;
+        let policy = build(&setting.policy, &context).map_err(ModelError::from)?;
         let waiter = PollWaiter::new([]).map_err(|errno| ScaleError::System(errno.into()))?;
         let shared = Arc::new(Shared {
             emulation,

@@ -1,6 +1,6 @@
 //! A worker that behaves like one core of a server model.
 //!
-//! The core itself is the simulator's ([`wattline_sim::parts::Core`]): the very same rules say
+//! The core itself is the simulator's ([`wattline_cores::Core`]): the very same rules say
 //! when it sleeps, wakes, takes a batch and how long that lasts. Here a clock brings it
 //! through time instead of a list of packets, and the packets are real: what the core has
 //! served goes through the worker's graph and out, at the end of its batch. Times of the model
@@ -12,11 +12,11 @@ use super::lane::Lane;
 use super::post::{Accruing, Order, Post, Report, Seen};
 use std::sync::Arc;
 use std::time::Duration;
+use wattline_cores::{Core, Sink, Stop, Watched};
 use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
 use wattline_policy::{CoreSet, CoreView, QueueView, Trigger};
-use wattline_sim::parts::{Core, Sink, Stop, Watched};
 use wattline_units::{Span, Time};
 
 /// A thread looks around this often, whatever happens.

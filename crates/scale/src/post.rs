@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use wattline_cores::{AwakeLog, Core, Counts, Latency, Sink, Spent, Watched};
 use wattline_policy::{AskAgain, CoreSetting, CoreView, QueueView};
 use wattline_ports::waiter::Waker;
-use wattline_sim::parts::{AwakeLog, Core, Counts, Latency, Sink, Spent, Watched};
 use wattline_units::{Span, Time};
 
 /// Something for a core to do at a model time.

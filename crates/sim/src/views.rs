@@ -1,8 +1,6 @@
 //! Queues and cores as policies are shown them.
 
-use crate::context::Sink;
-use crate::cores::Core;
-use crate::ring::Ring;
+use wattline_cores::{Core, Ring, Sink};
 use wattline_policy::{CoreView, Platform, QueueView};
 use wattline_units::Span;
 

@@ -14,12 +14,12 @@ use super::order::Order;
 use super::rss;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use wattline_cores::Link;
 use wattline_dataplane::port::PortId;
 use wattline_packet::toeplitz::Toeplitz;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 use wattline_ports::waiter::Waker;
 use wattline_server::Nic;
-use wattline_sim::parts::Link;
 use wattline_units::Time;
 
 /// The frame check sequence, which lengths in the model count and frames in memory lack.

@@ -1,9 +1,8 @@
 //! The sums that reports are made of.
 
 use super::Engine;
-use crate::egress::EgressCounts;
-use crate::states::Spent;
 use crate::totals::Totals;
+use wattline_cores::{EgressCounts, Spent};
 use wattline_units::Span;
 
 impl Engine<'_> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use wattline_cores::ModelError;
 use wattline_governor::account::{LatencySummary, Totals};
 use wattline_ports::waiter::Waker;
 use wattline_router::RouterError;
@@ -9,7 +10,6 @@ use wattline_router::config::{Config, PortSettings, SteerSettings};
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen, WorkerLoop};
 use wattline_scale::steered::{self, Steered};
 use wattline_scale::{Redirect, Scale, ScaleError, Setting};
-use wattline_sim::SimError;
 use wattline_units::Time;
 use wattline_xdp::steer::Steering;
 
@@ -52,7 +52,7 @@ impl PlatformDriver for OfRouter {
         let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
         let scale = Scale::new(&setting, self.ports, bells.to_vec(), redirect);
         let (scale, pacers) = scale.map_err(|error| match error {
-            ScaleError::Model(SimError::Policy(error)) => RouterError::power("policy", &error),
+            ScaleError::Model(ModelError::Policy(error)) => RouterError::power("policy", &error),
             other => RouterError::power("server", &other),
         })?;
         self.scale = Some(scale);

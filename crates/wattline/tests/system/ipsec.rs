@@ -14,10 +14,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use wattline_lab::command;
-use wattline_lab::forwarder::Wattline;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::topology::{Options, RIGHT, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Wattline;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BRANCH4: &str = "10.77.0.2";

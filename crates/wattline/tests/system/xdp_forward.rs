@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wattline_lab::command;
-use wattline_lab::forwarder::{Mode, Wattline, configuration};
-use wattline_lab::probe::{Load, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Mode, Wattline, configuration};
+use wattline_testbed::probe::{Load, Probe};
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

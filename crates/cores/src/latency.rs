@@ -1,0 +1,114 @@
+//! Latency of forwarded packets.
+
+use crate::histogram::Histogram;
+use wattline_policy::LatencyView;
+use wattline_units::Span;
+
+/// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the
+/// distribution in nanoseconds with three significant digits.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    /// In nanoseconds.
+    histogram: Histogram,
+    picos: u64,
+    packets: u64,
+    shortest: u64,
+    longest: u64,
+}
+
+impl Latency {
+    /// No packet yet.
+    pub fn new() -> Self {
+        let histogram = Histogram::new();
+        Self { histogram, picos: 0, packets: 0, shortest: u64::MAX, longest: 0 }
+    }
+
+    /// Records one packet's latency in picoseconds.
+    #[inline]
+    pub fn record(&mut self, picos: u64) {
+        self.histogram.record(picos / 1_000);
+        self.picos += picos;
+        self.packets += 1;
+        self.shortest = self.shortest.min(picos);
+        self.longest = self.longest.max(picos);
+    }
+
+    /// Adds another's packets.
+    pub fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram);
+        self.picos += other.picos;
+        self.packets += other.packets;
+        self.shortest = self.shortest.min(other.shortest);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// Gives all packets away and forgets them.
+    pub fn take(&mut self) -> Self {
+        let taken = self.clone();
+        self.reset();
+        taken
+    }
+
+    /// Forgets all packets.
+    pub fn reset(&mut self) {
+        self.histogram.reset();
+        (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
+    }
+
+    /// As policies are shown it, of the packets since the last call; `None` without any.
+    pub fn take_view(&mut self) -> Option<LatencyView> {
+        let view = LatencyView {
+            mean: Span::from_seconds(self.mean()?),
+            p95: Span::from_seconds(self.quantile(0.95)?),
+            p99: Span::from_seconds(self.quantile(0.99)?),
+        };
+        self.reset();
+        Some(view)
+    }
+
+    /// Shortest, in seconds; `None` without packets, as all of these.
+    pub fn min(&self) -> Option<f64> {
+        (self.packets > 0).then_some(self.shortest as f64 * 1e-12)
+    }
+    /// Longest, in seconds.
+    pub fn max(&self) -> Option<f64> {
+        (self.packets > 0).then_some(self.longest as f64 * 1e-12)
+    }
+    /// Mean, in seconds.
+    pub fn mean(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.picos as f64 * 1e-12 / self.packets as f64)
+    }
+    /// The latency that a fraction of the packets does not exceed, in seconds.
+    pub fn quantile(&self, fraction: f64) -> Option<f64> {
+        (self.packets > 0).then(|| self.histogram.quantile(fraction, self.packets) as f64 * 1e-9)
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_within_a_thousandth() {
+        let mut latency = Latency::new();
+        assert_eq!(latency.mean(), None);
+        (1..=100_000u64).for_each(|nanos| latency.record(nanos * 1_000));
+        let near = |a: Option<f64>, b: f64| (a.unwrap() / b - 1.0).abs() < 2e-3;
+        assert!(near(latency.quantile(0.5), 50e-6) && near(latency.quantile(0.99), 99e-6));
+        assert!(near(latency.mean(), 50.0005e-6));
+        let mut both = latency.clone();
+        both.add(&latency);
+        assert!(near(both.min(), 1e-9) && near(both.max(), 100e-6));
+        let view = both.take_view().unwrap();
+        assert!(
+            near(Some(view.p95.as_seconds()), 95e-6) && near(Some(view.p99.as_seconds()), 99e-6)
+        );
+        assert_eq!(both.take_view(), None, "nothing has left since");
+    }
+}

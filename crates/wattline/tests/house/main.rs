@@ -1,0 +1,3 @@
+//! Rules of the house: under which licences others are used.
+
+mod licences;
