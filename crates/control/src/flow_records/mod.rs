@@ -12,7 +12,7 @@ mod tests;
 
 use crate::application::Application;
 use crate::config::{Config, FlowRecordsSettings, PortKind};
-use crate::rib::Rib;
+use crate::rib::{FIRST_STATIC_LINK, Rib};
 use crate::router::RouterError;
 use exporter::Exporter;
 use serde_json::{Value, json};
@@ -115,6 +115,10 @@ impl Application for FlowRecords {
 
     fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
         let Self { workers, interfaces, pending, .. } = self;
+        for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
+            // One that was made again has another number.
+            interfaces[usize::from(port.0)] = link.index;
+        }
         let mut most = 0;
         let mut add = |record: &Record| pending.push(exported(record, interfaces, rib, routes));
         for worker in workers {
