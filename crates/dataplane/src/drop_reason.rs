@@ -69,6 +69,8 @@ drop_reasons! {
     NoPort = "no-port",
     /// The transmit ring of the way out is full.
     TransmitRingFull = "transmit-ring-full",
+    /// The interface of the way out is gone, or is about to be taken over again.
+    PortGone = "port-gone",
     /// The way to the kernel is full.
     PuntQueueFull = "punt-queue-full",
     /// An encoded packet refers to one that this decoder does not have.

@@ -1,5 +1,6 @@
 //! What the data plane asks of a port.
 
+use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FramePool};
 
 /// A port's number, dense from 0, the same in every worker.
@@ -20,6 +21,11 @@ pub trait PortQueue: Send {
     /// Queues frames for transmission, in order; returns how many were taken, the first
     /// ones. The rest still belongs to the caller (who counts and frees them).
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize;
+
+    /// Why [`Self::transmit`] takes fewer frames than it is given.
+    fn refuses(&self) -> DropReason {
+        DropReason::TransmitRingFull
+    }
 
     /// Sends off what [`Self::transmit`] queued (the kick of a ring).
     fn flush(&mut self, pool: &mut FramePool);

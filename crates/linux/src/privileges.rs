@@ -10,8 +10,11 @@ const NEEDED: [(CapabilitySet, &str); 3] = [
     (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
 ];
 
-/// What the control thread goes on needing: the maps of local addresses, neighbours.
-const KEPT: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN);
+/// What the control thread goes on needing: the maps of local addresses, neighbours, and sockets
+/// for an interface that has come back. (It could read all traffic by programs without raw
+/// sockets, too.)
+const KEPT: CapabilitySet =
+    CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::NET_RAW);
 
 /// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
 pub fn missing() -> Vec<&'static str> {

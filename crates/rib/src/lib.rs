@@ -207,6 +207,32 @@ impl Rib {
         self.links.port_links()
     }
 
+    /// The link that is a port.
+    pub fn link_of(&self, port: PortId) -> Option<&Link> {
+        self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
+    }
+
+    /// Whether there is a link of this number.
+    pub fn has_link(&self, index: u32) -> bool {
+        self.links.contains(index)
+    }
+
+    /// The link that has the name that the configuration gives a port, be it the port or not.
+    pub fn link_named_as(&self, port: PortId) -> Option<&Link> {
+        self.links.named_as(port)
+    }
+
+    /// Makes a link the port, or none: packets that leave by one that is not a port are the
+    /// kernel's. At first that link is the port which is seen first of its name; when it is gone,
+    /// none is, before this says which.
+    pub fn serve(&mut self, port: PortId, link: Option<u32>) {
+        let before = self.links.of_port(port);
+        self.links.serve(port, link);
+        for index in [before, link].into_iter().flatten() {
+            self.link_changed(index);
+        }
+    }
+
     fn sweep(&mut self, source: Source, generation: u32) {
         let old = |entry: Source, number: u32| entry == source && number != generation;
         for prefix in self.prefixes.sweep(&old) {
@@ -305,7 +331,7 @@ impl Rib {
 
     fn neighbour(&mut self, neighbour: Neighbour, source: Source, generation: u32) {
         let Neighbour { link, address, mac, stale } = neighbour;
-        if !forwardable(address.into()) && self.links.port(link).is_none() {
+        if !forwardable(address.into()) && !self.links.may_be_port(link) {
             return;
         }
         let state = NeighbourState { mac, stale, source, generation };

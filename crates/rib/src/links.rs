@@ -29,24 +29,69 @@ pub(super) enum WayOut {
 }
 
 pub(super) struct Links {
-    ports: Vec<PortSpec>,
+    ports: Vec<Port>,
     links: HashMap<u32, (Link, u32)>,
+}
+
+struct Port {
+    spec: PortSpec,
+    serves: Serves,
+}
+
+/// Which link is a port. Not whichever has its name at the time: sockets and programs are bound to
+/// one interface, and another of the same name takes nothing from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// The first that is seen of its name.
+    First,
+    /// This one, whatever it is called now.
+    Link(u32),
+    /// None: its link is gone, and whoever opens ports has not said which it is now.
+    None,
 }
 
 impl Links {
     pub fn new(ports: Vec<PortSpec>) -> Self {
-        Self { ports, links: HashMap::new() }
+        let port = |spec| Port { spec, serves: Serves::First };
+        Self { ports: ports.into_iter().map(port).collect(), links: HashMap::new() }
+    }
+
+    /// Makes a link the port, or none.
+    pub fn serve(&mut self, port: PortId, link: Option<u32>) {
+        if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
+            port.serves = link.map_or(Serves::None, Serves::Link);
+        }
+    }
+
+    /// The link that has the name that the configuration gives a port, be it the port or not.
+    pub fn named_as(&self, port: PortId) -> Option<&Link> {
+        let name = &self.ports.get(usize::from(port.0))?.spec.link;
+        self.links.values().map(|(link, _)| link).find(|link| link.name == *name)
+    }
+
+    pub fn contains(&self, index: u32) -> bool {
+        self.links.contains_key(&index)
     }
 
     /// Notes a link; true when something about it has changed.
     pub fn set(&mut self, link: Link, generation: u32) -> bool {
         let index = link.index;
+        for port in &mut self.ports {
+            if port.serves == Serves::First && port.spec.link == link.name {
+                port.serves = Serves::Link(index);
+            }
+        }
         let before = self.links.insert(index, (link, generation));
         before.map(|(link, _)| link).as_ref() != self.links.get(&index).map(|(link, _)| link)
     }
 
     pub fn remove(&mut self, index: u32) {
         self.links.remove(&index);
+        for port in &mut self.ports {
+            if port.serves == Serves::Link(index) {
+                port.serves = Serves::None;
+            }
+        }
     }
 
     /// Links of the kernel's that a later dump than theirs did not mention.
@@ -71,8 +116,16 @@ impl Links {
 
     /// The port whose own link this is.
     fn own_port(&self, link: &Link) -> Option<PortId> {
-        let place = self.ports.iter().position(|port| port.link == link.name)?;
+        let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
         Some(PortId(place as u16))
+    }
+
+    /// Whether a link is a port or may become one, or is on one that is or may.
+    pub fn may_be_port(&self, index: u32) -> bool {
+        let Some((link, _)) = self.links.get(&index) else { return false };
+        let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
+        let named = |link: &Link| self.ports.iter().any(|port| port.spec.link == link.name);
+        std::iter::once(link).chain(below).any(|it| self.own_port(it).is_some() || named(it))
     }
 
     /// The port out of which a link sends, its own or the one below.
@@ -100,7 +153,7 @@ impl Links {
             (None, None) => return WayOut::Kernel,
         };
         let Some(mac) = link.mac else { return WayOut::Kernel };
-        let largest = u32::from(self.ports[usize::from(port.0)].largest_mtu);
+        let largest = u32::from(self.ports[usize::from(port.0)].spec.largest_mtu);
         WayOut::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
     }
 
@@ -119,7 +172,10 @@ impl Links {
         let mut configs: Vec<PortConfig> = self
             .ports
             .iter()
-            .map(|port| PortConfig { promiscuous: port.promiscuous, ..PortConfig::default() })
+            .map(|Port { spec, .. }| PortConfig {
+                promiscuous: spec.promiscuous,
+                ..PortConfig::default()
+            })
             .collect();
         for (link, _) in self.links.values() {
             if let Some(port) = self.own_port(link) {

@@ -217,6 +217,46 @@ fn vlan_subinterfaces_send_with_their_tag() {
 }
 
 #[test]
+fn a_link_that_is_made_again_is_the_kernels_until_the_port_is_opened_again() {
+    let mut bench = Bench::new();
+    let through = |link| route("10.0.0.0/8", 0, vec![via(link, "192.0.2.2")]);
+    bench.kernel([through(1), neighbour(1, "192.0.2.2", Some(MACS[0]))]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    bench.kernel([Event::LinkGone(1)]);
+    // The same name, and be it the same number, too.
+    for index in [1, 9] {
+        let Event::Link(again) = link(1, true) else { unreachable!() };
+        bench.kernel([Event::Link(Link { index, ..again })]);
+        bench.kernel([through(index), neighbour(index, "192.0.2.2", Some(MACS[1]))]);
+        assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt, "link {index}");
+        assert_eq!(bench.rib.link_named_as(PortId(0)).unwrap().index, index);
+        bench.rib.serve(PortId(0), Some(index));
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[1]), "link {index}");
+        bench.rib.serve(PortId(0), None);
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt, "link {index}");
+        bench.kernel([Event::LinkGone(index)]);
+    }
+}
+
+#[test]
+fn a_link_stays_the_port_when_it_is_renamed() {
+    let mut bench = Bench::new();
+    bench.kernel([
+        route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")]),
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+    ]);
+    let Event::Link(mut renamed) = link(1, true) else { unreachable!() };
+    renamed.name = "other".into();
+    let impostor = Link { index: 9, name: "a".into(), ..renamed.clone() };
+    bench.kernel([Event::Link(renamed), Event::Link(impostor)]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(9, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+}
+
+#[test]
 fn what_a_new_dump_does_not_mention_is_gone() {
     let mut bench = Bench::new();
     let kept = || route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")]);

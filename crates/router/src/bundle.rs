@@ -1,24 +1,35 @@
 //! Several queues of one port as one.
 
+use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
 
 /// The queues of a port that one worker serves, when the interface has more queues than there
 /// are workers. Received in turn; sent by the first. Without any queue it stands for a port
 /// that another worker serves alone.
-pub(super) struct Bundle {
-    queues: Vec<Box<dyn PortQueue>>,
+pub(super) struct Bundle<Q> {
+    queues: Vec<Q>,
     /// Which queue is asked first next time, so that a busy one does not starve the others.
     turn: usize,
 }
 
-impl Bundle {
-    pub fn new(queues: Vec<Box<dyn PortQueue>>) -> Self {
+impl<Q> Bundle<Q> {
+    pub fn new(queues: Vec<Q>) -> Self {
         Self { queues, turn: 0 }
+    }
+
+    /// Takes others in their place.
+    pub fn replace(&mut self, queues: Vec<Q>) -> Vec<Q> {
+        self.turn = 0;
+        std::mem::replace(&mut self.queues, queues)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Q> {
+        self.queues.iter_mut()
     }
 }
 
-impl PortQueue for Bundle {
+impl<Q: PortQueue> PortQueue for Bundle<Q> {
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let count = self.queues.len();
         let mut received = 0;
@@ -32,6 +43,10 @@ impl PortQueue for Bundle {
 
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
         self.queues.first_mut().map_or(0, |queue| queue.transmit(pool, frames))
+    }
+
+    fn refuses(&self) -> DropReason {
+        self.queues.first().map_or(DropReason::PortGone, PortQueue::refuses)
     }
 
     fn flush(&mut self, pool: &mut FramePool) {
@@ -55,18 +70,21 @@ impl PortQueue for Bundle {
     }
 
     fn counters(&self) -> PortCounters {
-        self.queues.iter().map(|queue| queue.counters()).fold(PortCounters::default(), |a, b| {
-            PortCounters {
-                received_packets: a.received_packets + b.received_packets,
-                received_bytes: a.received_bytes + b.received_bytes,
-                transmitted_packets: a.transmitted_packets + b.transmitted_packets,
-                transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
-                receive_ring_full: a.receive_ring_full + b.receive_ring_full,
-                fill_ring_empty: a.fill_ring_empty + b.fill_ring_empty,
-                receive_invalid: a.receive_invalid + b.receive_invalid,
-                waiting: a.waiting + b.waiting,
-            }
-        })
+        self.queues.iter().map(PortQueue::counters).fold(PortCounters::default(), sum)
+    }
+}
+
+/// What two queues counted.
+pub(super) fn sum(a: PortCounters, b: PortCounters) -> PortCounters {
+    PortCounters {
+        received_packets: a.received_packets + b.received_packets,
+        received_bytes: a.received_bytes + b.received_bytes,
+        transmitted_packets: a.transmitted_packets + b.transmitted_packets,
+        transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
+        receive_ring_full: a.receive_ring_full + b.receive_ring_full,
+        fill_ring_empty: a.fill_ring_empty + b.fill_ring_empty,
+        receive_invalid: a.receive_invalid + b.receive_invalid,
+        waiting: a.waiting + b.waiting,
     }
 }
 
@@ -85,8 +103,7 @@ mod tests {
         let mut pool = pool();
         let (mut busy, near) = wire(64, 2048);
         let (mut quiet, other) = wire(64, 2048);
-        let queues =
-            [near, other].map(|end| -> Box<dyn PortQueue> { Box::new(end.into_queue(PortId(0))) });
+        let queues = [near, other].map(|end| end.into_queue(PortId(0)));
         let mut bundle = Bundle::new(queues.into());
         for _ in 0..8 {
             assert!(busy.send(&[1; 60]));
@@ -109,7 +126,7 @@ mod tests {
     #[test]
     fn without_queues_nothing_comes_and_nothing_goes() {
         let mut pool = pool();
-        let mut bundle = Bundle::new(Vec::new());
+        let mut bundle = Bundle::<wattline_ports::memory::WireQueue>::new(Vec::new());
         assert!(bundle.exhausted());
         assert_eq!(bundle.receive(&mut pool, &mut [Frame::default(); 4]), 0);
         assert_eq!(bundle.transmit(&mut pool, &[Frame::default()]), 0);

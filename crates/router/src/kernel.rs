@@ -6,12 +6,13 @@ use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_rib::{Rib, Source};
-use wattline_xdp::{XdpModeChoice, XdpProgram};
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::{XdpError, XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -43,7 +44,6 @@ struct Program {
     /// True where tunnels end.
     local: HashMap<IpAddr, bool>,
     vlans: HashSet<u16>,
-    queues: Vec<u32>,
     /// The longest IP packet that is taken over, and the MTU that was last warned of.
     longest: u16,
     warned_of: u32,
@@ -107,19 +107,65 @@ impl KernelSide {
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, name)?;
         }
-        let mode = format!("{:?} XDP", program.mode()).to_lowercase();
+        let mode = mode_of(&program);
         let program = Program {
             program,
             name: name.to_owned(),
             mac,
             local: HashMap::new(),
             vlans: HashSet::new(),
-            queues: Vec::new(),
             longest: u16::MAX,
             warned_of: 0,
         };
         self.programs.insert(port, program);
         Ok(mode)
+    }
+
+    /// Takes a port back whose interface is gone: also where that is not so for others, as in
+    /// another namespace, nothing of ours stays on it.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn detach_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.programs.get_mut(&port) {
+            program.program.detach();
+        }
+        self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
+    }
+
+    /// Attaches the program of a port to the link that came in place of the one that is gone. All
+    /// its frames go to the kernel before sockets are set.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach_again(&mut self, port: PortId, link: &Link) -> Result<String, XdpError> {
+        let Some(program) = self.programs.get_mut(&port) else {
+            return Err(XdpError::NoInterface { ifindex: link.index });
+        };
+        let mac = link.mac.unwrap_or_default();
+        program.program.attach_again(link.index, mac)?;
+        (program.mac, program.warned_of) = (mac, 0);
+        let mode = mode_of(&program.program);
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.add(port, link.index, &program.name)?;
+        }
+        Ok(mode)
+    }
+
+    /// Hands the transit traffic of a port's queues over to their sockets.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_sockets(
+        &mut self,
+        port: PortId,
+        sockets: &[(u32, OwnedFd)],
+    ) -> Result<(), BpfError> {
+        let Some(program) = self.programs.get_mut(&port) else { return Ok(()) };
+        for (queue, socket) in sockets {
+            program.program.set_socket(*queue, socket.as_fd())?;
+        }
+        Ok(())
     }
 
     /// Hands the transit traffic of queues over to their sockets, but for IP packets of more
@@ -135,8 +181,7 @@ impl KernelSide {
         }
         for (port, queue, socket) in sockets {
             if let Some(program) = self.programs.get_mut(&port) {
-                program.program.set_socket(queue, std::os::fd::AsFd::as_fd(&socket))?;
-                program.queues.push(queue);
+                program.program.set_socket(queue, socket.as_fd())?;
             }
         }
         Ok(())
@@ -299,7 +344,7 @@ impl Program {
         mac: [u8; 6],
         local: &HashMap<IpAddr, bool>,
         vlans: &HashSet<u16>,
-    ) -> Result<(), wattline_xdp::bpf::BpfError> {
+    ) -> Result<(), BpfError> {
         if self.mac != mac && mac != [0; 6] {
             self.program.set_mac(mac)?;
             self.mac = mac;
@@ -322,6 +367,11 @@ impl Program {
         self.vlans.clone_from(vlans);
         Ok(())
     }
+}
+
+/// Where a program runs, for people.
+fn mode_of(program: &XdpProgram) -> String {
+    format!("{:?} XDP", program.mode()).to_lowercase()
 }
 
 /// Who has answered and is lost again may be asked for again at once.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod attachments;
 mod bundle;
 pub mod config;
 mod error;
@@ -27,6 +28,7 @@ pub mod platform;
 mod power;
 mod queues;
 mod reload;
+mod slot;
 pub mod socket;
 mod start;
 mod statics;
@@ -43,6 +45,7 @@ use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
 use crate::notify::Notifier;
 use crate::socket::{Answer, Request, Server};
 use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
+use attachments::{Attachments, Surroundings};
 use inbox::{Bell, Message};
 use kernel::KernelSide;
 use serde_json::json;
@@ -52,10 +55,9 @@ use std::time::{Duration, Instant};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::routes::Routes;
-use wattline_ports::afxdp::QueueStatus;
 use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
-use wattline_rib::Rib;
+use wattline_rib::{Rib, Source};
 use workers::Workers;
 
 /// The control thread looks around this often, whatever happens.
@@ -82,7 +84,7 @@ pub struct Router {
     power: Option<power::Power>,
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
-    states: Vec<(PortId, QueueStatus)>,
+    attachments: Attachments,
     /// Updates that the tables refused.
     refused: u64,
     waiter: PollWaiter,
@@ -104,15 +106,17 @@ impl Router {
         while !self.stopping && !self.workers.have_ended() {
             let now = Instant::now();
             notifier.alive(now);
-            let Self { applications, rib, routes, kernel, .. } = &mut self;
+            let Self { applications, rib, routes, kernel, attachments, .. } = &mut self;
             let due = applications.iter_mut().map(|application| {
                 application.look_at_routes(rib, routes);
                 application.tick(now)
             });
             let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
+            let deadlines = deadlines.chain(attachments.deadline(now));
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
+            self.look_at_interfaces();
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
@@ -165,7 +169,34 @@ impl Router {
             }
         }
         kernel.care(rib, now);
-        kernel.look_at_ways_out(rib, now);
+    }
+
+    /// Gives up interfaces that are gone and serves those that have come in their place.
+    fn look_at_interfaces(&mut self) {
+        let Self { config, kernel: Some(kernel), rib, workers, attachments, .. } = self else {
+            return;
+        };
+        let now = Instant::now();
+        let changes = attachments.look(&mut Surroundings { config, kernel, rib, workers }, now);
+        for (port, mode) in changes.modes {
+            self.modes[usize::from(port.0)] = mode;
+        }
+        if !changes.links.is_empty() {
+            for (port, link) in changes.links {
+                self.port_links[usize::from(port.0)] = link;
+            }
+            self.apply_statics();
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.look_at_ways_out(&self.rib, now);
+        }
+    }
+
+    /// Has routes, addresses and neighbours of the configuration as they are now.
+    fn apply_statics(&mut self) {
+        for event in statics::events(&self.config, &self.extra_routes, &self.port_links) {
+            self.rib.apply(Source::Static, event);
+        }
     }
 
     /// Tells the XDP programs at which addresses tunnels end, should that have changed.
@@ -269,10 +300,9 @@ impl Router {
             .collect();
         for (number, port) in stats.ports.iter_mut().enumerate() {
             port.mode.clone_from(&self.modes[number]);
-            let own = self.states.iter().filter(|(id, _)| usize::from(id.0) == number);
-            // The worst of its queues.
-            port.state =
-                own.map(|(_, queue)| queue).max_by_key(|q| q.state() as u8).map(|q| q.name());
+            if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
+                (port.state, port.reason) = (Some(state), reason);
+            }
             if let Some(kernel) = &self.kernel {
                 port.verdicts = kernel.verdicts(PortId(number as u16));
                 if kernel.forwards_to(PortId(number as u16)) {

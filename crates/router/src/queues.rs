@@ -2,17 +2,21 @@
 
 use super::bundle::Bundle;
 use super::error::RouterError;
+use super::slot::{Handover, Slot};
 use crate::config::{Config, PortKind, PortSettings};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_linux::netlink::Link;
-use wattline_ports::afxdp::{BusyPoll, Options, QueueAddress, QueueStatus, open_worker};
+use wattline_ports::afxdp::{
+    AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, open_worker,
+};
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 
 /// Chunks where all ports are captures: room for the longest frame that a capture can hold, as
@@ -28,13 +32,24 @@ pub(super) struct WorkerQueues {
     pub pool: FramePool,
     /// One per port.
     pub ports: Vec<Box<dyn PortQueue>>,
-    /// What becomes readable when frames arrive.
-    pub descriptors: Vec<OwnedFd>,
+    /// What becomes readable when frames arrive, by port.
+    pub descriptors: Vec<(PortId, OwnedFd)>,
+}
+
+/// What the control thread keeps of a worker's interfaces, to open them again.
+pub(super) struct WorkerInterfaces {
+    pub memory: WorkerMemory,
+    /// The way of new queues to the worker, by port.
+    pub handovers: Vec<(PortId, Arc<Handover<AfXdpQueue>>)>,
+    /// Its sockets, of which one owns the memory for those that are opened later.
+    pub sockets: Vec<(PortId, OwnedFd)>,
 }
 
 /// All queues of all ports, opened.
 pub(super) struct Opened {
     pub workers: Vec<WorkerQueues>,
+    /// One for each worker, where there are interfaces.
+    pub interfaces: Vec<WorkerInterfaces>,
     /// The sockets of interfaces: port, queue, socket.
     pub sockets: Vec<(PortId, u32, OwnedFd)>,
     /// The length in bytes of the longest IP packet that they take.
@@ -49,6 +64,7 @@ pub(super) struct Opened {
 }
 
 /// An interface that is to be opened.
+#[derive(Debug, Clone)]
 pub(super) struct Interface {
     pub port: PortId,
     pub link: Link,
@@ -56,8 +72,33 @@ pub(super) struct Interface {
     pub queues: u32,
 }
 
+/// A link as the interface of a port, or why it cannot be one.
+pub(super) fn interface(port: PortId, link: &Link, config: &Config) -> Result<Interface, String> {
+    let name = &link.name;
+    if link.mac.is_none() {
+        return Err(format!("{name} is no Ethernet interface"));
+    }
+    if !link.enabled {
+        return Err(format!("{name} is down: `ip link set dev {name} up` before it is taken over"));
+    }
+    let queues = receive_queues(name)
+        .map_err(|error| format!("the queues of {name} cannot be counted: {error}"))?;
+    let workers = u32::from(config.router.workers);
+    if queues < workers {
+        return Err(too_few_queues(name, queues, workers));
+    }
+    Ok(Interface { port, link: link.clone(), queues })
+}
+
+fn too_few_queues(name: &str, queues: u32, workers: u32) -> String {
+    format!(
+        "[router] workers = {workers}: {name} has {queues} queue(s), and each worker needs one of \
+         every port: at most {queues} worker(s), or `ethtool -L {name} combined {workers}`"
+    )
+}
+
 /// The number of receive queues of an interface, as sysfs has it.
-pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
+fn receive_queues(name: &str) -> io::Result<u32> {
     let directory = Path::new("/sys/class/net").join(name).join("queues");
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {
@@ -74,6 +115,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
     check_captures(config)?;
     let mut opened = Opened {
         workers: Vec::with_capacity(workers),
+        interfaces: Vec::new(),
         sockets: Vec::new(),
         longest_packet: u16::MAX,
         captures: Vec::new(),
@@ -83,8 +125,8 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
     };
     let mut bad_captures = Vec::new();
     for worker in 0..workers {
-        let mut bundles: Vec<Vec<Box<dyn PortQueue>>> =
-            config.ports.iter().map(|_| Vec::new()).collect();
+        let mut ports: Vec<Option<Box<dyn PortQueue>>> =
+            config.ports.iter().map(|_| None).collect();
         let mut descriptors = Vec::new();
         let addresses = addresses(config, interfaces, worker);
         let pool = if addresses.is_empty() {
@@ -97,16 +139,26 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
             let options = Options { busy_poll, ..Options::default() };
             let worker = open_worker(&addresses, &options)?;
             opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
+            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> = BTreeMap::new();
+            let mut sockets = Vec::new();
             for (queue, address) in worker.queues.into_iter().zip(&addresses) {
-                let port = usize::from(address.port.0);
+                let port = address.port;
                 let copy = queue.mode();
-                opened.modes[port] = format!("af_xdp, {}", describe(copy));
+                opened.modes[usize::from(port.0)] = describe(copy);
                 opened.zero_copy |= copy.zero_copy;
-                opened.sockets.push((address.port, address.queue, duplicate(queue.socket())?));
-                opened.states.push((address.port, queue.status()));
-                descriptors.push(duplicate(queue.socket())?);
-                bundles[port].push(Box::new(queue));
+                opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
+                opened.states.push((port, queue.status()));
+                descriptors.push((port, duplicate(queue.socket())?));
+                sockets.push((port, duplicate(queue.socket())?));
+                queues.entry(port).or_default().push(queue);
             }
+            let mut handovers = Vec::new();
+            for (port, queues) in queues {
+                let slot = Slot::new(queues);
+                handovers.push((port, slot.handover()));
+                ports[usize::from(port.0)] = Some(Box::new(slot));
+            }
+            opened.interfaces.push(WorkerInterfaces { memory: worker.memory, handovers, sockets });
             worker.pool
         };
         if worker == 0 {
@@ -130,23 +182,25 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
                 };
                 opened.captures.push(queue.status());
                 if let Some(timer) = queue.timer() {
-                    descriptors.push(duplicate(timer)?);
+                    descriptors.push((PortId(place as u16), duplicate(timer)?));
                 }
-                bundles[place].push(Box::new(queue));
+                ports[place] = Some(Box::new(queue));
             }
         }
-        let ports = bundles.into_iter().map(into_one).collect();
+        // A capture of another worker.
+        let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
+        let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
         opened.workers.push(WorkerQueues { pool, ports, descriptors });
     }
     if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
 }
 
-/// A bundle costs a call more, so a single queue stands for itself.
-fn into_one(mut queues: Vec<Box<dyn PortQueue>>) -> Box<dyn PortQueue> {
-    if queues.len() == 1 { queues.swap_remove(0) } else { Box::new(Bundle::new(queues)) }
-}
-
-fn addresses(config: &Config, interfaces: &[Interface], worker: usize) -> Vec<QueueAddress> {
+/// Which queues of these interfaces a worker serves.
+pub(super) fn addresses(
+    config: &Config,
+    interfaces: &[Interface],
+    worker: usize,
+) -> Vec<QueueAddress> {
     let workers = u32::from(config.router.workers);
     let of = |interface: &Interface| {
         let Interface { port, link, queues } = interface;
@@ -171,14 +225,6 @@ fn addresses(config: &Config, interfaces: &[Interface], worker: usize) -> Vec<Qu
 fn check_spread(config: &Config, interfaces: &[Interface]) -> Result<(), RouterError> {
     let workers = u32::from(config.router.workers);
     let mut wrong = Vec::new();
-    for interface in interfaces.iter().filter(|interface| interface.queues < workers) {
-        let name = &interface.link.name;
-        wrong.push(format!(
-            "[router] workers = {workers}: {name} has {} queue(s), and each worker needs one of \
-             every port: at most {} worker(s), or `ethtool -L {name} combined {workers}`",
-            interface.queues, interface.queues
-        ));
-    }
     if workers > 1 && !interfaces.is_empty() && interfaces.len() < config.ports.len() {
         wrong.push(format!(
             "[router] workers = {workers}: beside interfaces, captures have only one queue, and \
@@ -213,13 +259,14 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
-fn describe(mode: wattline_ports::afxdp::QueueMode) -> String {
+/// How a port runs, for people.
+pub(super) fn describe(mode: QueueMode) -> String {
     let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
     let polling = if mode.busy_poll { ", busy polling" } else { "" };
-    format!("{copy}{polling}")
+    format!("af_xdp, {copy}{polling}")
 }
 
-fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd, RouterError> {
+pub(super) fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd, RouterError> {
     descriptor
         .try_clone_to_owned()
         .map_err(|source| RouterError::system("duplicating a socket's descriptor", source))

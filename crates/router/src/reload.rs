@@ -1,10 +1,9 @@
 //! Reading the configuration again while traffic flows.
 
-use super::{Router, statics, xdp_forward};
+use super::{Router, xdp_forward};
 use crate::config::{Config, ConfigError, routes_file};
 use std::fmt;
 use std::time::Instant;
-use wattline_rib::Source;
 
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -13,6 +12,8 @@ pub(super) struct Report {
     pub applied: Vec<&'static str>,
     /// What will be only after a restart.
     pub needs_restart: Vec<&'static str>,
+    /// Ports whose interface is not served as the configuration says, and why.
+    pub not_as_configured: Vec<String>,
 }
 
 impl fmt::Display for Report {
@@ -21,7 +22,11 @@ impl fmt::Display for Report {
             if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
         };
         write!(out, "in force: {}; ", list(&self.applied))?;
-        write!(out, "needs a restart: {}", list(&self.needs_restart))
+        write!(out, "needs a restart: {}", list(&self.needs_restart))?;
+        if !self.not_as_configured.is_empty() {
+            write!(out, "; not as configured: {}", self.not_as_configured.join("; "))?;
+        }
+        Ok(())
     }
 }
 
@@ -33,7 +38,7 @@ impl Router {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let report = compare(&self.config, &new, self.extra_routes != extra);
+        let mut report = compare(&self.config, &new, self.extra_routes != extra);
         self.config.log_level = new.log_level;
         (self.set_log_level)(new.log_level);
         let settings = &mut self.config.router;
@@ -51,15 +56,14 @@ impl Router {
             for (port, new) in self.config.ports.iter_mut().zip(new.ports) {
                 port.addresses = new.addresses;
             }
-            for event in statics::events(&self.config, &self.extra_routes, &self.port_links) {
-                self.rib.apply(Source::Static, event);
-            }
+            self.apply_statics();
         }
         if let Some(kernel) = &mut self.kernel {
             let obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
             kernel.set_obstacles_of_forwarding(obstacles);
             kernel.look_at_ways_out(&self.rib, Instant::now());
         }
+        report.not_as_configured = self.attachments.complaints().collect();
         Ok(report)
     }
 }

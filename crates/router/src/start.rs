@@ -1,5 +1,6 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
+use super::attachments::Attachments;
 use super::error::RouterError;
 use super::fallback;
 use super::inbox::{Bell, Message};
@@ -21,7 +22,6 @@ use std::time::Instant;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink};
 use wattline_dataplane::routes::Routes;
-use wattline_linux::netlink::Link;
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_rib::{Rib, Source};
@@ -103,6 +103,7 @@ impl Router {
         }
         let opened = queues::open(&config, &interfaces)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
+        let attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -181,7 +182,7 @@ impl Router {
             power,
             captures,
             modes,
-            states,
+            attachments,
             refused: 0,
             waiter,
             inbox,
@@ -202,29 +203,25 @@ fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {
 
 /// The interfaces that are ports, as they are now; all that are unfit are named.
 fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError> {
-    let links: HashMap<PortId, &Link> = rib.port_links().collect();
-    let mut found = Vec::new();
+    let mut fit = Vec::new();
     let mut wrong = Vec::new();
     for (place, settings) in config.ports.iter().enumerate() {
         let Some(name) = interface_of(settings) else { continue };
         let port = PortId(place as u16);
-        let problem = match links.get(&port) {
-            None => "there is no such interface (`ip link` shows those that exist)".to_owned(),
-            Some(link) if link.mac.is_none() => "is no Ethernet interface".to_owned(),
-            Some(link) if !link.enabled => {
-                format!("is down: `ip link set dev {name} up` before it is taken over")
+        let found = match rib.link_of(port) {
+            Some(link) => queues::interface(port, link, config),
+            None => Err("there is no such interface (`ip link` shows those that exist)".to_owned()),
+        };
+        let problem = match found {
+            Ok(interface) => {
+                fit.push(interface);
+                continue;
             }
-            Some(link) => match queues::receive_queues(name) {
-                Ok(queues) => {
-                    found.push(Interface { port, link: (*link).clone(), queues });
-                    continue;
-                }
-                Err(error) => format!("its queues cannot be counted: {error}"),
-            },
+            Err(problem) => problem,
         };
         wrong.push(format!("[[port]] {}: interface = \"{name}\": {problem}", settings.name));
     }
-    if wrong.is_empty() { Ok(found) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
 fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {

@@ -178,10 +178,14 @@ pub struct PortStats {
     pub name: String,
     /// What it is: `capture`, or how AF_XDP runs on it.
     pub mode: String,
-    /// Its interface when last used: `up`, `down`, or `gone`, after which only a restart of the
-    /// router brings it back; none for a capture.
+    /// Its interface: `up` or `down` when last used; `absent` while there is none of its name,
+    /// `failed` while that cannot be taken over, `attaching` while workers take it; none for a
+    /// capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
+    /// Why it is `absent` or `failed`, or what else is not as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Frames handed to workers, or forwarded by the XDP program.
     pub received_packets: u64,
     /// Bytes of those.

@@ -5,7 +5,7 @@ use super::inbox::{Bell, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
 use super::queues::WorkerQueues;
 use crate::config::{Mode, RouterSettings};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
@@ -14,6 +14,7 @@ use wattline_dataplane::counters::{Snapshot, WorkerCounters};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
+use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::PuntSink;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
 use wattline_linux::privileges;
@@ -58,7 +59,7 @@ pub(super) struct Equipment {
 
 /// What the worker of these queues blocks on.
 pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
-    PollWaiter::new(queues.descriptors.iter().map(AsFd::as_fd))
+    PollWaiter::of_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
         .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
 }
 
@@ -122,6 +123,13 @@ impl Workers {
             thread.control.set_batch(usize::from(settings.batch));
             thread.control.set_spin(settings.idle.as_micros().try_into().unwrap_or(u32::MAX));
             thread.waker.wake();
+        }
+    }
+
+    /// Has a worker watch these descriptors in place of those that it had of a port, and wakes it.
+    pub fn watch(&self, worker: usize, port: PortId, descriptors: Vec<OwnedFd>) {
+        if let Some(thread) = self.threads.get(worker) {
+            thread.waker.watch(port.0, descriptors);
         }
     }
 

@@ -101,8 +101,23 @@ impl Forwarding {
     /// Only from the kernel.
     pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
         self.forward.add(ifindex, Self::slot(port))?;
+        self.next_look = Instant::now();
         self.ports.push(WayOut { port, ifindex, name: name.to_owned(), is_open: false });
         Ok(())
+    }
+
+    /// Forgets a port whose interface is gone.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove(&mut self, port: PortId) -> Result<(), BpfError> {
+        let Some(place) = self.ports.iter().position(|way| way.port == port) else {
+            return Ok(());
+        };
+        let way = self.ports.swap_remove(place);
+        // What another way out was closed for may be over.
+        self.next_look = Instant::now();
+        self.forward.remove(way.ifindex)
     }
 
     /// Says what stands against it from now on.

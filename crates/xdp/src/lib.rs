@@ -63,6 +63,7 @@ pub enum XdpModeChoice {
 /// The program on one interface, attached until this is dropped.
 pub struct XdpProgram {
     maps: Maps,
+    program: Program,
     /// Keeps the program in the driver.
     link: Option<Link>,
     mode: XdpMode,
@@ -103,19 +104,37 @@ impl XdpProgram {
                 XdpMode::Generic => (FLAG_GENERIC, None),
             };
             let (maps, program) = Self::prepare(mac, forward)?;
-            match program.attach(ifindex, flags) {
-                Ok(link) => return Ok(Self { maps, link: Some(link), mode }),
-                Err(error) => match error.errno() {
-                    Some(Errno::BUSY | Errno::EXIST) => return Err(XdpError::Occupied { ifindex }),
-                    // The kernel says EINVAL for this, too.
-                    Some(_) if !exists(ifindex) => return Err(XdpError::NoInterface { ifindex }),
-                    // No capability: the other mode needs the same.
-                    None => return Err(error.into()),
-                    Some(errno) => refusals.push((mode, errno)),
-                },
+            match attach(&program, ifindex, flags)? {
+                Ok(link) => return Ok(Self { maps, program, link: Some(link), mode }),
+                Err(errno) => refusals.push((mode, errno)),
             }
         }
         Err(XdpError::Refused { ifindex, refusals })
+    }
+
+    /// Attaches the program to another interface than before, in the mode in which it runs: to the
+    /// one that came in place of one that is gone. What was counted, local addresses and VLANs
+    /// stay; there is no socket until one is set.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach_again(&mut self, ifindex: u32, mac: [u8; 6]) -> Result<(), XdpError> {
+        self.link = None;
+        for queue in 0..QUEUES_MAX {
+            self.clear_socket(queue)?;
+        }
+        self.set_mac(mac)?;
+        let flags = match self.mode {
+            XdpMode::Native => FLAG_NATIVE,
+            XdpMode::Generic => FLAG_GENERIC,
+        };
+        match attach(&self.program, ifindex, flags)? {
+            Ok(link) => self.link = Some(link),
+            Err(errno) => {
+                return Err(XdpError::Refused { ifindex, refusals: vec![(self.mode, errno)] });
+            }
+        }
+        Ok(())
     }
 
     fn prepare(mac: [u8; 6], forward: Option<&XdpForward>) -> Result<(Maps, Program), BpfError> {
@@ -244,6 +263,21 @@ impl XdpProgram {
             counters.set(verdict, per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum());
         }
         Ok(counters)
+    }
+}
+
+/// Attaches a program, or says by which answer the driver refuses it.
+fn attach(program: &Program, ifindex: u32, flags: u32) -> Result<Result<Link, Errno>, XdpError> {
+    match program.attach(ifindex, flags) {
+        Ok(link) => Ok(Ok(link)),
+        Err(error) => match error.errno() {
+            Some(Errno::BUSY | Errno::EXIST) => Err(XdpError::Occupied { ifindex }),
+            // The kernel says EINVAL for this, too.
+            Some(_) if !exists(ifindex) => Err(XdpError::NoInterface { ifindex }),
+            // No capability: the other mode needs the same.
+            None => Err(error.into()),
+            Some(errno) => Ok(Err(errno)),
+        },
     }
 }
 

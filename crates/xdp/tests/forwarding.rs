@@ -326,6 +326,43 @@ fn an_interface_that_goes_down_or_vanishes_is_reported() {
         .unwrap();
 }
 
+/// The memory is owned by a socket that is left, by one of an interface that was made again, or,
+/// where all are gone, by the new socket.
+#[test]
+fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_memory() {
+    let Some(topology) = Topology::build(1) else { return };
+    let router = &topology.router;
+    router
+        .enter(|| {
+            let OpenedWorker { mut pool, mut queues, memory } = worker(0);
+            let away = |pool: &FramePool| pool.chunks() as usize - pool.free_chunks();
+            let of_one = away(&pool) / 2;
+            assert!(of_one > 0);
+            for gone in [&["r1"][..], &["r0"], &["r0", "r1"]] {
+                let place = |name: &str| usize::from(name == "r1");
+                for name in gone {
+                    router.ip(&format!("link delete {name}")).unwrap();
+                    queues[place(name)].give_back(&mut pool);
+                    queues[place(name)].recycle(&mut pool);
+                    assert!(queues[place(name)].status().failed());
+                }
+                assert_eq!(away(&pool), of_one * (2 - gone.len()), "{gone:?}");
+                for name in gone {
+                    let ip =
+                        format!("link add {name} type veth peer name {name}x\nlink set {name} up");
+                    router.ip(&ip).unwrap();
+                    let sharing: Vec<_> = queues.iter().map(AfXdpQueue::socket).collect();
+                    let address = address(place(name) as u16, name, 0);
+                    let mut queue = memory.open(&address, &sharing).unwrap();
+                    queue.recycle(&mut pool);
+                    queues[place(name)] = queue;
+                }
+                assert_eq!(away(&pool), 2 * of_one, "{gone:?}");
+            }
+        })
+        .unwrap();
+}
+
 /// The program that the test below kills; on its own it does nothing.
 #[test]
 fn victim_of_the_kill() {

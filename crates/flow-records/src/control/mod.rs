@@ -20,7 +20,7 @@ use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_packet::ipfix::FlowRecord;
-use wattline_rib::Rib;
+use wattline_rib::{FIRST_STATIC_LINK, Rib};
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::{Config, PortKind, PortSettings};
@@ -122,6 +122,10 @@ impl Application for FlowRecords {
 
     fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
         let Self { workers, interfaces, pending, .. } = self;
+        for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
+            // One that was made again has another number.
+            interfaces[usize::from(port.0)] = link.index;
+        }
         let mut most = 0;
         let mut add = |record: &Record| pending.push(exported(record, interfaces, rib, routes));
         for worker in workers {

@@ -12,6 +12,7 @@
 
 mod error;
 mod fill_level;
+mod lent;
 mod open;
 mod options;
 mod queue;
@@ -21,7 +22,7 @@ mod socket;
 mod status;
 
 pub use error::OpenError;
-pub use open::{OpenedWorker, QueueAddress, largest_mtu, open_worker};
+pub use open::{OpenedWorker, QueueAddress, WorkerMemory, largest_mtu, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};
 pub use queue::AfXdpQueue;
 pub use socket::QueueMode;

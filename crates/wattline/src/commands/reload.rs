@@ -27,5 +27,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         writeln!(out, "{title}: {names}")?;
     }
+    for port in answer["not_as_configured"].as_array().into_iter().flatten() {
+        writeln!(out, "not as configured: {}", port.as_str().unwrap_or_default())?;
+    }
     Ok(())
 }

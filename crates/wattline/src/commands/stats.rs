@@ -112,10 +112,11 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             .iter()
             .map(|key| number(&port[*key]))
             .sum();
-        let state = match port["state"].as_str() {
-            None | Some("up") => String::new(),
-            Some("gone") => ", GONE: restart the router once its interface is back".to_owned(),
-            Some(state) => format!(", {state}"),
+        let state = match (port["state"].as_str(), port["reason"].as_str()) {
+            (None | Some("up"), None) => String::new(),
+            (None | Some("up"), Some(reason)) => format!(", {reason}"),
+            (Some(state), None) => format!(", {state}"),
+            (Some(state), Some(reason)) => format!(", {}: {reason}", state.to_uppercase()),
         };
         writeln!(
             out,

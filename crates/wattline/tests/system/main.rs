@@ -22,6 +22,7 @@ mod multipath;
 mod reachability;
 mod recorded;
 mod redundancy;
+mod returning;
 mod steering;
 mod throughput;
 mod xdp_forward;

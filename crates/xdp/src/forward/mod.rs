@@ -106,6 +106,18 @@ impl XdpForward {
         self.ports.devices.set(&key, &key)
     }
 
+    /// Forgets an interface that is gone; its slot goes on counting for whichever is added there.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove(&self, ifindex: u32) -> Result<(), BpfError> {
+        let key = ifindex.to_ne_bytes();
+        for map in [&self.ports.outs, &self.ports.members, &self.ports.devices] {
+            map.remove(&key)?;
+        }
+        Ok(())
+    }
+
     /// Lets programs forward to a port that was added. The driver has to take XDP frames
     /// (`wattline_linux::xdp_features`): the first that it does not take is lost and counted,
     /// and closes it again.
