@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_lab::command;
 use wattline_lab::forwarder::{Mode, Wattline, configuration};
 use wattline_lab::probe::{Load, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_lab::topology::{Options, RIGHT, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -152,5 +152,76 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
         let outcome = probe.stop().unwrap();
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
         assert!(router.stop().unwrap().balance());
+    });
+}
+
+/// What happens at the sink's end of the wire while the kernel goes on to say that the router's
+/// end takes XDP frames: the sink's end ceases to run NAPI while it is down, when its driver
+/// clears nothing. Every frame that XDP programs send there is refused from then on.
+fn stop_napi_unseen(topology: &Topology) {
+    topology.sink.ip("link set uplink down").unwrap();
+    topology.sink.run("ethtool", &["-K", "uplink", "gro", "off"], LIMIT).unwrap();
+    topology.sink.ip("link set uplink up").unwrap();
+    // Went with the link.
+    topology.sink.ip(&format!("route replace default via {}", RIGHT.v4)).unwrap();
+}
+
+/// Five pings in a row are answered before `limit` is over; how long that took.
+fn answers_again(topology: &Topology, limit: Duration) -> Duration {
+    let start = Instant::now();
+    loop {
+        let mut ping = topology.source.command("ping");
+        ping.args(["-n", "-c", "5", "-i", "0.1", "-w", "2", &SINK.v4.to_string()]);
+        if command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success() {
+            return start.elapsed();
+        }
+        assert!(start.elapsed() < limit, "no answer for {limit:?}");
+    }
+}
+
+/// An interface that refuses every frame, whatever the kernel says of it, is left to workers at
+/// once, tried now and then, and sent to again once it takes frames.
+#[test]
+fn a_port_that_refuses_every_frame_is_left_to_workers() {
+    let test = "a_port_that_refuses_every_frame_is_left_to_workers";
+    if !has("ping", test) {
+        return;
+    }
+    privileged(test, || {
+        let topology = Topology::build(static_neighbours()).unwrap();
+        set_gro(&topology, "on");
+        let router = Wattline::start_with(&topology, binary(), auto).unwrap();
+        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, true);
+        stop_napi_unseen(&topology);
+        let silent = answers_again(&topology, Duration::from_secs(10));
+        println!("pings are answered again after {silent:?}");
+        // Long enough for some trials: of each, a batch of the driver's may be lost.
+        let refused = |router: &Wattline| {
+            router.stats().unwrap()["dropped"]["xdp-refused"].as_u64().unwrap_or(0)
+        };
+        let before = refused(&router);
+        std::thread::sleep(Duration::from_secs(6));
+        let trials = refused(&router) - before;
+        assert!(trials <= 4 * 16, "{trials} frames refused in 6 s");
+        let stats = router.stats().unwrap();
+        let right = &stats["ports"][1];
+        let why = right["xdp_closed_because"].as_str().unwrap_or_default();
+        assert!(why.contains("refuse") && why.contains("ENXIO"), "{right}");
+        let mut shown = Command::new(binary());
+        shown.args(["stats", "--socket"]).arg(router.socket());
+        let shown = command::run(&mut shown, LIMIT).unwrap();
+        assert!(shown.contains("by workers: it refuse"), "{shown}");
+
+        topology.sink.run("ethtool", &["-K", "uplink", "gro", "on"], LIMIT).unwrap();
+        until(&router, true);
+        let log = router.log();
+        let told = log.lines().filter(|line| line.contains("refuse")).count();
+        assert_eq!(told, 1, "{log}");
+        drop(probe);
+        let totals = router.stop().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+        println!("{totals:?}\n{log}");
     });
 }
