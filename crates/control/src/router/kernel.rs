@@ -176,7 +176,7 @@ impl KernelSide {
         self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_open(port))
     }
 
-    /// Why they are not, where that was found out.
+    /// Why they are not, or are for a trial only, as far as known.
     pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
         self.forwarding.as_ref()?.closed_because(port)
     }

@@ -42,7 +42,7 @@ struct WayOut {
     is_open: bool,
     /// Whether the log's last word is that it is open.
     told_open: bool,
-    /// Why it is not.
+    /// Why it is not, or is for a trial only.
     closed_because: Option<String>,
     trust: Trust,
 }
@@ -182,10 +182,12 @@ impl Forwarding {
 
     /// Whether packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
-        self.ports.iter().any(|way| way.port == port && way.is_open)
+        let way = self.ports.iter().find(|way| way.port == port && way.is_open);
+        // Programs may have found since that it is not.
+        way.is_some_and(|way| self.forward.is_open(way.ifindex).unwrap_or_default())
     }
 
-    /// Why packets out of a port are not, where that was found out.
+    /// Why packets out of a port are not, or are for a trial only, as far as known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
         self.ports.iter().find(|way| way.port == port)?.closed_because.as_deref()
     }
@@ -230,9 +232,10 @@ impl WayOut {
         now: Instant,
     ) -> Result<(), BpfError> {
         let name = &self.name;
+        let trial = self.trust.trial(now);
         match &obstacle {
-            None if self.trust.is_tried(now) => {
-                tracing::debug!("port {name}: XDP programs try to send to it again");
+            None if trial.is_some() => {
+                tracing::debug!("port {name}: sent to by XDP programs for a trial");
             }
             None if !self.told_open => {
                 tracing::info!("port {name}: sent to by XDP programs");
@@ -251,7 +254,7 @@ impl WayOut {
             None => {}
         }
         let opens = obstacle.is_none();
-        self.closed_because = obstacle;
+        self.closed_because = obstacle.or(trial);
         if !opens {
             self.is_open = false;
             forward.close(self.ifindex)?;

@@ -66,9 +66,10 @@ impl Trust {
         Some(format!("{}, tried again {:.0?} later", refusal.cause, refusal.wait))
     }
 
-    /// Whether frames are sent there to find out if they are taken again.
-    pub fn is_tried(&self, now: Instant) -> bool {
-        self.refusal.is_some_and(|refusal| now >= refusal.until)
+    /// Why frames are sent there only to find out if they are taken again, where that is so.
+    pub fn trial(&self, now: Instant) -> Option<String> {
+        let refusal = self.refusal.filter(|refusal| now >= refusal.until)?;
+        Some(format!("{}, tried again now", refusal.cause))
     }
 
     /// It has refused frames.
@@ -162,10 +163,10 @@ mod tests {
             trust.refuse(now, NXIO);
             let why = trust.obstacle(now + seconds(wait - 0.01)).unwrap();
             assert!(why.contains("ENXIO") && why.contains(&format!("{wait:.0}s")), "{why}");
-            assert!(!trust.is_tried(now + seconds(wait - 0.01)));
+            assert_eq!(trust.trial(now + seconds(wait - 0.01)), None);
             now += seconds(wait);
             assert_eq!(trust.obstacle(now), None);
-            assert!(trust.is_tried(now));
+            assert!(trust.trial(now).unwrap().contains("ENXIO"));
         }
     }
 
@@ -177,9 +178,9 @@ mod tests {
         let now = now + seconds(2.0);
         // Nothing is sent: nothing is known.
         let now = watch(&mut trust, now, &[(100, 20), (100, 20), (100, 20)]);
-        assert!(trust.is_tried(now));
+        assert!(trust.trial(now).unwrap().contains("ENXIO"));
         let now = watch(&mut trust, now, &[(103, 20)]);
-        assert!(!trust.is_tried(now));
+        assert_eq!(trust.trial(now), None);
         assert_eq!(trust.obstacle(now), None);
         // Soon after it refuses again: it was not for long.
         trust.refuse(now, NXIO);
@@ -198,7 +199,7 @@ mod tests {
         let overload: Vec<(u64, u64)> = (0..600).map(|s| (1000 * s, 900 * s)).collect();
         let now = watch(&mut trust, now, &overload);
         assert_eq!(trust.obstacle(now), None);
-        assert!(!trust.is_tried(now));
+        assert_eq!(trust.trial(now), None);
         // A burst that overflows a ring on which nothing else is sent.
         let (sent, refused) = *overload.last().unwrap();
         let burst =
