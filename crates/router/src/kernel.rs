@@ -190,8 +190,17 @@ impl KernelSide {
     /// Lets XDP programs forward to the ports that take frames from them, unless something stands
     /// against it now; looks once a second, and whenever links have changed.
     pub fn look_at_ways_out(&mut self, rib: &Rib, now: Instant) {
-        if let Some(forwarding) = &mut self.forwarding {
-            forwarding.look(rib, now);
+        let Self { forwarding, programs, .. } = self;
+        if let Some(forwarding) = forwarding {
+            let sent = |out: PortId| {
+                let slot = Forwarding::slot(out);
+                programs
+                    .values()
+                    .filter_map(|of| of.program.sent(slot).ok())
+                    .map(|s| s.packets)
+                    .sum()
+            };
+            forwarding.look(rib, now, &sent);
         }
     }
 
@@ -210,6 +219,11 @@ impl KernelSide {
     /// Whether packets out of a port are forwarded by XDP programs now.
     pub fn forwards_to(&self, port: PortId) -> bool {
         self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_open(port))
+    }
+
+    /// Why they are not, or are for a trial only, as far as known.
+    pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
+        self.forwarding.as_ref()?.closed_because(port)
     }
 
     /// Gives all traffic back to the kernel: what comes from now on, it forwards. What was

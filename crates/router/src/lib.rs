@@ -308,6 +308,8 @@ impl Router {
                 if kernel.forwards_to(PortId(number as u16)) {
                     port.mode += ", xdp forward";
                 }
+                let why = kernel.why_not_forwarded_to(PortId(number as u16));
+                port.xdp_closed_because = why.map(str::to_owned);
             }
         }
         if let Some(kernel) = &self.kernel

@@ -1,11 +1,15 @@
 //! Whether transit packets are forwarded by the XDP programs, and out of which ports.
 //!
 //! The programs forward by the kernel's own tables, so they may only where those are all there is
-//! to know ([`Config::obstacles_to_xdp_forwarding`]).
+//! to know ([`Config::obstacles_to_xdp_forwarding`]). What interfaces refuse is seen to by
+//! [`trust`].
+
+mod trust;
 
 use super::error::RouterError;
 use crate::config::{Config, PortKind, XdpForwarding};
 use std::time::{Duration, Instant};
+use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 use wattline_linux::xdp_features::XdpFeatures;
@@ -13,8 +17,11 @@ use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
 use wattline_xdp::bpf::BpfError;
 
+/// How many frames programs have sent out of a port so far.
+pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
+
 /// How often it is asked which interfaces take frames. One that ceases to is closed by the first
-/// frame that it refuses.
+/// batch that it refuses.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The ways out of the XDP programs.
@@ -34,6 +41,11 @@ struct WayOut {
     ifindex: u32,
     name: String,
     is_open: bool,
+    /// Whether the log's last word is that it is open.
+    told_open: bool,
+    /// Why it is not, or is for a trial only.
+    closed_because: Option<String>,
+    trust: Trust,
 }
 
 /// What stands against it in the configuration, and in what was found when sockets were opened:
@@ -102,7 +114,15 @@ impl Forwarding {
     pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
         self.forward.add(ifindex, Self::slot(port))?;
         self.next_look = Instant::now();
-        self.ports.push(WayOut { port, ifindex, name: name.to_owned(), is_open: false });
+        self.ports.push(WayOut {
+            port,
+            ifindex,
+            name: name.to_owned(),
+            is_open: false,
+            told_open: false,
+            closed_because: None,
+            trust: Trust::default(),
+        });
         Ok(())
     }
 
@@ -129,18 +149,26 @@ impl Forwarding {
     }
 
     /// Opens the ways out that can be, and closes the others.
-    pub fn look(&mut self, rib: &Rib, now: Instant) {
+    pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
         let route_mtus = rib.has_route_mtus();
         if now < self.next_look && route_mtus == self.route_mtus && !rib.ports_changed() {
             return;
         }
         self.next_look = now + LOOK_EVERY;
         self.route_mtus = route_mtus;
-        let closed: Vec<Option<String>> =
-            (self.ports.iter()).map(|way| why_closed(&mut self.features, rib, way)).collect();
+        let Self { ports, features, forward, .. } = self;
+        let closed: Vec<Option<String>> = (ports.iter_mut())
+            .map(|way| {
+                let why = why_closed(features, rib, way);
+                if let Err(error) = way.judge(forward, why.is_some(), now, sent) {
+                    tracing::error!("[[port]] {}: {error}", way.name);
+                }
+                why.or_else(|| way.trust.obstacle(now))
+            })
+            .collect();
         let common = self.common_obstacle(rib, &closed);
         for (way, own) in self.ports.iter_mut().zip(closed) {
-            if let Err(error) = way.set(&self.forward, common.clone().or(own)) {
+            if let Err(error) = way.set(&self.forward, common.clone().or(own), now) {
                 tracing::error!("[[port]] {}: {error}", way.name);
             }
         }
@@ -170,28 +198,87 @@ impl Forwarding {
 
     /// Whether packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
-        self.ports.iter().any(|way| way.port == port && way.is_open)
+        let way = self.ports.iter().find(|way| way.port == port && way.is_open);
+        // Programs may have found since that it is not.
+        way.is_some_and(|way| self.forward.is_open(way.ifindex).unwrap_or_default())
+    }
+
+    /// Why packets out of a port are not, or are for a trial only, as far as known.
+    pub fn closed_because(&self, port: PortId) -> Option<&str> {
+        self.ports.iter().find(|way| way.port == port)?.closed_because.as_deref()
     }
 }
 
 impl WayOut {
-    /// Opens it, unless there is an obstacle.
-    fn set(&mut self, forward: &XdpForward, obstacle: Option<String>) -> Result<(), BpfError> {
+    /// Finds out whether the interface has taken what was sent to it.
+    fn judge(
+        &mut self,
+        forward: &XdpForward,
+        is_another: bool,
+        now: Instant,
+        sent: Sent<'_>,
+    ) -> Result<(), BpfError> {
+        if is_another {
+            // What comes back up may be what it was before it refused.
+            self.trust = Trust::default();
+            return Ok(());
+        }
+        if !self.is_open {
+            return Ok(());
+        }
+        let slot = Forwarding::slot(self.port);
+        if !forward.is_open(self.ifindex)? {
+            match forward.cause(slot)? {
+                Some(error) => self.trust.refuse(now, Cause::Error(error)),
+                // By the last batch of before it was opened.
+                None => forward.open(self.ifindex)?,
+            }
+            return Ok(());
+        }
+        // Refused frames first, so that none is refused that was not sent yet.
+        self.trust.watch(now, forward.refused(slot)?, || sent(self.port));
+        Ok(())
+    }
+
+    /// Opens it, unless there is an obstacle. A trial is told of only once it has succeeded.
+    fn set(
+        &mut self,
+        forward: &XdpForward,
+        obstacle: Option<String>,
+        now: Instant,
+    ) -> Result<(), BpfError> {
         let name = &self.name;
+        let trial = self.trust.trial(now);
         match &obstacle {
-            None if !self.is_open => tracing::info!("port {name}: sent to by XDP programs"),
-            Some(why) if self.is_open => tracing::info!("port {name}: sent to by workers: {why}"),
+            None if trial.is_some() => {
+                tracing::debug!("port {name}: sent to by XDP programs for a trial");
+            }
+            None if !self.told_open => {
+                tracing::info!("port {name}: sent to by XDP programs");
+                self.told_open = true;
+            }
+            Some(why) if self.told_open => {
+                // Nobody asked for that: somebody may want to look into it.
+                if self.trust.obstacle(now).is_some() {
+                    tracing::warn!("port {name}: sent to by workers: {why}");
+                } else {
+                    tracing::info!("port {name}: sent to by workers: {why}");
+                }
+                self.told_open = false;
+            }
             Some(why) => tracing::debug!("port {name}: sent to by workers: {why}"),
             None => {}
         }
-        self.is_open = obstacle.is_none();
-        if !self.is_open {
-            forward.close(self.ifindex)
-        } else if forward.is_open(self.ifindex)? {
-            Ok(())
-        } else {
-            forward.open(self.ifindex)
+        let opens = obstacle.is_none();
+        self.closed_because = obstacle.or(trial);
+        if !opens {
+            self.is_open = false;
+            forward.close(self.ifindex)?;
+        } else if !self.is_open {
+            forward.open(self.ifindex)?;
+            self.is_open = true;
         }
+        Ok(())
     }
 }
 

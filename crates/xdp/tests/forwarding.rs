@@ -261,7 +261,7 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
             }
         })
         .unwrap();
-    let OpenedWorker { mut pool, mut queues } = opened;
+    let OpenedWorker { mut pool, mut queues, memory: _ } = opened;
     let mut frames = [Frame::default(); BATCH_MAX];
     let mut received = 0;
     let deadline = Instant::now() + PATIENCE;

@@ -45,9 +45,10 @@ pub struct RouterParts {
     pub punt: Box<dyn PuntSink>,
     /// Whom to ask for neighbours. Bounded: what does not fit is asked for again later.
     pub neighbours: SyncSender<NeighbourRequest>,
-    /// ICMP errors per second and worker, IPv4 and IPv6 each.
+    /// ICMP errors per second and worker, IPv4 and IPv6 each, and of each kind: packets too big,
+    /// lifetimes that ended, destinations that are not reached.
     pub icmp_rate: u32,
-    /// ICMP errors that may be sent at once.
+    /// ICMP errors of a kind that may be sent at once.
     pub icmp_burst: u32,
 }
 

@@ -118,9 +118,11 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             (Some(state), None) => format!(", {state}"),
             (Some(state), Some(reason)) => format!(", {}: {reason}", state.to_uppercase()),
         };
+        let workers = (port["xdp_closed_because"].as_str())
+            .map_or_else(String::new, |why| format!(", by workers: {why}"));
         writeln!(
             out,
-            "{:<16} {:>14} {:>16} {:>14} {:>16} {lost:>10}  {}{state}",
+            "{:<16} {:>14} {:>16} {:>14} {:>16} {lost:>10}  {}{state}{workers}",
             port["name"].as_str().unwrap_or_default(),
             number(&port["received_packets"]),
             number(&port["received_bytes"]),

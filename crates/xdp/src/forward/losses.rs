@@ -2,7 +2,12 @@
 //!
 //! The program's word is final when it redirects a frame; whether the interface takes it is seen
 //! later, in the driver, where only the kernel's tracepoints tell of a loss. Two programs on them
-//! count what concerns our ports.
+//! count what concerns our ports, and close a port whose interface refuses frames altogether.
+//!
+//! A driver that reports an error has sent nothing and would send nothing of the next batch either:
+//! its interface is down, has no queue for such frames, or a veth's far end runs no NAPI. A driver
+//! that takes a part of a batch only has a full ring, which may have room for the next one: that
+//! is counted, and whether it ever ends is for the control thread to judge.
 
 use super::Ports;
 use crate::bpf::Condition::{Equal, NotEqual};
@@ -18,6 +23,8 @@ const KEY: i16 = -8;
 /// What was read from the kernel.
 const READ: i16 = -16;
 const SLOT: i16 = -24;
+/// The error number that a driver reported, without its sign.
+const ERROR: i16 = -32;
 
 /// Where the kernel keeps what tells interfaces apart.
 struct Offsets {
@@ -40,7 +47,7 @@ impl Offsets {
     }
 }
 
-/// Begins to count, into `ports.refused`, until the links are dropped.
+/// Begins to count, into `ports.refused`, and to close, until the links are dropped.
 pub(super) fn count(ports: &Ports) -> Result<[Link; 2], BpfError> {
     let missing = || BpfError::MissingFeature {
         action: "counting what interfaces refuse".to_owned(),
@@ -70,6 +77,7 @@ fn not_transmitted(ports: &Ports, offsets: &Offsets, namespace: u32) -> Vec<u64>
     const FROM: i16 = 0;
     const TO: i16 = 8;
     const DROPS: i16 = 24;
+    const ERR: i16 = 32;
     let mut a = Assembler::new();
     let end = a.label();
     a.copy(R6, R1);
@@ -96,12 +104,18 @@ fn not_transmitted(ports: &Ports, offsets: &Offsets, namespace: u32) -> Vec<u64>
         a.store(Word, R10, SLOT, R2);
     }
     add(&mut a, ports, end);
+    error(&mut a, ERR);
+    a.load(Word, R2, R10, ERROR);
+    // A full ring.
+    a.jump_if(R2, Equal, 0, end);
+    close(&mut a, ports, end);
     finish(a, end)
 }
 
 /// `xdp_redirect_err(dev, xdp, tgt, err, map_type, map_id, index)`: a frame could not even be
 /// queued for the interface. It takes none from us for now: no more are sent there.
 fn not_redirected(ports: &Ports, devices: u32) -> Vec<u64> {
+    const ERR: i16 = 24;
     const MAP_ID: i16 = 40;
     const INDEX: i16 = 48;
     let mut a = Assembler::new();
@@ -112,17 +126,37 @@ fn not_redirected(ports: &Ports, devices: u32) -> Vec<u64> {
     a.jump_if_register(R2, NotEqual, R3, end);
     a.load(Double, R2, R6, INDEX);
     a.store(Word, R10, KEY, R2);
-    a.map(R1, ports.outs.as_fd());
-    a.copy(R2, R10);
-    a.add(R2, i32::from(KEY));
-    a.call(helper::MAP_DELETE);
     lookup(&mut a, &ports.members, KEY);
     a.jump_if(R0, Equal, 0, end);
     a.load(Word, R2, R0, 0);
     a.store(Word, R10, SLOT, R2);
     a.set(R7, 1);
     add(&mut a, ports, end);
+    error(&mut a, ERR);
+    close(&mut a, ports, end);
     finish(a, end)
+}
+
+/// Notes at `ERROR` what the kernel reports in this argument: a negative `int`, which has come
+/// without its sign's upper half, or zero.
+fn error(a: &mut Assembler, argument: i16) {
+    a.load(Double, R3, R6, argument);
+    a.set(R2, 0);
+    a.subtract_register(R2, R3);
+    a.store(Word, R10, ERROR, R2);
+}
+
+/// Lets no program send to the interface at `KEY` any more, and says why.
+fn close(a: &mut Assembler, ports: &Ports, end: Label) {
+    // First: whoever finds it closed can ask for the cause.
+    lookup(a, &ports.causes, SLOT);
+    a.jump_if(R0, Equal, 0, end);
+    a.load(Word, R2, R10, ERROR);
+    a.store(Word, R0, 0, R2);
+    a.map(R1, ports.outs.as_fd());
+    a.copy(R2, R10);
+    a.add(R2, i32::from(KEY));
+    a.call(helper::MAP_DELETE);
 }
 
 /// Reads `size` bytes of the kernel at `R8 + offset` to `READ`.

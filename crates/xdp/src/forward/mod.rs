@@ -14,6 +14,7 @@ mod tests;
 pub(super) use code::{ipv4, ipv6};
 
 use crate::bpf::{BpfError, Link, Map, MapKind};
+use rustix::io::Errno;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(super) struct Ports {
     devices: Map,
     /// Frames that an interface did not take, by slot.
     refused: Map,
+    /// The error for which an interface was closed since it was last opened, by slot; 0 for none.
+    causes: Map,
 }
 
 /// What one program uses: the common maps, and its own counters.
@@ -79,6 +82,7 @@ impl XdpForward {
             members: map(MapKind::Hash, "wl_members", 4)?,
             devices: map(MapKind::Devices, "wl_devices", 4)?,
             refused: map(MapKind::PerCpuArray, "wl_refused", 8)?,
+            causes: map(MapKind::Array, "wl_causes", 4)?,
         };
         let losses = losses::count(&ports)?;
         let forward = Self { ports: ports.into(), _losses: losses };
@@ -119,8 +123,8 @@ impl XdpForward {
     }
 
     /// Lets programs forward to a port that was added. The driver has to take XDP frames
-    /// (`wattline_linux::xdp_features`): the first that it does not take is lost and counted,
-    /// and closes it again.
+    /// (`wattline_linux::xdp_features`): the first batch (of up to 16 frames) that it refuses
+    /// with an error is lost and counted, and closes it again ([`Self::cause`]).
     ///
     /// # Errors
     /// ENOENT where it was not added.
@@ -128,9 +132,22 @@ impl XdpForward {
         let key = ifindex.to_ne_bytes();
         let slot = self.ports.members.get(&key)?.ok_or_else(|| BpfError::System {
             action: format!("opening the way out of interface {ifindex}"),
-            source: rustix::io::Errno::NOENT,
+            source: Errno::NOENT,
         })?;
+        self.ports.causes.set(&slot, &0_u32.to_ne_bytes())?;
         self.ports.outs.set(&key, &slot)
+    }
+
+    /// The error for which the interface at `slot` has been closed since it was last opened: ENXIO
+    /// where it has no queue for frames of XDP programs, or a veth's far end does not run NAPI;
+    /// ENETDOWN where it is down; EOPNOTSUPP where the kernel knows that it takes none.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn cause(&self, slot: u32) -> Result<Option<Errno>, BpfError> {
+        let value = self.ports.causes.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        let number = value.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+        Ok((number != 0).then(|| Errno::from_raw_os_error(number)))
     }
 
     /// Sends packets to this interface through the sockets again.

@@ -6,6 +6,7 @@ use crate::bpf::Program;
 use crate::{Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use rustix::io::Errno;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::{Namespace, interface_index};
@@ -326,6 +327,49 @@ fn a_way_that_is_closed_is_not_taken() {
             let one = IpAddr::from([203, 0, 113, 7]);
             fixture.program.add_local(one, false).unwrap();
             assert!(fixture.run("ours now", &frame).is_none());
+        })
+        .unwrap();
+}
+
+/// A driver that reports an error closes its way out, and the error is known; one that reports
+/// none and takes only a part of what it is given does not.
+#[test]
+fn a_way_closes_with_the_error_of_its_driver() {
+    let Some(namespace) = namespace() else { return };
+    let gro = |state| namespace.run("ethtool", &["-K", "w1", "gro", state]).unwrap();
+    namespace
+        .enter(|| {
+            let fixture = Fixture::new();
+            let Fixture { forward, out, .. } = &fixture;
+            // Losses are counted between ports only, and live frames come from loopback.
+            forward.add(interface_index("lo").unwrap(), SLOT + 1).unwrap();
+            let send = |payload| {
+                let frame = ipv4([203, 0, 113, 7], payload, |_| ());
+                fixture.code.run_live(&frame, 1, 1).unwrap();
+                let open = forward.is_open(*out).unwrap();
+                (open, forward.cause(SLOT).unwrap(), forward.refused(SLOT).unwrap())
+            };
+            assert_eq!(send(30), (true, None, 0));
+            // Too long for the far end, which nobody here knows: no error, and not sent.
+            namespace.ip("link set w1 mtu 300").unwrap();
+            assert_eq!(send(1000), (true, None, 1));
+            assert_eq!(send(30), (true, None, 1));
+            // The far end ceases to run NAPI, unseen by the kernel's flag.
+            namespace.ip("link set w1 down").unwrap();
+            gro("off");
+            namespace.ip("link set w1 up").unwrap();
+            assert_eq!(send(30), (false, Some(Errno::NXIO), 2));
+            // Closed: not sent, not lost.
+            assert_eq!(send(30), (false, Some(Errno::NXIO), 2));
+            forward.open(*out).unwrap();
+            assert_eq!(forward.cause(SLOT).unwrap(), None);
+            assert_eq!(send(30), (false, Some(Errno::NXIO), 3));
+            gro("on");
+            forward.open(*out).unwrap();
+            assert_eq!(send(30), (true, None, 3));
+            // And seen by it.
+            gro("off");
+            assert_eq!(send(30), (false, Some(Errno::OPNOTSUPP), 4));
         })
         .unwrap();
 }
