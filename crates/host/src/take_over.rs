@@ -66,6 +66,12 @@ pub fn take_over(
     for line in &report.lines {
         tracing::info!("left behind by an earlier run: {line}");
     }
+    for line in &report.bad_lines {
+        tracing::warn!(
+            "journal of an earlier run, {line}; it is kept as knobs.journal.damaged. Settings that \
+             it names may still have values of that run"
+        );
+    }
     session.set_on_exit(on_exit);
     let host = Host::new(options, session, workers)?;
     host.knobs().access().hurry(true);
@@ -101,6 +107,9 @@ fn leave<A: Access>(session: Session<A>) -> Result<(), TakeOverError> {
     let foreign = |line: &&Line| matches!(line.result, Restored::Foreign { .. });
     for line in report.lines.iter().filter(foreign) {
         tracing::warn!("{line}");
+    }
+    if let Some(problem) = &report.journal_problem {
+        tracing::warn!("the journal of this run stays: {problem}");
     }
     let complete = report.failures().next().is_none();
     if complete { Ok(()) } else { Err(TakeOverError::Unrestored(report)) }

@@ -52,6 +52,7 @@ impl From<SessionError> for ExitError {
             SessionError::State { .. }
             | SessionError::Journal(_)
             | SessionError::Boot(_)
+            | SessionError::Left(_)
             | SessionError::Unrestored(..) => Self::IO,
         };
         Self::new(code, error)
