@@ -16,6 +16,9 @@ use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
 
+/// Starts the applications of one kind that a configuration asks for.
+pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>;
+
 /// An application that a program has: what it is called in the configuration, and how it starts.
 #[derive(Clone, Copy)]
 pub struct ApplicationKind {
@@ -23,7 +26,7 @@ pub struct ApplicationKind {
     pub section: &'static dyn ApplicationSection,
     /// Starts what the configuration asks for, in the order in which packets that were received
     /// pass it; nothing where it does not ask for it.
-    pub start: fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>,
+    pub start: StartApplications,
 }
 
 /// The applications that a program has, in the order in which packets that are about to leave pass

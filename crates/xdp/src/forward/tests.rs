@@ -2,7 +2,6 @@
 //! (needs privileges). Frames of such runs come from the loopback interface.
 
 use super::XdpForward;
-use crate::bpf::Program;
 use crate::{Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -67,7 +66,6 @@ fn namespace() -> Option<Namespace> {
 struct Fixture {
     forward: XdpForward,
     program: XdpProgram,
-    code: Program,
     out: u32,
 }
 
@@ -80,11 +78,11 @@ impl Fixture {
         forward.add(out, SLOT).unwrap();
         forward.open(out).unwrap();
         let (maps, code) = XdpProgram::prepare(MAC, Some(&forward)).unwrap();
-        let program = XdpProgram { maps, link: None, mode: XdpMode::Native };
+        let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Native };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), false).unwrap();
         }
-        Self { forward, program, code, out }
+        Self { forward, program, out }
     }
 
     fn forwarded(&self) -> u64 {
@@ -95,7 +93,7 @@ impl Fixture {
     /// none, so to the kernel), and then as it came.
     fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
-        let run = self.code.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let run = self.program.program.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
         match self.forwarded() - before {
             0 => {
                 assert_eq!(run.result, 2, "{name}: XDP_PASS");
@@ -282,7 +280,7 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
                         frame.truncate(length);
                     }
                     let before = fixture.forwarded();
-                    let run = fixture.code.test_run(&frame).unwrap();
+                    let run = fixture.program.program.test_run(&frame).unwrap();
                     if fixture.forwarded() == before {
                         prop_assert_eq!(&run.packet, &frame);
                         return Ok(());
@@ -345,7 +343,7 @@ fn a_way_closes_with_the_error_of_its_driver() {
             forward.add(interface_index("lo").unwrap(), SLOT + 1).unwrap();
             let send = |payload| {
                 let frame = ipv4([203, 0, 113, 7], payload, |_| ());
-                fixture.code.run_live(&frame, 1, 1).unwrap();
+                fixture.program.program.run_live(&frame, 1, 1).unwrap();
                 let open = forward.is_open(*out).unwrap();
                 (open, forward.cause(SLOT).unwrap(), forward.refused(SLOT).unwrap())
             };
