@@ -16,6 +16,7 @@ pub mod protocol;
 mod random;
 mod report;
 pub mod schedule;
+pub mod sources;
 mod verdict;
 
 pub use report::{Generator, Report};
