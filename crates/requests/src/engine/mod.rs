@@ -1,8 +1,10 @@
 //! The generator: threads with an event loop each, and what they measured.
 
+mod answers;
 mod connection;
 mod interval;
 mod options;
+mod reconnect;
 mod record;
 mod run;
 mod slots;

@@ -6,10 +6,10 @@ use super::options::{LoadOptions, nanos};
 use super::record::{Ending, Recording, Usage};
 use super::slots::{Slot, Slots};
 use crate::clock::{Nanos, now};
-use crate::protocol::{Protocol, Step};
+use crate::protocol::Protocol;
 use crate::schedule::Schedule;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, Event, EventFlags};
+use rustix::event::epoll::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -24,37 +24,37 @@ const EVENTS: usize = 256;
 /// Bytes that are read at once; connections keep none of them.
 const BUFFER: usize = 1 << 17;
 /// The thread looks whether it is told to stop at least so often.
-const LONGEST_SLEEP: Nanos = 50_000_000;
+pub(super) const LONGEST_SLEEP: Nanos = 50_000_000;
 /// Connections that are being opened at the same time, before the load begins.
 const OPENING: usize = 64;
 
 /// A thread that makes its part of the load.
 pub(super) struct Worker<'a, P: Protocol> {
-    protocol: P,
-    schedule: Schedule,
-    connections: Vec<Connection<P>>,
-    addresses: &'a [SocketAddr],
-    epoll: OwnedFd,
-    slots: Slots,
-    depth: usize,
-    timeout: Nanos,
-    spin: bool,
+    pub(super) protocol: P,
+    pub(super) schedule: Schedule,
+    pub(super) connections: Vec<Connection<P>>,
+    pub(super) addresses: &'a [SocketAddr],
+    pub(super) epoll: OwnedFd,
+    pub(super) slots: Slots,
+    pub(super) depth: usize,
+    pub(super) timeout: Nanos,
+    pub(super) spin: bool,
     /// Begin of the load, and begin and end of the measured time.
-    start: Nanos,
-    window: (Nanos, Nanos),
+    pub(super) start: Nanos,
+    pub(super) window: (Nanos, Nanos),
     /// Connections with requests to write.
-    dirty: Vec<u32>,
+    pub(super) dirty: Vec<u32>,
     /// Connections to be opened again.
-    closed: Vec<u32>,
-    outstanding: usize,
-    next_scan: Nanos,
-    idle: Nanos,
-    interval: Open,
-    record: Recording,
-    buffer: Vec<u8>,
-    events: Vec<Event>,
-    stop: &'a AtomicBool,
-    parts: Sender<Part>,
+    pub(super) closed: Vec<u32>,
+    pub(super) outstanding: usize,
+    pub(super) next_scan: Nanos,
+    pub(super) idle: Nanos,
+    pub(super) interval: Open,
+    pub(super) record: Recording,
+    pub(super) buffer: Vec<u8>,
+    pub(super) events: Vec<Event>,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) parts: Sender<Part>,
 }
 
 /// What a worker is made of, beside its protocol.
@@ -160,7 +160,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
                 self.count_unsent();
             }
             let sent = if end.is_none() { self.send(turn) } else { 0 };
-            self.care_for_connections(turn);
+            self.maintain_connections(turn);
             if end.is_some() && self.outstanding == 0 {
                 break;
             }
@@ -206,7 +206,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
     }
 
     /// Whether a request that is due at this time is measured.
-    fn measured(&self, intended: Nanos) -> bool {
+    pub(super) fn measured(&self, intended: Nanos) -> bool {
         (self.window.0..self.window.1).contains(&intended)
     }
 
@@ -318,180 +318,5 @@ impl<'a, P: Protocol> Worker<'a, P> {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Handles the events that were taken.
-    fn read_all(&mut self) {
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            let number = event.data.u64() as u32;
-            if matches!(self.connections[number as usize].state, State::Connecting { .. }) {
-                self.connected(number);
-                continue;
-            }
-            let flags = event.flags;
-            if flags.contains(EventFlags::OUT)
-                && self.connections[number as usize].flush(&self.epoll, number).is_err()
-            {
-                self.fail(number, Ending::Reset);
-                continue;
-            }
-            if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                self.read(number);
-            }
-        }
-        self.events = events;
-    }
-
-    fn connected(&mut self, number: u32) {
-        let connection = &mut self.connections[number as usize];
-        let at = now();
-        if connection.finish_connect(&self.epoll, number).is_err() {
-            self.record.connect_failures += 1;
-            connection.close(at);
-            self.closed.push(number);
-            return;
-        }
-        self.record.reconnects += 1;
-        let generation = connection.generation;
-        for _ in 0..self.depth {
-            self.slots.push(Slot { connection: number, generation, freed: at });
-        }
-    }
-
-    /// Reads a connection's answers.
-    fn read(&mut self, number: u32) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let outcome = self.connections[number as usize].read(&mut buffer);
-        let at = now();
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(0)) => self.ended_by_server(number, at),
-            Ok(Some(length)) => self.take_answers(number, &buffer[..length], at),
-            Err(_) => self.fail(number, Ending::Reset),
-        }
-        self.buffer = buffer;
-    }
-
-    fn take_answers(&mut self, number: u32, mut input: &[u8], at: Nanos) {
-        while !input.is_empty() {
-            let connection = &mut self.connections[number as usize];
-            let Some(first) = connection.pending.front() else {
-                self.protocol_error(number, "an answer that nothing asked for");
-                return;
-            };
-            match self.protocol.read(&mut connection.parser, first.expect, &mut input) {
-                Ok(Step::More) => {}
-                Ok(Step::Answer { outcome, last }) => {
-                    self.complete(number, Ending::Answer(outcome), at);
-                    if last {
-                        self.fail(number, Ending::Reset);
-                        return;
-                    }
-                    let generation = self.connections[number as usize].generation;
-                    self.slots.push(Slot { connection: number, generation, freed: at });
-                }
-                Err(error) => {
-                    self.protocol_error(number, error.0);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn ended_by_server(&mut self, number: u32, at: Nanos) {
-        let connection = &self.connections[number as usize];
-        if let Some(outcome) = self.protocol.closed(&connection.parser)
-            && !connection.pending.is_empty()
-        {
-            self.complete(number, Ending::Answer(outcome), at);
-        }
-        self.fail(number, Ending::Reset);
-    }
-
-    fn protocol_error(&mut self, number: u32, error: &'static str) {
-        self.record.first_protocol_error.get_or_insert(error);
-        // The answers behind it cannot be told apart.
-        self.fail(number, Ending::Protocol);
-    }
-
-    /// Counts the oldest request of a connection as ended.
-    fn complete(&mut self, number: u32, ending: Ending, at: Nanos) {
-        let connection = &mut self.connections[number as usize];
-        let Some(request) = connection.pending.pop_front() else { return };
-        connection.useful |= matches!(ending, Ending::Answer(_));
-        self.outstanding -= 1;
-        let latency = at.saturating_sub(request.intended);
-        self.record.run.ended(ending);
-        self.interval.ended(ending, latency);
-        if self.measured(request.intended) {
-            self.record.window.ended(ending);
-            if ending.served() {
-                self.record.latency.record(latency);
-                self.record.response.record(at.saturating_sub(request.sent));
-            }
-        }
-    }
-
-    /// Ends all requests of a connection and closes it, to be opened again. Only the oldest one
-    /// can have broken the protocol or be too late; those behind it lose their connection.
-    fn fail(&mut self, number: u32, why: Ending) {
-        let at = now();
-        let mut ending = why;
-        while !self.connections[number as usize].pending.is_empty() {
-            self.complete(number, ending, at);
-            ending = Ending::Reset;
-        }
-        self.connections[number as usize].close(at);
-        let generation = |number: u32| self.connections[number as usize].generation;
-        self.slots.trim(2 * self.depth * self.connections.len(), generation);
-        self.closed.push(number);
-    }
-
-    /// Opens closed connections again, and ends what waits for too long.
-    fn care_for_connections(&mut self, at: Nanos) {
-        if at >= self.next_scan {
-            self.end_late_ones(at);
-        }
-        for number in std::mem::take(&mut self.closed) {
-            match self.connections[number as usize].state {
-                State::Closed { retry_at } if retry_at <= at => {
-                    if self.begin_connect(number, at).is_err() {
-                        self.record.connect_failures += 1;
-                        self.connections[number as usize].close(at);
-                        self.closed.push(number);
-                    }
-                }
-                State::Closed { .. } => self.closed.push(number),
-                _ => {}
-            }
-        }
-    }
-
-    fn end_late_ones(&mut self, at: Nanos) {
-        // Seen late by a twentieth of the timeout at most.
-        self.next_scan = at + (self.timeout / 20).clamp(500_000, LONGEST_SLEEP);
-        for number in 0..self.connections.len() as u32 {
-            let connection = &mut self.connections[number as usize];
-            let over = |since: Nanos| at.saturating_sub(since) > self.timeout;
-            if let State::Connecting { since, .. } = connection.state
-                && over(since)
-            {
-                self.record.connect_failures += 1;
-                connection.close(at);
-                self.closed.push(number);
-            } else if connection.pending.front().is_some_and(|first| over(first.sent)) {
-                self.fail(number, Ending::Timeout);
-            }
-        }
-    }
-
-    fn begin_connect(&mut self, number: u32, at: Nanos) -> io::Result<()> {
-        let address = self.address(number);
-        self.connections[number as usize].connect(&self.epoll, number, &address, at)
-    }
-
-    fn address(&self, number: u32) -> SocketAddr {
-        self.addresses[self.connections[number as usize].target]
     }
 }

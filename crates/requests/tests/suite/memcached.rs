@@ -3,7 +3,6 @@
 use crate::support::{Running, free_address, load, options, program, start};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_requests::Report;
@@ -13,12 +12,11 @@ use wattline_requests::memcached::{
 use wattline_requests::schedule::Arrivals;
 
 fn memcached(test: &str) -> Option<(Running, SocketAddr)> {
-    let Some(program) = program("memcached") else {
+    let Some(mut command) = program("memcached") else {
         eprintln!("SKIPPED {test}: needs memcached");
         return None;
     };
     let address = free_address();
-    let mut command = Command::new(program);
     command.args(["-l", "127.0.0.1", "-t", "1", "-m", "256", "-u", "nobody"]);
     command.arg("-p").arg(address.port().to_string());
     Some((start(&mut command, address), address))

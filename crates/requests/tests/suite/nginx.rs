@@ -3,14 +3,13 @@
 use crate::support::{Running, free_address, load, options, program, start};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_requests::Report;
 use wattline_requests::http::{Http, HttpOptions, HttpRequests};
 
 fn nginx(folder: &Path, test: &str) -> Option<(Running, SocketAddr)> {
-    let Some(program) = program("nginx") else {
+    let Some(mut command) = program("nginx") else {
         eprintln!("SKIPPED {test}: needs nginx");
         return None;
     };
@@ -34,7 +33,6 @@ fn nginx(folder: &Path, test: &str) -> Option<(Running, SocketAddr)> {
         ),
     )
     .unwrap();
-    let mut command = Command::new(program);
     command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
     command.arg("-e").arg(folder.join("error"));
     Some((start(&mut command, address), address))
@@ -66,17 +64,15 @@ fn nginx_serves_pages_of_a_known_length_and_chunked() {
 #[test]
 fn wrk_sees_about_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(wrk) = program("wrk") else {
+    if program("wrk").is_none() {
         eprintln!("SKIPPED wrk_sees_about_the_same: needs wrk");
         return;
-    };
+    }
     let Some((_running, address)) = nginx(folder.path(), "wrk_sees_about_the_same") else { return };
     let page = format!("http://{address}/small");
     for (connections, rate) in [("1", 500.0), ("20", 1e5)] {
-        let output = Command::new(&wrk)
-            .args(["-t", "1", "-d", "1s", "--latency", "-c", connections, &page])
-            .output()
-            .unwrap();
+        let arguments = ["-t", "1", "-d", "1s", "--latency", "-c", connections, &page];
+        let output = program("wrk").unwrap().args(arguments).output().unwrap();
         assert!(output.status.success());
         println!("wrk, {connections} connections:\n{}", String::from_utf8_lossy(&output.stdout));
         let urls = vec![page.parse().unwrap()];

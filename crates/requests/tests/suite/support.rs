@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -21,12 +21,20 @@ impl Drop for Running {
     }
 }
 
-/// Where a program is, when it is installed.
-pub fn program(name: &str) -> Option<PathBuf> {
-    ["/usr/bin", "/usr/sbin", "/usr/local/bin"]
-        .map(|folder| PathBuf::from(folder).join(name))
-        .into_iter()
-        .find(|path| path.exists())
+/// A program, when it is installed or unpacked by `make tools`.
+pub fn program(name: &str) -> Option<Command> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let installed = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name));
+    if let Some(path) = installed.into_iter().find(|path| path.exists()) {
+        return Some(Command::new(path));
+    }
+    let found = ["usr/bin", "usr/sbin"].map(|folder| unpacked.join(folder).join(name));
+    let path = found.into_iter().find(|path| path.exists())?;
+    let mut command = Command::new(path);
+    // Its libraries are unpacked beside it.
+    let libraries = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    command.env("LD_LIBRARY_PATH", unpacked.join(libraries));
+    Some(command)
 }
 
 /// An address of the loopback that nobody listens on.
