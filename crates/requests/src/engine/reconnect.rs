@@ -32,16 +32,15 @@ impl<P: Protocol> Worker<'_, P> {
             self.end_late_ones(at);
         }
         for number in std::mem::take(&mut self.closed) {
-            match self.connections[number as usize].state {
-                State::Closed { retry_at } if retry_at <= at => {
-                    if self.begin_connect(number, at).is_err() {
-                        self.record.connect_failures += 1;
-                        self.connections[number as usize].close(at);
-                        self.closed.push(number);
-                    }
-                }
-                State::Closed { .. } => self.closed.push(number),
-                _ => {}
+            let State::Closed { retry_at } = self.connections[number as usize].state else {
+                continue;
+            };
+            if retry_at > at {
+                self.closed.push(number);
+            } else if self.begin_connect(number, at).is_err() {
+                self.record.connect_failures += 1;
+                self.connections[number as usize].close(at);
+                self.closed.push(number);
             }
         }
     }

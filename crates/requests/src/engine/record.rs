@@ -27,7 +27,7 @@ pub struct Failures {
     /// The server said that the request is wrong.
     #[serde(rename = "client_error_requests")]
     pub client_error: u64,
-    /// Due within the measured time, and not sent by its end.
+    /// Due within the measured time, and without a free connection until its end.
     #[serde(rename = "unsent_requests")]
     pub unsent: u64,
 }

@@ -157,6 +157,8 @@ impl<'a, P: Protocol> Worker<'a, P> {
             }
             if end.is_none() && turn >= self.window.1 {
                 end = Some(Usage::now(turn, self.idle));
+                // What is due and has a place is late by this thread alone: it is sent still.
+                while self.send(turn) > 0 {}
                 self.count_unsent();
             }
             let sent = if end.is_none() { self.send(turn) } else { 0 };

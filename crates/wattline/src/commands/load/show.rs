@@ -50,7 +50,7 @@ pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let verdict = &report.verdict;
     writeln!(
         out,
-        "{} {}: {} connections, depth {}, {} threads, {:.3} s measured after {:.3} s",
+        "{} {}: {} connections, depth {}, {} thread(s), {:.3} s measured after {:.3} s",
         report.protocol,
         report.targets.join(" "),
         report.connections,
