@@ -15,7 +15,7 @@ pub fn now() -> Nanos {
 }
 
 /// Processor time that the calling thread has used.
-pub(crate) fn thread_cpu_time() -> Nanos {
+pub fn thread_cpu_time() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }
 

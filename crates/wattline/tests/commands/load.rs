@@ -21,8 +21,11 @@ fn refused(args: &[&str], code: i32, parts: &[&str]) {
     assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
 }
 
-/// A server that answers each line of a request, or what stands for one, by `answer`.
-fn server(answer: fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>) -> SocketAddr {
+/// What a server says to a line; the reader given to it reads what follows the line.
+type Answer = fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>;
+
+/// A server that answers each line of a request by `answer`.
+fn server(answer: Answer) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -34,10 +37,7 @@ fn server(answer: fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>) 
     address
 }
 
-fn serve(
-    mut stream: TcpStream,
-    answer: fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>,
-) {
+fn serve(mut stream: TcpStream, answer: Answer) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
