@@ -36,5 +36,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let report = make("http", targets, &options, &requests.addresses(), |thread| {
         Http::new(Arc::clone(&requests), thread)
     })?;
-    output::print(&report, json, |out, report| show::table(out, report))
+    output::print(&report, json, show::table)
 }

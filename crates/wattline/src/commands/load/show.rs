@@ -111,7 +111,8 @@ fn times(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let generator = &report.generator;
     let columns = [&report.latency, &report.latency_from_sending, &generator.lateness];
     writeln!(out, "{:<12} {:>14} {:>14} {:>14}", "", "latency", "from sending", "sent late by")?;
-    let rows: [(&str, fn(&TimesSummary) -> Option<f64>); 9] = [
+    type Figure = fn(&TimesSummary) -> Option<f64>;
+    let rows: [(&str, Figure); 9] = [
         ("min", |times| times.min_seconds),
         ("mean", |times| times.mean_of_answered_seconds),
         ("p50", |times| times.p50_seconds),
