@@ -9,6 +9,7 @@ mod duration;
 mod fit;
 mod graph;
 mod guard;
+mod load;
 mod lookup;
 mod meter;
 mod optimise;
@@ -78,6 +79,8 @@ pub enum Command {
     Guard(guard::Args),
     /// Undo what a run that was killed left behind.
     Restore(restore::Args),
+    /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
+    Load(load::Args),
     /// Make the figures and tables of the papers again, ours beside theirs.
     Reproduce(reproduce::Args),
     /// Measure how fast Wattline itself is on this machine.
@@ -109,6 +112,7 @@ impl Command {
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
             Self::Restore(args) => restore::run(&args, json),
+            Self::Load(args) => load::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }

@@ -5,6 +5,7 @@ mod captures;
 mod flow_records;
 mod governor;
 mod ipsec_peers;
+mod load;
 mod metrics;
 mod power;
 mod redundancy;
