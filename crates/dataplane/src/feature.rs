@@ -5,7 +5,7 @@
 //! hands a packet to whatever follows, the next application or the router itself, by an edge to
 //! [`NEXT`]; its other edges name nodes as everywhere.
 
-use crate::graph::Node;
+use crate::node::Node;
 
 /// The name of an edge to whatever follows at this place.
 pub const NEXT: &str = "@next";

@@ -3,10 +3,7 @@
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FramePool};
 
-/// A port's number, dense from 0, the same in every worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[repr(transparent)]
-pub struct PortId(pub u16);
+pub use crate::port_id::PortId;
 
 /// One queue pair (receive and transmit) of one port, owned by one worker.
 ///

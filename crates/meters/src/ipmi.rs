@@ -5,8 +5,8 @@
 //! at most about once a second and after tens of milliseconds anyway, and ipmitool knows their
 //! peculiarities.
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,8 +3,8 @@
 //! The same registers as powercap's, one event per kind, on one CPU of each package; where
 //! powercap shows a zone, the perf counter is that zone once more and never summed with it.
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::io;
 use wattline_linux::perf::Counter;
 use wattline_linux::sysfs::{ReadError, Tree};

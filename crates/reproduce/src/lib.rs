@@ -40,6 +40,7 @@ mod tests {
             include_str!("powersave/grid.rs"),
             include_str!("powersave/ladder.rs"),
             include_str!("powersave/latency.rs"),
+            include_str!("powersave/load_and_power.rs"),
             include_str!("powersave/mod.rs"),
             include_str!("powersave/rules.rs"),
             include_str!("powersave/sleep.rs"),

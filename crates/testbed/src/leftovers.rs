@@ -1,7 +1,6 @@
 //! Leaving nothing behind: the removal of namespaces, also of runs that were killed.
 
 use crate::command::LIMIT;
-use crate::namespace::{FOLDER, PREFIX};
 use crate::{Error, command};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -10,6 +9,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// All namespaces of experiments begin so; the process id that follows says whose they are.
+pub(crate) const PREFIX: &str = "wattline-";
+/// Where iproute2 mounts named namespaces.
+pub(crate) const FOLDER: &str = "/run/netns";
 /// How often namespaces are looked for after a signal.
 const ROUNDS: u32 = 3;
 

@@ -1,5 +1,6 @@
 //! Network namespaces: machines for experiments, made and removed in milliseconds.
 
+use crate::leftovers::PREFIX;
 use crate::{Error, command, leftovers};
 use std::process::Command;
 use std::sync::Once;
@@ -7,10 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wattline_linux::namespace as kernel;
 
-/// All namespaces of experiments begin so; the process id that follows says whose they are.
-pub(crate) const PREFIX: &str = "wattline-";
-/// Where iproute2 mounts named namespaces.
-pub(crate) const FOLDER: &str = "/run/netns";
 /// Time that a configuration command may take on a busy machine.
 const CONFIGURE: Duration = Duration::from_secs(30);
 
@@ -104,7 +101,7 @@ impl Drop for Namespace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leftovers::can_build_namespaces;
+    use crate::leftovers::{FOLDER, can_build_namespaces};
 
     #[test]
     fn what_happens_in_a_namespace_stays_there() {

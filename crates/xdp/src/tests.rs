@@ -228,7 +228,11 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
         }
         for (name, packet, is_esp) in &cases {
             let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
-            assert_eq!(program.program.test_run(packet).unwrap().result, action, "{name}, {ends_tunnels}");
+            assert_eq!(
+                program.program.test_run(packet).unwrap().result,
+                action,
+                "{name}, {ends_tunnels}"
+            );
         }
     }
 }

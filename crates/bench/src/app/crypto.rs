@@ -3,9 +3,10 @@
 //! Both on packets of the mean length of those that went through the gateway, in a batch's worth
 //! of buffers, between the gateway's repeats.
 
+use super::args::Direction;
 use super::sealed::{body_of, length_of};
-use super::{Direction, Error};
 use crate::harness::Harness;
+use crate::memory_router::Error;
 use quanta::Clock;
 use serde::Deserialize;
 use std::path::Path;

@@ -4,10 +4,13 @@
 //! Lengths are those of the packets inside, in both directions. Beside each, in the same run
 //! and between the repeats, the cryptography alone: [`super::crypto`].
 
+use super::application::Application;
+use super::args::{Args, Direction};
 use super::crypto::{Peer, Raw};
-use super::sealed::Sealed;
+use super::report::Cost;
+use super::sealed::{HERE, SPI, Sealed, THERE};
 use super::traffic::{OWN4, OWN6};
-use super::{Application, Args, Cost, Direction, Error};
+use crate::memory_router::Error;
 use crate::memory_router::Traffic;
 use crate::sample::median;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -25,10 +28,6 @@ use wattline_ipsec::esp::replay::ReplayWindow;
 use wattline_ipsec::esp::sequence::Sequence;
 use wattline_ipsec::esp::transform::Transform;
 
-/// Which association; both directions have one of their own.
-pub(super) const SPI: u32 = 0x1001;
-pub(super) const HERE: [u8; 4] = [192, 0, 2, 1];
-pub(super) const THERE: [u8; 4] = [198, 51, 100, 1];
 /// Packets by which one may be late, as configurations have it.
 const WINDOW: u32 = 1024;
 

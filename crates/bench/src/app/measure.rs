@@ -1,9 +1,9 @@
 //! Repeats of one kind of traffic: plain forwarding and every application in turns.
 
-use super::order::Order;
-use super::report::{Added, Cost, Node, Row};
+use super::application::{Application, Make};
+use super::args::Args;
+use super::report::{Added, Cost, Node, Order, Row};
 use super::traffic::{FlowTraffic, Replay};
-use super::{Application, Args, Make};
 use crate::memory_router::{Error, MemoryRouter, PACKETS, Repeat, Traffic};
 use crate::sample::Sample;
 use ipnet::IpNet;

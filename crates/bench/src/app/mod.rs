@@ -8,6 +8,8 @@
 //!
 //! Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
 
+mod application;
+mod args;
 mod costs;
 mod crypto;
 mod ipsec;
@@ -23,49 +25,19 @@ mod traffic;
 use crate::calibration::{Calibration, spin};
 use crate::machine::Machine;
 pub use crate::memory_router::Error;
-use crate::memory_router::{PACKETS, Traffic};
+use crate::memory_router::PACKETS;
 use crate::prefixes::read_ipv4;
+pub use application::Application;
+use application::Make;
+pub use args::{Args, Direction};
 pub use costs::{CostsError, costs};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use measure::{Measured, workloads};
-pub use order::{Order, OrderVerdict};
 use quanta::Clock;
-pub use report::{Added, Cost, Node, Report, Row};
-use std::fmt::Write as _;
+pub use report::{Added, Cost, Node, Order, OrderVerdict, Report, Row};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
 use std::time::Instant;
-use wattline_dataplane::feature::Feature;
 use wattline_dataplane::frame::BATCH_MAX;
-
-/// An application as it is measured: in one worker, without a control thread.
-pub trait Application {
-    /// Its name in the report; of IPsec, which direction.
-    fn name(&self) -> &'static str;
-
-    /// Its part of the graph; called once.
-    fn features(&mut self) -> Vec<Feature>;
-
-    /// Makes of the packets that plain forwarding gets those that it is to get.
-    fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {
-        packets
-    }
-
-    /// Called after each repeat, outside of what is timed: what a control thread would do.
-    ///
-    /// # Errors
-    /// When what is measured beside it fails.
-    fn settle(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// What it counted, for the report: it shows that it did its work. `cost` is what came of
-    /// the measurement, to be set in relation to what was measured beside it.
-    fn counted(&self, cost: &Cost) -> serde_json::Value;
-}
-
-/// Makes what is measured beside plain forwarding.
-type Make = fn(&Args) -> Result<Vec<Box<dyn Application>>, Error>;
 
 /// What can be measured, by name.
 const APPLICATIONS: &[(&str, Make)] = &[
@@ -89,101 +61,6 @@ fn all(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
 /// The names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
     APPLICATIONS.iter().map(|(name, _)| *name)
-}
-
-/// Which direction of a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Packets come in clear and leave through the tunnel.
-    Send,
-    /// Packets come out of the tunnel: authentication, decryption, replay window, selectors.
-    Receive,
-}
-
-impl Direction {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Receive => "receive",
-        }
-    }
-
-    /// The direction of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|direction| direction.name() == name)
-    }
-}
-
-/// What to measure.
-#[derive(Debug, Clone)]
-pub struct Args {
-    /// One of [`names`].
-    pub application: String,
-    /// A prefix per line; `None` for sixteen prefixes that hold all of IPv4.
-    pub routes: Option<PathBuf>,
-    /// Frames of each of these captures as a further workload.
-    pub captures: Vec<PathBuf>,
-    /// Flows that are alive, 1 to 2^24; packets are of random ones among them.
-    pub flows: usize,
-    /// Frames per batch, 1 to 64.
-    pub batch: usize,
-    /// Turns, of which the median counts.
-    pub repeats: usize,
-    /// What `ipsec` protects packets with.
-    pub algorithm: String,
-    /// Directions of `ipsec`.
-    pub directions: Vec<Direction>,
-    /// The harness of ipsec-mb, to be measured beside `ipsec`.
-    pub peer: Option<PathBuf>,
-}
-
-impl Default for Args {
-    fn default() -> Self {
-        Self {
-            application: "ipv4".to_owned(),
-            routes: None,
-            captures: Vec::new(),
-            flows: 1_000_000,
-            batch: BATCH_MAX,
-            repeats: 31,
-            algorithm: "aes128-gcm".to_owned(),
-            directions: Direction::ALL.to_vec(),
-            peer: None,
-        }
-    }
-}
-
-impl Args {
-    /// The options that are not the defaults, as on the command line.
-    fn options(&self) -> String {
-        let mut text = String::new();
-        let default = Self::default();
-        let mut option = |name: &str, value: &dyn std::fmt::Display, given: bool| {
-            if given {
-                // Writing into a string cannot fail.
-                let _ = write!(text, " --{name} {value}");
-            }
-        };
-        let files = [
-            ("routes", self.routes.as_slice()),
-            ("capture", &self.captures),
-            ("peer", self.peer.as_slice()),
-        ];
-        for (name, files) in files {
-            files.iter().for_each(|file| option(name, &file.display(), true));
-        }
-        option("flows", &self.flows, self.flows != default.flows);
-        option("batch", &self.batch, self.batch != default.batch);
-        option("repeats", &self.repeats, self.repeats != default.repeats);
-        option("algorithm", &self.algorithm, self.algorithm != default.algorithm);
-        let narrowed = self.directions != default.directions;
-        self.directions.iter().for_each(|it| option("direction", &it.name(), narrowed));
-        text.trim_start().to_owned()
-    }
 }
 
 /// Measures an application on all kinds of traffic.

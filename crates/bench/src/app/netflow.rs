@@ -1,6 +1,9 @@
 //! `netflow`: flow records, every packet looked at, with all flows of the traffic in the table.
 
-use super::{Application, Args, Cost, Error};
+use super::application::Application;
+use super::args::Args;
+use super::report::Cost;
+use crate::memory_router::Error;
 use serde_json::json;
 use wattline_dataplane::feature::Feature;
 use wattline_flow_records::nodes::{Records, Settings, worker};

@@ -1,44 +1,9 @@
 //! Whether the applications cost what PowerSave says of them: re > ipsec > netflow > ipv4.
 
-use super::report::{Added, Cost};
-use serde::Serialize;
+use super::report::{Added, Cost, Order, OrderVerdict};
 
 /// The applications of the paper, the dearest first. IPsec is what it measured: encryption.
 const PUBLISHED: [&str; 4] = ["re", "ipsec-send", "netflow", "ipv4"];
-
-/// The order of their costs on one kind of traffic, beside the published one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Order {
-    /// Ours, the dearest first, by the median.
-    pub measured: Vec<&'static str>,
-    /// The paper's.
-    pub published: [&'static str; 4],
-    /// Whether they are the same.
-    pub verdict: OrderVerdict,
-}
-
-/// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OrderVerdict {
-    /// The same order.
-    Meets,
-    /// Another one.
-    Differs,
-    /// The same order, but the quartiles of two neighbours in it overlap.
-    Unsure,
-}
-
-impl OrderVerdict {
-    /// As tables show it.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Meets => "meets",
-            Self::Differs => "differs",
-            Self::Unsure => "unsure: quartiles overlap",
-        }
-    }
-}
 
 impl Order {
     /// `None` unless all four were measured.

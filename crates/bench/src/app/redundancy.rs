@@ -4,7 +4,10 @@
 //! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
 //! nearly all of a payload has been seen before, in pieces: the work that the encoder is for.
 
-use super::{Application, Args, Cost, Error};
+use super::application::Application;
+use super::args::Args;
+use super::report::Cost;
+use crate::memory_router::Error;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use wattline_dataplane::feature::{Feature, Place};

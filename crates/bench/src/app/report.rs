@@ -1,6 +1,5 @@
 //! What was measured, as it is written.
 
-use super::order::Order;
 use crate::calibration::Calibration;
 use crate::machine::Machine;
 use crate::sample::Sample;
@@ -89,4 +88,38 @@ pub struct Node {
     pub name: &'static str,
     /// Over the repeats.
     pub cycles_per_packet: Sample,
+}
+
+/// The order of their costs on one kind of traffic, beside the published one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Order {
+    /// Ours, the dearest first, by the median.
+    pub measured: Vec<&'static str>,
+    /// The paper's.
+    pub published: [&'static str; 4],
+    /// Whether they are the same.
+    pub verdict: OrderVerdict,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderVerdict {
+    /// The same order.
+    Meets,
+    /// Another one.
+    Differs,
+    /// The same order, but the quartiles of two neighbours in it overlap.
+    Unsure,
+}
+
+impl OrderVerdict {
+    /// As tables show it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Meets => "meets",
+            Self::Differs => "differs",
+            Self::Unsure => "unsure: quartiles overlap",
+        }
+    }
 }

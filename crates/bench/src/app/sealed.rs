@@ -1,11 +1,16 @@
 //! The packets of a receiving gateway: others in ESP, as the far end of the tunnel sends them.
 
-use super::ipsec::{HERE, SPI, THERE};
 use crate::memory_router::{LONGEST, Traffic, ipv4_header};
 use wattline_ipsec::esp::algorithm::Algorithm;
 use wattline_ipsec::esp::transform::Transform;
 use wattline_packet::esp::{HEADER, TRAILER, padding, write_trailer};
 use wattline_packet::{IntoBytes, ethernet, ipv4, protocol};
+
+/// Which association; both directions have one of their own.
+pub(super) const SPI: u32 = 0x1001;
+/// The ends of the tunnel.
+pub(super) const HERE: [u8; 4] = [192, 0, 2, 1];
+pub(super) const THERE: [u8; 4] = [198, 51, 100, 1];
 
 /// Length of an ESP packet, from its header on, with so many bytes inside.
 pub(super) fn length_of(algorithm: Algorithm, bytes: usize) -> usize {

@@ -1,6 +1,6 @@
 //! Which addresses to look up.
 
-use super::Error;
+use super::error::Error;
 use ipnet::{Ipv4Net, Ipv6Net};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,6 +12,9 @@ const FLOWS: usize = 1 << 20;
 /// Exponent of the Zipf distribution; near 1 for destinations of Internet traffic (Sarrar,
 /// Uhlig, Feldmann, Sherwood and Huang, "Leveraging Zipf's Law for Traffic Offloading", 2012).
 const EXPONENT: f64 = 1.0;
+
+/// Addresses looked up at a time, by us and by the peer.
+pub(super) const BATCH: usize = 32;
 
 /// How addresses are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,27 +1,29 @@
 //! `wattline bench fib`: longest-prefix match over a table of the user's.
 
 mod addresses;
+mod error;
+mod family;
 mod passes;
 mod peer;
+mod report;
 mod tables;
 
 pub use addresses::Kind;
+pub use error::Error;
+pub use family::Family;
 pub use peer::{Load, Loads, Variant};
+pub use report::{Lookups, PeerLookups, Report, Table, Updates};
 
 use crate::calibration::{Calibration, spin};
-use crate::sample::Sample;
 use passes::passes;
 use peer::{Peer, write_file};
 use quanta::Clock;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tables::Tables;
-use wattline_fib::routes_file::{RoutesFile, RoutesFileError};
-use wattline_fib::{FibError, Kernel};
+use wattline_fib::Kernel;
+use wattline_fib::routes_file::RoutesFile;
 
-/// Addresses looked up at a time, by us and by the peer.
-const BATCH: usize = 32;
 /// Addresses of one pass.
 const ADDRESSES: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// Any; the same addresses in every run.
@@ -38,156 +40,6 @@ pub struct Options {
     pub peer: Option<PathBuf>,
     /// How to look up, if not in the best way that this processor has.
     pub kernel: Option<Kernel>,
-}
-
-/// What was measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Per family and kind of addresses.
-    pub results: Vec<Lookups>,
-    /// CPU time of filling both tables, prefix by prefix.
-    pub build_seconds: f64,
-    /// Of both tables.
-    pub memory_bytes: usize,
-    /// Over both tables, see [`Updates`].
-    pub updates_per_second: f64,
-    /// Each table.
-    pub tables: Vec<Table>,
-    /// What the peer says of the same tables.
-    pub peer: Option<Loads>,
-    /// Ticks of the time-stamp counter per second; cycles are counted in these.
-    pub tsc_hertz: f64,
-    /// How far to trust the figures.
-    pub calibration: Calibration,
-    /// As in [`Calibration`].
-    pub disturbed: bool,
-}
-
-/// IPv4 or IPv6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// IPv4.
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-}
-
-impl Family {
-    /// As in JSON and in file names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-        }
-    }
-}
-
-/// Lookups of one family and kind of addresses, in batches of 32 on one core.
-#[derive(Debug, Clone, Serialize)]
-pub struct Lookups {
-    /// Family.
-    pub family: Family,
-    /// Kind of addresses.
-    pub addresses: Kind,
-    /// How ours looked up: `scalar`, or `avx2`.
-    pub kernel: &'static str,
-    /// Median over the repeats, per second of CPU time.
-    pub lookups_per_second: f64,
-    /// Cycles of the time-stamp counter, median.
-    pub cycles_per_lookup: f64,
-    /// How the repeats differed.
-    pub lookups_per_second_spread: Sample,
-    /// The peer, pass by pass in turn with ours.
-    pub peers: Vec<PeerLookups>,
-}
-
-/// The peer's lookups of the same addresses.
-#[derive(Debug, Clone, Serialize)]
-pub struct PeerLookups {
-    /// Which of its lookups.
-    pub variant: Variant,
-    /// Median over the repeats, per second of CPU time.
-    pub lookups_per_second: f64,
-    /// How the repeats differed.
-    pub lookups_per_second_spread: Sample,
-    /// Median over the repeats of our rate by the peer's in the same repeat.
-    pub ratio: f64,
-    /// Whether all next hops add up to the same.
-    pub agrees: bool,
-}
-
-/// One of the two tables.
-#[derive(Debug, Clone, Serialize)]
-pub struct Table {
-    /// Family.
-    pub family: Family,
-    /// Number of prefixes.
-    pub prefixes: usize,
-    /// CPU time of filling it, prefix by prefix.
-    pub build_seconds: f64,
-    /// What readers look at, and the writer's books.
-    pub memory_bytes: usize,
-    /// Of what readers look at, in memory; `null` where the kernel does not say.
-    pub resident_bytes: Option<usize>,
-    /// Of that, in huge pages.
-    pub huge_page_bytes: Option<usize>,
-    /// Prefixes removed and inserted again while a reader looks up.
-    pub updates: Updates,
-}
-
-/// Updates while a reader looks up.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Updates {
-    /// Removals and insertions.
-    pub updates: usize,
-    /// CPU time of the writer.
-    pub seconds: f64,
-    /// Updates per second of that.
-    pub updates_per_second: f64,
-    /// Updates per second of time on the wall, where others may have used the core.
-    pub updates_per_wall_second: f64,
-    /// What the reader achieved meanwhile, per second of its CPU time.
-    pub reader_lookups_per_second: f64,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The table cannot be read.
-    #[error(transparent)]
-    Routes(#[from] RoutesFileError),
-    /// The file holds no prefix.
-    #[error("{}: holds no prefix", .0.display())]
-    Empty(PathBuf),
-    /// The table does not take the prefixes.
-    #[error(transparent)]
-    Table(#[from] FibError),
-    /// The processor lacks what was asked for.
-    #[error("this processor cannot look up by {}; {} is always there", .0.name(), Kernel::Scalar.name())]
-    Kernel(Kernel),
-    /// The distribution refuses its parameters.
-    #[error("no Zipf distribution: {0}")]
-    Zipf(rand_distr::ZipfError),
-    /// The harness cannot be started or does not answer.
-    #[error(
-        "{}: {source}; `make -C bench/peers` builds it where libdpdk-dev is installed",
-        program.display()
-    )]
-    Peer {
-        /// The harness.
-        program: PathBuf,
-        /// What happened.
-        source: std::io::Error,
-    },
-    /// A file for the harness cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
 }
 
 /// Measures; `progress` is told what comes next.

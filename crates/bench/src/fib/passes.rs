@@ -1,7 +1,11 @@
 //! Passes over one set of addresses, ours and the peer's in turn.
 
+use super::addresses::{BATCH, Kind};
+use super::error::Error;
+use super::family::Family;
 use super::peer::Peer;
-use super::{BATCH, Error, Family, Kind, Lookups, PeerLookups, Variant};
+use super::peer::Variant;
+use super::report::{Lookups, PeerLookups};
 use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
 use std::hint::black_box;

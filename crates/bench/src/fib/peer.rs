@@ -1,6 +1,7 @@
 //! DPDK's rte_fib and rte_fib6 in the same run, by the harness in `bench/peers`.
 
-use super::{Error, Family};
+use super::error::Error;
+use super::family::Family;
 use crate::harness::Harness;
 use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};

@@ -1,7 +1,10 @@
 //! The tables that are measured, and their updates.
 
+use super::addresses::BATCH;
+use super::error::Error;
+use super::family::Family;
 use super::peer::write_file;
-use super::{BATCH, Error, Family, Table, Updates};
+use super::report::{Table, Updates};
 use crate::cpu_time::thread_cpu_seconds;
 use ipnet::IpNet;
 use std::fmt::Display;

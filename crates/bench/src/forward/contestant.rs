@@ -1,8 +1,8 @@
 //! Who forwards: the kernel, Wattline's data plane, DPDK's l3fwd.
 
-use super::Round;
 use super::arrangement::INSIDE;
 use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
+use super::round::Round;
 use super::threads::{Level, Thread};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};

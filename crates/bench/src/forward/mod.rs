@@ -29,11 +29,13 @@ mod arrangement;
 mod contestant;
 mod course;
 mod ration;
+mod round;
 mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use contestant::Contestant;
 use course::Course;
+pub use round::Round;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,27 +57,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { rounds: 3, duration: Duration::from_secs(2), l3fwd: None }
     }
-}
-
-/// One round of one contestant.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Round {
-    /// Frames that the generator made per second of time; what the contestant's receive ring had
-    /// no room for is lost there.
-    pub offered_rate_pps: f64,
-    /// Frames at the sink per second of time.
-    pub rate_pps: f64,
-    /// Processor time of all that works for the contestant per frame at the sink.
-    pub cpu_seconds_per_packet: f64,
-    /// Of that, in the kernel thread that receives for it.
-    pub receive_thread_seconds_per_packet: f64,
-    /// Of that, in the contestant's own threads.
-    pub own_threads_seconds_per_packet: f64,
-    /// Processor time of the generator per frame at the sink; not the contestant's.
-    pub generator_seconds_per_packet: f64,
-    /// Processor time of the kernel thread that counts and frees the frames, each; not the
-    /// contestant's, though what it costs depends on how the frame was sent.
-    pub sink_thread_seconds_per_packet: f64,
 }
 
 /// All rounds of one contestant.

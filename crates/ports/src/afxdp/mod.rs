@@ -10,6 +10,7 @@
 //!
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.
 
+mod address;
 mod error;
 mod fill_level;
 mod lent;
@@ -21,8 +22,9 @@ mod ring;
 mod socket;
 mod status;
 
+pub use address::QueueAddress;
 pub use error::OpenError;
-pub use open::{OpenedWorker, QueueAddress, WorkerMemory, largest_mtu, open_worker};
+pub use open::{OpenedWorker, WorkerMemory, largest_mtu, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};
 pub use queue::AfXdpQueue;
 pub use socket::QueueMode;

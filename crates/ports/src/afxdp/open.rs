@@ -1,5 +1,6 @@
 //! Opening all queues of a worker over one shared frame memory.
 
+use super::address::QueueAddress;
 use super::error::OpenError;
 use super::options::{CopyMode, Options};
 use super::queue::AfXdpQueue;
@@ -10,7 +11,6 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::frame::{BATCH_MAX, FramePool};
-use wattline_dataplane::port::PortId;
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM: u32 = 256;
@@ -18,21 +18,6 @@ const KERNEL_HEADROOM: u32 = 256;
 const LINK_OVERHEAD: u32 = 14 + 4;
 /// Chunk sizes that the kernel allows in ordinary pages.
 const CHUNK_SIZES: [u32; 2] = [2048, 4096];
-
-/// Which queue of which interface is to be opened, and as which port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueAddress {
-    /// The port that its frames will come from.
-    pub port: PortId,
-    /// Name of the interface, for messages.
-    pub interface: String,
-    /// Index of the interface in this thread's network namespace.
-    pub ifindex: u32,
-    /// Number of the queue, from 0.
-    pub queue: u32,
-    /// MTU of the interface in bytes.
-    pub mtu: u32,
-}
 
 /// All that a worker needs of AF_XDP.
 pub struct OpenedWorker {
@@ -179,6 +164,7 @@ fn open_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_dataplane::port::PortId;
 
     fn address(mtu: u32) -> QueueAddress {
         QueueAddress { port: PortId(0), interface: "x0".into(), ifindex: 1, queue: 0, mtu }

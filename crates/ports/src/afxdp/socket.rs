@@ -1,7 +1,7 @@
 //! One AF_XDP socket: its rings, its binding to a queue, its kicks.
 
+use super::address::QueueAddress;
 use super::error::OpenError;
-use super::open::QueueAddress;
 use super::options::{BusyPoll, CopyMode, Options};
 use super::region::Region;
 use super::ring::{Consumer, Producer};

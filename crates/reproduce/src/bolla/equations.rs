@@ -1,6 +1,6 @@
 //! Equations 1 to 3 and 5 to 10, and the cases of gamma.
 
-use super::arbitrary;
+use super::known::arbitrary;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use wattline_report::plot::{Axis, Chart, Mark};

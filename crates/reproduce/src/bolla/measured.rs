@@ -1,6 +1,6 @@
 //! Figures 1 to 6: what the text keeps of them, and what the model adds.
 
-use super::XEON_MAX_PPS;
+use super::known::XEON_MAX_PPS;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use wattline_report::plot::{Axis, Chart, Mark};

@@ -1,6 +1,6 @@
 //! Figure 8 and the future work: fit, held-out error, and the optimiser.
 
-use super::arbitrary;
+use super::known::arbitrary;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use rand::SeedableRng as _;

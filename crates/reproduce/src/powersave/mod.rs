@@ -11,6 +11,7 @@ mod grid;
 mod ladder;
 mod latency;
 mod lengths;
+mod load_and_power;
 mod rules;
 mod sleep;
 mod trains;
@@ -33,7 +34,7 @@ pub(super) const STEPS: &[Step] = &[
         sleep::figures,
     ),
     Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
-    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], day::figures),
+    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], load_and_power::figures),
     Step::new(
         "powersave: Figure 15 with measured costs",
         &["fig15-measured"],

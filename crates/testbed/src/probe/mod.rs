@@ -5,12 +5,14 @@
 //! sender thread ── sockets in the source ── router under test ── sockets in the sink ── receiver thread
 //! ```
 
+mod live;
 mod load;
 mod outcome;
 pub mod payload;
 mod receiver;
 mod sender;
 
+pub use live::{Live, PORT};
 pub use load::{Load, SizeMix, payload_bytes};
 pub use outcome::Outcome;
 pub use payload::Payload;
@@ -22,22 +24,8 @@ use receiver::Receiver;
 use sender::{Sender, Sent};
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-
-/// The UDP port on which the receiver listens (discard, RFC 863: nobody minds).
-pub const PORT: u16 = 9;
-
-/// What both ends count while they run, for whoever watches.
-#[derive(Debug, Default)]
-pub struct Live {
-    /// Packets sent so far.
-    pub sent: AtomicU64,
-    /// Packets received so far.
-    pub received: AtomicU64,
-    stop_sending: AtomicBool,
-    all_sent: AtomicBool,
-}
 
 /// A load on its way through a topology.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The receiving end: reads everything, keeps only figures.
 
+use super::live::{Live, PORT};
 use super::payload::Payload;
-use super::{Live, PORT};
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use hdrhistogram::Histogram;

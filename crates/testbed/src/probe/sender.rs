@@ -1,8 +1,9 @@
 //! The sending end: a socket for each flow, paced by the clock.
 
+use super::live::{Live, PORT};
+use super::load::Load;
 use super::load::payload_bytes;
 use super::payload::Payload;
-use super::{Live, Load, PORT};
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use crate::topology::SINK;

@@ -1,3 +1,8 @@
-//! Rules of the house: under which licences others are used.
+//! Rules of the house: who may use whom (`house.toml`), and under which licences others are used.
 
+mod circles;
+mod floors;
+mod house;
 mod licences;
+mod modules;
+mod sight;

@@ -93,7 +93,8 @@ impl Fixture {
     /// none, so to the kernel), and then as it came.
     fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
-        let run = self.program.program.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let run =
+            self.program.program.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
         match self.forwarded() - before {
             0 => {
                 assert_eq!(run.result, 2, "{name}: XDP_PASS");

@@ -1,6 +1,7 @@
 //! `wattline meter attribute`: where a loaded machine's watts go, by subtraction.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::output;

@@ -1,6 +1,7 @@
 //! `wattline meter read`.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! `wattline meter record`: readings as CSV, a line per meter and tick.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use std::fs::File;
