@@ -25,7 +25,7 @@ use step::Step;
 use wattline_policy::{
     AskAgain, CoreSet, FrequencyDomain, Observation, OperatingPoint, Platform, Policy, Trigger,
 };
-use wattline_units::Time;
+use wattline_units::{Span, Time};
 
 /// A policy in charge of a machine.
 pub struct Governor<M> {
@@ -103,7 +103,7 @@ impl<M: Machine> Governor<M> {
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
         if self.ask.at <= now {
             // "At once, but after time has moved on."
-            self.ask.at = Time::from_picos(now.as_picos() + 1);
+            self.ask.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
         if self.wanted != self.point {

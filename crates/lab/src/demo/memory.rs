@@ -26,7 +26,7 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_ports::memory::{WireEnd, wire};
-use wattline_units::Time;
+use wattline_units::{Span, Time};
 
 const CABLE_FRAMES: usize = 1_024;
 const CHUNKS: u32 = 4_096;
@@ -129,7 +129,7 @@ fn cross(traffic: &str, frames: &[Vec<u8>], rate_pps: f64) -> Result<(Crossing, 
     let crossing = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Acquire) {
-                let now = Time::from_picos(monotonic_nanos().saturating_mul(1_000));
+                let now = Time::ZERO + Span::from_nanos(monotonic_nanos());
                 if worker.step(now) == 0 {
                     std::thread::sleep(PAUSE);
                 }
