@@ -291,3 +291,4 @@ fn see<M: Machine>(governor: &mut Governor<M>) -> (OperatingPoint, Platform, Vec
     let knobs = governor.ledger().entries().cloned().collect();
     (governor.point().clone(), governor.platform().clone(), knobs)
 }
+            energy_unmetered_seconds: energy.unmetered.as_seconds(),

@@ -11,7 +11,7 @@ pub use read::over;
 use super::root::Root;
 use crate::exit::ExitError;
 use std::time::Instant;
-use wattline_meters::{Meter, Missing, Survey, survey};
+use wattline_meters::{Meter, Missing, Reading, Rejection, Survey, survey};
 use wattline_units::{Span, Time};
 
 /// What to do with the meters.
@@ -77,6 +77,15 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::Record(record) => record::run(record, &args.meters, json),
         Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
     }
+}
+
+/// Reads a meter, and says on standard error what the figure leaves out.
+fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
+    let result = meter.read(now);
+    for mistake in meter.mistakes() {
+        eprintln!("wattline: left out: {mistake}");
+    }
+    result
 }
 
 /// Monotonic time since the start of the command.
