@@ -138,9 +138,10 @@ mod tests {
     fn a_governor_s_figures_carry_their_source_and_add_up() {
         let mut ledger = Ledger::default();
         for _ in 0..3 {
-            ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done);
+            ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
         }
-        ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Altered { found: "2.4 GHz".into() });
+        let altered = Taken::Altered { found: "2.4 GHz".into() };
+        ledger.note(Time::ZERO, Knob::Frequency, 0, altered, false);
         let knobs: Vec<_> = ledger.entries().collect();
             "energy_unmetered_seconds": 2.5,
         let text = text_of(&json!({
