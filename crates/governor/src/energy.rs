@@ -23,13 +23,24 @@ pub struct Energy {
     /// of the whole time.
     #[serde(skip)]
     pub metered: Option<Span>,
+    /// Of the time since the first figure, how long no figure covers, because meters were rejected
+    /// or did not answer: what was drawn then is not in `whole`.
+    #[serde(skip)]
+    pub unmetered: Span,
 }
 
 impl Default for Energy {
     /// Unavailable, which is not the same as none.
     fn default() -> Self {
         let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
-        Self { whole: None, parts: BTreeMap::new(), source, accuracy, metered: None }
+        Self {
+            whole: None,
+            parts: BTreeMap::new(),
+            source,
+            accuracy,
+            metered: None,
+            unmetered: Span::ZERO,
+        }
     }
 }
 
@@ -42,7 +53,7 @@ impl Energy {
     ) -> Self {
         let Provenance { source, accuracy } = provenance;
         let parts = parts.into_iter().collect();
-        Self { whole: Some(whole), parts, source, accuracy, metered: None }
+        Self { whole: Some(whole), parts, source, accuracy, ..Self::default() }
     }
 
     /// What no part accounts for.
@@ -60,7 +71,8 @@ impl Energy {
         };
         let parts = self.parts.iter().filter_map(part).collect();
         let metered = self.metered.map(|now| now - earlier.metered.unwrap_or(Span::ZERO));
-        Self { whole, parts, source: self.source, accuracy: self.accuracy, metered }
+        let unmetered = self.unmetered - earlier.unmetered;
+        Self { whole, parts, source: self.source, accuracy: self.accuracy, metered, unmetered }
     }
 }
 

@@ -104,24 +104,24 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes what became of a step on a knob and its place ([`place_of`]); true when the machine now is as the step wanted it, as
-    /// nearly as it can be.
-    pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken) -> bool {
+    /// Notes what became of a step on a knob and its place ([`place_of`]). Unless the machine now
+    /// is as the step wanted it (`done`), the knob is left alone for a while.
+    pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken, done: bool) {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
-        let (problem, done) = match taken {
-            Taken::Done => (None, true),
+        let problem = match taken {
+            Taken::Done => None,
             Taken::Altered { found } => {
                 entry.altered += 1;
-                (Some(format!("was made into {found}")), true)
+                Some(format!("was made into {found}"))
             }
             Taken::Foreign { found } => {
                 entry.foreign += 1;
-                (Some(format!("somebody else has set it to {found}")), false)
+                Some(format!("somebody else has set it to {found}"))
             }
             Taken::Failed { why } => {
                 entry.failed += 1;
-                (Some(why), false)
+                Some(why)
             }
         };
         let problems = entry.altered + entry.foreign + entry.failed;
@@ -135,7 +135,6 @@ impl Ledger {
             }
             entry.last_problem = Some(problem);
         }
-        done
     }
 
     /// What is not to be touched now: knobs with their places.
@@ -166,18 +165,21 @@ mod tests {
         let altered = || Taken::Altered { found: "2.4 GHz".into() };
         for time in 0..3 {
             assert!(ledger.entries().all(|entry| entry.effective));
-            assert!(ledger.note(Time::from_picos(time), Knob::Frequency, 0, altered()));
+            // The nearest that there is, so that it does not rest.
+            ledger.note(Time::from_picos(time), Knob::Frequency, 0, altered(), true);
         }
+        assert_eq!(ledger.left_alone(Time::from_picos(3)).count(), 0);
         let entry = ledger.entries().next().unwrap().clone();
         assert!(!entry.effective && entry.last_problem.unwrap().contains("2.4 GHz"));
-        assert!(ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done));
+        ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
         assert!(ledger.entries().next().unwrap().effective, "once it did obey");
 
         let now = Time::from_picos(5);
-        assert!(!ledger.note(now, Knob::Wait, 1, Taken::Failed { why: "not permitted".into() }));
+        let failed = Taken::Failed { why: "not permitted".into() };
+        ledger.note(now, Knob::Wait, 1, failed, false);
         assert_eq!(ledger.left_alone(now).collect::<Vec<_>>(), [(Knob::Wait, 1)], "nothing else");
         assert_eq!(ledger.left_alone(now + LEFT_ALONE).count(), 0);
-        assert!(!ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }));
+        ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }, false);
         assert_eq!(ledger.sums(), (6, 3, 2));
     }
 }

@@ -21,12 +21,12 @@ mod tests;
 
 use account::{LoopTotals, MachineTotals, Totals};
 use ledger::{Knob, Ledger, place_of};
-use machine::{Machine, View};
+use machine::{Machine, Taken, View};
 use step::Step;
 use wattline_policy::{
     AskAgain, CoreSet, FrequencyDomain, Observation, OperatingPoint, Platform, Policy, Trigger,
 };
-use wattline_units::Time;
+use wattline_units::{Span, Time};
 
 /// A policy in charge of a machine.
 pub struct Governor<M> {
@@ -104,7 +104,7 @@ impl<M: Machine> Governor<M> {
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
         if self.ask.at <= now {
             // "At once, but after time has moved on."
-            self.ask.at = Time::from_picos(now.as_picos() + 1);
+            self.ask.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
         if self.wanted != self.point {
@@ -130,8 +130,8 @@ impl<M: Machine> Governor<M> {
         point.copy_from(wanted);
     }
 
-    /// Takes the steps, and takes back in `wanted` what could not be done. A core that did not
-    /// wake gets no packets, and one that still gets some is not parked.
+    /// Takes the steps, and puts into `wanted` what holds where they were not done. A core that
+    /// did not wake gets no packets, and one that still gets some is not parked.
     fn take_steps(&mut self) {
         let Self { machine, wanted, point, steps, ledger, now, .. } = self;
         let mut asleep = CoreSet::EMPTY;
@@ -158,16 +158,25 @@ impl<M: Machine> Governor<M> {
                 _ => {}
             }
             let taken = machine.take(&step);
+            let held = match taken {
+                Taken::Done => Some(step),
+                // Where nothing better is known, what the machine made of it passes for it.
+                Taken::Altered { .. } => machine.held(&step).or(Some(step)),
+                Taken::Foreign { .. } | Taken::Failed { .. } => machine.held(&step),
+            };
             let place = place_of(&step, machine.platform());
-            if ledger.note(*now, Knob::of(&step), place, taken) {
+            ledger.note(*now, Knob::of(&step), place, taken, held == Some(step));
+            if held == Some(step) {
                 continue;
             }
-            match step {
-                Step::Frequency { core, .. } => {
-                    wanted.cores[core].frequency = point.cores[core].frequency;
+            match held.unwrap_or(step) {
+                Step::Frequency { core, index } => {
+                    let old = point.cores[core].frequency;
+                    wanted.cores[core].frequency = if held.is_some() { index } else { old };
                 }
-                Step::IdleLimit { core, .. } => {
-                    wanted.cores[core].idle_limit = point.cores[core].idle_limit;
+                Step::IdleLimit { core, state } => {
+                    let old = point.cores[core].idle_limit;
+                    wanted.cores[core].idle_limit = if held.is_some() { state } else { old };
                 }
                 Step::Wait { core, .. } => wanted.cores[core].wait = point.cores[core].wait,
                 Step::Wake { core } => asleep.insert(core),
@@ -177,8 +186,9 @@ impl<M: Machine> Governor<M> {
                 }
                 // It gets no packets and is awake: harmless.
                 Step::Park { .. } => {}
-                Step::Moderation { queue, .. } => {
-                    wanted.moderation[queue] = point.moderation[queue]
+                Step::Moderation { queue, period } => {
+                    let old = point.moderation[queue];
+                    wanted.moderation[queue] = if held.is_some() { period } else { old };
                 }
                 Step::Batch { .. } => wanted.batch = point.batch,
             }

@@ -70,6 +70,12 @@ pub trait Machine: Send {
     /// Takes one step towards another operating point, at the time of the last look.
     fn take(&mut self, step: &Step) -> Taken;
 
+    /// What holds instead, as a step of the same kind, after one that was not simply done;
+    /// `None` where that cannot be read.
+    fn held(&mut self, _step: &Step) -> Option<Step> {
+        None
+    }
+
     /// All steps of a decision have been taken: what was only collected is done now.
     fn settle(&mut self) {}
 
@@ -99,6 +105,9 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
     fn take(&mut self, step: &Step) -> Taken {
         (**self).take(step)
+    }
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        (**self).held(step)
     }
     fn settle(&mut self) {
         (**self).settle();

@@ -256,6 +256,59 @@ fn time_that_jumps_does_no_harm() {
     assert!(governor.ask().at > at(86_400_000_000));
 }
 
+/// A machine whose cores work all the time, or not at all.
+struct Loaded {
+    machine: Picky,
+    busy: bool,
+    seen: Time,
+}
+
+impl Machine for Loaded {
+    fn platform(&self) -> &Platform {
+        self.machine.platform()
+    }
+    fn now(&self) -> Time {
+        self.seen
+    }
+    fn observe(&mut self, now: Time, view: &mut View) {
+        let passed = now.since(self.seen);
+        self.seen = now;
+        for core in &mut view.cores {
+            let spent = if self.busy { &mut core.useful } else { &mut core.asleep };
+            *spent += passed;
+        }
+    }
+    fn take(&mut self, step: &Step) -> Taken {
+        self.machine.take(step)
+    }
+}
+
+/// 64 bits hold the picoseconds of 213 days, and those of all cores together sooner.
+#[test]
+fn after_years_a_governor_still_follows_the_load_and_does_not_spin() {
+    let platform = platform();
+    let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+    let policy = build(&PolicySpec::parse("ondemand").unwrap(), &context).unwrap();
+    let machine = Loaded { machine: Picky::new([]), busy: true, seen: Time::ZERO };
+    let mut governor = Governor::new(machine, policy);
+    let years = Time::ZERO + Span::from(std::time::Duration::from_secs(30 * 365 * 86_400));
+    governor.start(Time::ZERO);
+    assert!(governor.trigger(years, Trigger::Timer), "due long since");
+    let mut now = years;
+    for (busy, frequency) in [(false, 0), (true, 2), (false, 0)] {
+        governor.machine().busy = busy;
+        let due = governor.ask().at;
+        assert_eq!(due.since(now), Span::from_millis(10), "not at once, not never");
+        now = due;
+        assert!(governor.trigger(now, Trigger::Timer));
+        assert_eq!(governor.point().cores[0].frequency, frequency, "busy: {busy}");
+    }
+    let totals = governor.totals(now);
+    assert_eq!(totals.machine.asleep, Span::from_millis(20) * CORES as u64);
+    let useful = totals.machine.useful.as_seconds() / CORES as f64;
+    assert!((useful / (30.0 * 365.0 * 86_400.0) - 1.0).abs() < 1e-9, "{useful} s");
+}
+
 /// Counts how often it is asked, and asks for the earliest moment again.
 struct Restless(std::sync::mpsc::Sender<Trigger>);
 

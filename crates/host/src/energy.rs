@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use wattline_governor::energy::Energy;
 use wattline_linux::sysfs::Tree;
-use wattline_meters::{Meter, Rejection, Scope, disjoint, survey};
+use wattline_meters::{Meter, Reading, Rejection, Scope, disjoint, survey};
 use wattline_units::{Accuracy, Joules, Provenance, Span, Time};
 
 /// RAPL is certain for a minute, and a platform sensor has a new value about every second.
@@ -143,9 +143,38 @@ struct One {
     drawn: Joules,
     /// How long that took.
     metered: Span,
-    valid: bool,
-    /// Why the last reading gave no figure.
+    /// How long it was not known, up to the last figure.
+    unmetered: Span,
+    /// When there was a figure last.
+    last: Option<Time>,
+    /// Whether a reading was rejected since then.
+    rejected: bool,
+    /// What is wrong with it.
     wrong: Option<Rejection>,
+}
+
+impl One {
+    /// Takes a reading.
+    fn add(&mut self, now: Time, reading: &Reading) {
+        self.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
+        self.metered += reading.elapsed;
+        // A counter that is read again may cover the time of readings that were rejected.
+        if let Some(last) = self.last.replace(now).filter(|_| self.rejected) {
+            self.unmetered += now.since(last) - reading.elapsed;
+        }
+        self.rejected = false;
+    }
+
+    /// How long nothing was known up to now.
+    fn unmetered(&self, now: Time) -> Span {
+        let open = self.last.filter(|_| self.rejected).map_or(Span::ZERO, |last| now.since(last));
+        self.unmetered + open
+    }
+
+    /// Whether there is a figure, and the time without one is short.
+    fn is_valid(&self, now: Time) -> bool {
+        self.last.is_some_and(|last| !self.rejected || now.since(last) <= Span::from(PATIENCE))
+    }
 }
 
 impl Meters {
@@ -174,8 +203,17 @@ impl Meters {
             // a part of that.
             let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
             let part = label != "platform" && own;
-            let (drawn, metered, valid, wrong) = (Joules(0.0), Span::ZERO, false, None);
-            (whole || part).then_some(One { meter, whole, label, drawn, metered, valid, wrong })
+            (whole || part).then_some(One {
+                meter,
+                whole,
+                label,
+                drawn: Joules(0.0),
+                metered: Span::ZERO,
+                unmetered: Span::ZERO,
+                last: None,
+                rejected: false,
+                wrong: None,
+            })
         };
         Self { all: meters.into_iter().filter_map(one).collect() }
     }
@@ -192,15 +230,13 @@ impl Meters {
             asks(&one.meter.description().id);
             match one.meter.read(now) {
                 Ok(reading) => {
-                    one.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
-                    one.metered += reading.elapsed;
-                    one.valid = true;
-                    one.wrong = None;
+                    one.add(now, &reading);
+                    let mistakes = one.meter.mistakes();
+                    one.wrong = (!mistakes.is_empty()).then_some(Rejection::BadLines(mistakes));
                 }
                 Err(Rejection::First | Rejection::NothingNew) => {}
                 Err(rejection) => {
-                    // Time that no figure covers: the sum is none of the whole run any more.
-                    one.valid = false;
+                    one.rejected = true;
                     // Said once for each kind of failure: figures in it change all the time.
                     if one.wrong.as_ref().is_none_or(|told| told.name() != rejection.name()) {
                         one.wrong = Some(rejection);
@@ -209,11 +245,11 @@ impl Meters {
             }
         }
         let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
-        if whole.is_empty() || !whole.iter().all(|one| one.valid) {
+        if whole.is_empty() || !whole.iter().all(|one| one.is_valid(now)) {
             return Energy::default();
         }
         let mut parts: BTreeMap<&'static str, Joules> = BTreeMap::new();
-        for one in self.all.iter().filter(|one| one.valid && one.label != "platform") {
+        for one in self.all.iter().filter(|one| one.is_valid(now) && one.label != "platform") {
             *parts.entry(one.label).or_insert(Joules(0.0)) += one.drawn;
         }
         let provenances = || whole.iter().map(|one| one.meter.description().provenance);
@@ -223,7 +259,9 @@ impl Meters {
         let sum = whole.iter().map(|one| one.drawn).sum();
         // They are read one after the other: the difference is that of a moment.
         let metered = whole.iter().map(|one| one.metered).min();
-        Energy { metered, ..Energy::new(sum, parts, Provenance { accuracy, ..first }) }
+        let unmetered = whole.iter().map(|one| one.unmetered(now)).max().unwrap_or(Span::ZERO);
+        let energy = Energy::new(sum, parts, Provenance { accuracy, ..first });
+        Energy { metered, unmetered, ..energy }
     }
 }
 
@@ -261,6 +299,47 @@ mod tests {
         // What was drawn belongs to the time up to the last reading, not up to now.
         assert_eq!(late.since(&early).metered, Some(Span::from_seconds(2.0)));
         assert_eq!(late.source, wattline_units::Source::Measured);
+    }
+
+    /// A sensor that answers as it is told, a second apart.
+    struct Scripted(wattline_meters::Description, std::vec::IntoIter<Result<f64, Rejection>>);
+
+    impl Meter for Scripted {
+        fn description(&self) -> &wattline_meters::Description {
+            &self.0
+        }
+        fn read(&mut self, _: Time) -> Result<Reading, Rejection> {
+            let elapsed = self.1.next().unwrap_or(Err(Rejection::Sentinel { value: -1 }))?;
+            let provenance = self.0.provenance;
+            let (power, elapsed) = (wattline_units::Watts(100.0), Span::from_seconds(elapsed));
+            Ok(Reading { energy: None, elapsed, power, provenance })
+        }
+    }
+
+    #[test]
+    fn time_without_a_figure_is_told_and_a_single_bad_reading_takes_nothing_away() {
+        let found = survey(&fixture("acpi-power-meter")).meters;
+        let platform = found.iter().map(|meter| meter.description().clone());
+        let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
+        let bad = || Err(Rejection::Sentinel { value: -1 });
+        // At 3 s the time since 2 s is lost; at 6 s the counter covers what was rejected at 5 s.
+        let readings = [Err(Rejection::First), Ok(1.0), bad(), Ok(1.0), Ok(1.0), bad(), Ok(2.0)];
+        let script = Scripted(description, Vec::from(readings).into_iter());
+        let mut meters = Meters::new(vec![Box::new(script)]);
+        let mut at = |seconds: f64| {
+            let energy = meters.read(Time::ZERO + Span::from_seconds(seconds), |_| {});
+            let whole = energy.whole.map(|whole| whole.get());
+            (whole, energy.metered.map(Span::as_seconds), energy.unmetered.as_seconds())
+        };
+        assert_eq!(at(0.0), (None, None, 0.0));
+        assert_eq!(at(1.0), (Some(100.0), Some(1.0), 0.0));
+        assert_eq!(at(2.0), (Some(100.0), Some(1.0), 1.0), "the account goes on");
+        assert_eq!(at(3.0), (Some(200.0), Some(2.0), 1.0));
+        assert_eq!(at(4.0), (Some(300.0), Some(3.0), 1.0));
+        assert_eq!(at(5.0), (Some(300.0), Some(3.0), 2.0));
+        assert_eq!(at(6.0), (Some(500.0), Some(5.0), 1.0), "covered after all");
+        assert_eq!(at(7.0).0, Some(500.0));
+        assert_eq!(at(9.5), (None, None, 0.0), "nothing for longer than a moment");
     }
 
     /// A sensor that answers when it is let.

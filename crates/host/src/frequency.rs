@@ -120,6 +120,16 @@ impl Frequencies {
         outcome
     }
 
+    /// The frequency nearest to the one at which the policy of a core is held now.
+    pub fn held(&mut self, core: usize, knobs: &impl Knobs) -> Option<usize> {
+        let (policy, _) = self.domains.iter_mut().find(|(_, cores)| cores.contains(core))?;
+        policy.refresh(knobs);
+        let held = policy.held(knobs).get();
+        let far = |step: &Hertz| (step.get() - held).abs();
+        let steps = self.steps.iter().enumerate();
+        steps.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)
+    }
+
     /// Where the fastest that an active core wants is between the lowest frequency (0) and the
     /// highest (1).
     fn place(&self, active: CoreSet) -> f64 {

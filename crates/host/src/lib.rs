@@ -160,8 +160,9 @@ impl<K: Knobs> Host<K> {
     }
 
     /// Brings the machine to an operating point, whatever it is at: how it was set by others
-    /// has no place among a policy's numbers. What cannot be done is told.
-    fn establish(&mut self, point: &OperatingPoint) {
+    /// has no place among a policy's numbers. What cannot be done is told, and `point` then says
+    /// what holds, as far as that can be read.
+    fn establish(&mut self, point: &mut OperatingPoint) {
         let can = self.platform.can;
         let mut steps = Vec::new();
         for (core, setting) in point.cores.iter().enumerate() {
@@ -184,8 +185,13 @@ impl<K: Knobs> Host<K> {
         }
         for step in &steps {
             match self.take(step) {
-                Taken::Done => {}
+                Taken::Done => continue,
                 other => tracing::warn!("governor: {step:?} at the start: {other:?}"),
+            }
+            match self.held(step) {
+                Some(Step::Frequency { core, index }) => point.cores[core].frequency = index,
+                Some(Step::Moderation { queue, period }) => point.moderation[queue] = period,
+                _ => {}
             }
         }
     }
@@ -272,9 +278,9 @@ impl<K: Knobs> Machine for Host<K> {
     /// Brings it to the operating point from which policies start.
     fn present(&mut self) -> OperatingPoint {
         self.survey.affinity.set(&mut self.writes);
-        let full = OperatingPoint::full(&self.platform);
-        self.establish(&full);
-        full
+        let mut point = OperatingPoint::full(&self.platform);
+        self.establish(&mut point);
+        point
     }
 
     fn energy(&mut self, _now: Time) -> Energy {
@@ -309,6 +315,21 @@ impl<K: Knobs> Machine for Host<K> {
         if self.watch.is_due(now) {
             self.publish();
         }
+    }
+
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        let Self { layout, survey, writes, .. } = self;
+        Some(match *step {
+            Step::Frequency { core, .. } => {
+                let index = survey.frequencies.held(core, &writes.knobs)?;
+                Step::Frequency { core, index }
+            }
+            Step::Moderation { queue, .. } => {
+                let period = survey.moderation.held(queue, layout, &writes.knobs)?;
+                Step::Moderation { queue, period }
+            }
+            _ => return None,
+        })
     }
 
     fn take(&mut self, step: &Step) -> Taken {

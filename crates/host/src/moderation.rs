@@ -83,6 +83,19 @@ impl Moderation {
         }
     }
 
+    /// The distance that a queue's interrupts keep now.
+    pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
+        let at = self.queues.get(queue)?;
+        let card = self.cards.get(&at.port)?;
+        let setting = if card.per_queue {
+            let own = layout.queues(at.port, at.core).next()?;
+            moderation::queue_setting(&card.interface, own, Coalesce::RxUsecs)
+        } else {
+            moderation::setting(&card.interface, Coalesce::RxUsecs)
+        };
+        knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
+    }
+
     /// A queue's interrupts keep another distance. Where a card has one time for all its
     /// queues, it gets the shortest that one of them wants.
     pub fn set<K: Knobs>(

@@ -280,6 +280,65 @@ fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
     assert_eq!(fixture.snapshot(), before);
 }
 
+/// A driver, or the firmware behind it, that runs at 2.4 GHz when it is asked for another speed.
+struct Bent(Settings, &'static str);
+
+impl Access for Bent {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.0.read(setting)
+    }
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let bent = setting.to_string().ends_with("scaling_setspeed") && value == self.1;
+        self.0.write(setting, if bent { "2400000" } else { value })
+    }
+}
+
+/// Wants the slowest, every ten milliseconds.
+struct Slow;
+
+impl Policy for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        point.set_frequency(0);
+        AskAgain::at(now + Span::from_millis(10))
+    }
+}
+
+#[test]
+fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
+    for (refused, first, then) in [("1600000", 2, 1), ("3300000", 1, 0)] {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let state = fixture.tree.path("/var/lib/wattline");
+        let access = Bent(Settings::new(&fixture.tree), refused);
+        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        let host = Host::new(fixture.options(&[0, 1]), session, Box::new(Unmanned)).unwrap();
+        let mut governor = Governor::new(host, Box::new(Slow));
+        let told = |governor: &Governor<_>| {
+            let cores = &governor.point().cores;
+            assert!(cores.iter().all(|core| core.frequency == cores[0].frequency));
+            cores[0].frequency
+        };
+        assert_eq!(told(&governor), first, "before {refused}");
+        governor.start(Time::ZERO);
+        assert_eq!(told(&governor), then, "after {refused}");
+        let second = Time::ZERO + Span::from_seconds(1.0);
+        let totals = governor.loop_totals(second);
+        let hertz = governor.platform().frequencies[then].get();
+        assert_eq!(totals.active_core_cycles, totals.active_core_seconds * hertz);
+        // It is left alone for a second, then tried again.
+        let altered = if refused == "1600000" { 2 } else { 0 };
+        assert_eq!((totals.frequency_changes, totals.altered), (1, altered));
+        governor.trigger(second + Span::from_millis(10), Trigger::Timer);
+        assert_eq!(governor.loop_totals(second).altered, altered * 2);
+        assert_eq!(told(&governor), then);
+        drop(governor);
+        assert_eq!(fixture.snapshot(), before);
+    }
+}
+
 /// A right that is missing takes away what needs it and nothing else.
 #[test]
 fn without_a_right_the_rest_is_governed() {

@@ -164,6 +164,15 @@ impl Policy {
         self.governor = governor.unwrap_or_else(|| self.governor.clone());
     }
 
+    /// The speed at which it is held, after a [`Self::refresh`]: that of the governor `userspace`,
+    /// within the limits; elsewhere the upper limit.
+    pub fn held(&self, knobs: &impl Knobs) -> Hertz {
+        let speed = (self.governor == "userspace")
+            .then(|| knobs.read(&self.setting("scaling_setspeed")).ok()?.parse::<u64>().ok());
+        let speed = speed.flatten().map_or(f64::INFINITY, |kilohertz| kilohertz as f64 * 1e3);
+        Hertz(speed.max(self.minimum_hertz.get()).min(self.maximum_hertz.get()))
+    }
+
     /// The writes that make it run at a speed: those of [`Policy::fix`], and where the processor
     /// chooses by itself the preference that goes with it. Between equal limits it has no choice
     /// of frequency left, but the preference also rules what it does with its power budget, such

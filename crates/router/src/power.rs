@@ -150,6 +150,7 @@ impl Power {
             latency: recent.latency,
             energy_joules: energy.whole.map(|whole| whole.0),
             energy_by_component_joules: energy.parts.iter().map(|(n, part)| (*n, part.0)).collect(),
+            energy_unmetered_seconds: energy.unmetered.as_seconds(),
             model_seconds: emulated.then(|| totals.at.as_seconds()),
             offered_packets: totals.machine.offered,
             forwarded_packets: totals.machine.forwarded,

@@ -86,6 +86,9 @@ pub struct PowerStats {
     /// Model time since the start, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_seconds: Option<f64>,
+    /// Of the time since the meters' first figure, how long no figure covers: a meter was rejected
+    /// or did not answer. What was drawn then is not in `energy_joules`.
+    pub energy_unmetered_seconds: f64,
     /// Packets that arrived, dropped ones included.
     pub offered_packets: u64,
     /// Packets that were served.
@@ -145,6 +148,7 @@ impl Default for PowerStats {
             offered_packets: 0,
             forwarded_packets: 0,
             dropped_packets: 0,
+            energy_unmetered_seconds: 0.0,
             cores: 0,
             cores_active: 0,
             frequency_hertz: Vec::new(),

@@ -28,7 +28,7 @@ use wattline_testbed::forwarder::Totals;
 use wattline_testbed::raw::Received;
 use wattline_testbed::replay::Crossing;
 use wattline_testbed::topology::{LEFT, RIGHT, SINK, Station};
-use wattline_units::Time;
+use wattline_units::{Span, Time};
 
 const CABLE_FRAMES: usize = 1_024;
 const CHUNKS: u32 = 4_096;
@@ -131,7 +131,7 @@ fn cross(traffic: &str, frames: &[Vec<u8>], rate_pps: f64) -> Result<(Crossing, 
     let crossing = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Acquire) {
-                let now = Time::from_picos(monotonic_nanos().saturating_mul(1_000));
+                let now = Time::ZERO + Span::from_nanos(monotonic_nanos());
                 if worker.step(now) == 0 {
                     std::thread::sleep(PAUSE);
                 }

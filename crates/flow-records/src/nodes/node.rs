@@ -97,7 +97,7 @@ impl<F: Family<N>, const N: usize> FlowNode<F, N> {
 }
 
 fn millis(time: Time) -> u64 {
-    time.as_picos() / 1_000_000_000
+    time.as_millis()
 }
 
 /// The port of a next hop.

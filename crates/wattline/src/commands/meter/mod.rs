@@ -12,6 +12,8 @@ pub use read::over;
 
 use crate::exit::ExitError;
 use meters::Meters;
+use wattline_meters::{Meter, Reading, Rejection};
+use wattline_units::Time;
 
 /// What to do with the meters.
 #[derive(Debug, clap::Args)]
@@ -43,4 +45,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::Record(record) => record::run(record, &args.meters, json),
         Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
     }
+}
+
+/// Reads a meter, and says on standard error what the figure leaves out.
+fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
+    let result = meter.read(now);
+    for mistake in meter.mistakes() {
+        eprintln!("wattline: left out: {mistake}");
+    }
+    result
 }
