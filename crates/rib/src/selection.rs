@@ -104,8 +104,9 @@ impl Rib {
     fn hop(&self, hop: &Hop) -> Option<HopKey> {
         match self.links.way_out(hop.link) {
             WayOut::Closed => None,
-            WayOut::Kernel => Some(HopKey::Punt),
-            WayOut::Port { .. } => Some(match hop.gateway {
+            // One that becomes a port later changes what its next hops mean, and not each route.
+            WayOut::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
+            WayOut::Kernel | WayOut::Port { .. } => Some(match hop.gateway {
                 Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
                 None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
             }),
@@ -124,7 +125,7 @@ impl Rib {
             HopKey::Group(_) => return NextHop::None,
         };
         let WayOut::Port { port, mtu, mac, vlan } = self.links.way_out(link) else {
-            // Only until the routes over this link are withdrawn, in the same publication.
+            // While it is no port, or until the routes over it are withdrawn, in the same publication.
             return NextHop::Punt;
         };
         match gateway.and_then(|address| self.mac(link, address)) {

@@ -134,6 +134,23 @@ impl Attachments {
         self.ports.iter().filter_map(due).min()
     }
 
+    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker again.
+    pub fn serve_by(&self, worker: usize, does_serve: bool, kernel: &mut KernelSide) {
+        let sockets = self.workers.get(worker).map_or(&[][..], |worker| &worker.sockets);
+        for (port, queue, socket) in sockets {
+            let of = self.ports.iter().find(|it| it.port == *port);
+            // Others get their sockets when all workers have taken them.
+            let Some(Attachment { state: State::Attached { .. }, name, .. }) = of else { continue };
+            let done = match does_serve {
+                true => kernel.set_socket(*port, *queue, socket.as_fd()),
+                false => kernel.clear_socket(*port, *queue),
+            };
+            if let Err(error) = done {
+                tracing::error!("port {name}: {error}");
+            }
+        }
+    }
+
     /// Ceases to serve interfaces that are gone, and begins to serve those that have come.
     pub fn look(&mut self, around: &mut Surroundings<'_>, now: Instant) -> Changes {
         let Self { ports, workers } = self;
@@ -238,7 +255,7 @@ impl Attachment {
         around.rib.serve(self.port, None);
         self.statuses.clear();
         for (number, worker) in workers.iter_mut().enumerate() {
-            worker.sockets.retain(|(port, _)| *port != self.port);
+            worker.sockets.retain(|(port, ..)| *port != self.port);
             worker.offer(self.port, Vec::new());
             around.workers.watch(number, self.port, Vec::new());
         }
@@ -321,12 +338,12 @@ impl Attachment {
             let mut queues = Vec::new();
             for address in queues::addresses(around.config, std::slice::from_ref(&found), number) {
                 let owners: Vec<BorrowedFd<'_>> =
-                    worker.sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
+                    worker.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
                 let queue =
                     worker.memory.open(&address, &owners).map_err(|error| failed(&error))?;
                 let copy = || duplicate(queue.socket()).map_err(|error| failed(&error));
                 sockets.push((address.queue, copy()?));
-                worker.sockets.push((self.port, copy()?));
+                worker.sockets.push((self.port, address.queue, copy()?));
                 mode = format!("{}, {program}", describe(queue.mode()));
                 queues.push(queue);
             }
@@ -360,7 +377,10 @@ impl Attachment {
             return;
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
-        match around.kernel.set_sockets(self.port, sockets) {
+        let done = sockets.iter().try_for_each(|(queue, socket)| {
+            around.kernel.set_socket(self.port, *queue, socket.as_fd())
+        });
+        match done {
             Ok(()) => {
                 tracing::info!(
                     "port {}: attached again: the interface {} of number {ifindex}, {mode}",

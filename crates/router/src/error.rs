@@ -23,6 +23,8 @@ pub enum Remedy {
     Machine,
     /// Look at the system: reading or writing failed.
     System,
+    /// Report a defect, and start the router again.
+    Defect,
 }
 
 /// Why a router does not start, or ended early.
@@ -65,6 +67,23 @@ pub enum RouterError {
     /// The platform under the governor could not be given back as it was found.
     #[error("{0}")]
     Platform(String),
+    /// A worker has panicked: the others have ended in good order.
+    #[error(
+        "worker {worker} has panicked, which is a defect of Wattline: {message}; the kernel \
+         forwards until the router is started again"
+    )]
+    Panicked {
+        /// Its number.
+        worker: usize,
+        /// What it said.
+        message: String,
+    },
+    /// A worker did not end when it was told to, and there was nothing that it could wait for.
+    #[error("worker {worker} hung, and was left behind with the frames that it held")]
+    Hung {
+        /// Its number.
+        worker: usize,
+    },
     /// The system failed.
     #[error("{action}: {source}")]
     System {
@@ -109,6 +128,7 @@ impl RouterError {
                 Some(Problem::Io(_)) => Remedy::System,
                 _ => Remedy::Data,
             },
+            Self::Panicked { .. } | Self::Hung { .. } => Remedy::Defect,
             Self::Platform(_) | Self::System { .. } => Remedy::System,
         }
     }

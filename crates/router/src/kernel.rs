@@ -152,20 +152,27 @@ impl KernelSide {
         Ok(mode)
     }
 
-    /// Hands the transit traffic of a port's queues over to their sockets.
+    /// Hands the transit traffic of a port's queue over to its socket.
     ///
     /// # Errors
     /// Only from the kernel.
-    pub fn set_sockets(
+    pub fn set_socket(
         &mut self,
         port: PortId,
-        sockets: &[(u32, OwnedFd)],
+        queue: u32,
+        socket: BorrowedFd<'_>,
     ) -> Result<(), BpfError> {
-        let Some(program) = self.programs.get_mut(&port) else { return Ok(()) };
-        for (queue, socket) in sockets {
-            program.program.set_socket(*queue, socket.as_fd())?;
-        }
-        Ok(())
+        let program = self.programs.get_mut(&port);
+        program.map_or(Ok(()), |program| program.program.set_socket(queue, socket))
+    }
+
+    /// Leaves the traffic of a port's queue to the kernel.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn clear_socket(&mut self, port: PortId, queue: u32) -> Result<(), BpfError> {
+        let program = self.programs.get_mut(&port);
+        program.map_or(Ok(()), |program| program.program.clear_socket(queue))
     }
 
     /// Hands the transit traffic of queues over to their sockets, but for IP packets of more

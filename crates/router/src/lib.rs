@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod notify;
 pub mod platform;
 mod power;
+mod pulse;
 mod queues;
 mod reload;
 mod slot;
@@ -48,6 +49,7 @@ use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use inbox::{Bell, Message};
 use kernel::KernelSide;
+use pulse::Change;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -96,14 +98,14 @@ pub struct Router {
 }
 
 impl Router {
-    /// Runs until all captures are read, a signal says stop, or someone asks for it over the
-    /// socket. Gives the final account, and what went wrong meanwhile: a capture that turned
+    /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
+    /// or a worker panics. Gives the final account, and what went wrong meanwhile: a capture that turned
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
-        while !self.stopping && !self.workers.have_ended() {
+        while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
             let now = Instant::now();
             notifier.alive(now);
             let Self { applications, rib, routes, kernel, attachments, .. } = &mut self;
@@ -117,6 +119,7 @@ impl Router {
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
             self.look_at_interfaces();
+            self.look_at_workers();
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
@@ -138,17 +141,19 @@ impl Router {
         if let Some(power) = &self.power {
             power.finish();
         }
-        let all_ended = self.workers.drain(self.config.router.drain);
+        let ending = self.workers.drain(self.config.router.drain);
         for application in &mut self.applications {
             application.look_at_routes(&self.rib, &self.routes);
-            application.finish(all_ended);
+            application.finish(!ending.left_behind);
         }
         let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
         let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
-        // A machine that is left changed matters more than a capture.
-        (stats, given_back.and(read))
+        let hung = ending.hangs.map(|worker| RouterError::Hung { worker });
+        let worked = self.workers.failure().or(hung).map_or(Ok(()), Err);
+        // A machine that is left changed matters more than a worker, and that more than a capture.
+        (stats, given_back.and(worked).and(read))
     }
 
     fn follow_kernel(&mut self) {
@@ -189,6 +194,15 @@ impl Router {
         }
         if let Some(kernel) = &mut self.kernel {
             kernel.look_at_ways_out(&self.rib, now);
+        }
+    }
+
+    /// What arrives for a worker that hangs goes by the kernel.
+    fn look_at_workers(&mut self) {
+        for (worker, change) in self.workers.look(Instant::now()) {
+            if let Some(kernel) = &mut self.kernel {
+                self.attachments.serve_by(worker, change == Change::GoesOn, kernel);
+            }
         }
     }
 
@@ -296,7 +310,11 @@ impl Router {
         stats.routes = Prefixes { ipv4, ipv6 };
         stats.workers = snapshots
             .iter()
-            .map(|(snapshot, active)| WorkerStats::new(snapshot, *active))
+            .enumerate()
+            .map(|(number, (snapshot, active))| WorkerStats {
+                hangs: self.workers.hangs(number),
+                ..WorkerStats::new(snapshot, *active)
+            })
             .collect();
         for (number, port) in stats.ports.iter_mut().enumerate() {
             port.mode.clone_from(&self.modes[number]);

@@ -34,6 +34,8 @@ pub(super) struct WorkerQueues {
     pub ports: Vec<Box<dyn PortQueue>>,
     /// What becomes readable when frames arrive, by port.
     pub descriptors: Vec<(PortId, OwnedFd)>,
+    /// Whether some are captures, which it may have to wait for.
+    pub has_captures: bool,
 }
 
 /// What the control thread keeps of a worker's interfaces, to open them again.
@@ -41,8 +43,8 @@ pub(super) struct WorkerInterfaces {
     pub memory: WorkerMemory,
     /// The way of new queues to the worker, by port.
     pub handovers: Vec<(PortId, Arc<Handover<AfXdpQueue>>)>,
-    /// Its sockets, of which one owns the memory for those that are opened later.
-    pub sockets: Vec<(PortId, OwnedFd)>,
+    /// Its sockets by port and queue, of which one owns the memory for those that are opened later.
+    pub sockets: Vec<(PortId, u32, OwnedFd)>,
 }
 
 /// All queues of all ports, opened.
@@ -149,7 +151,7 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
                 opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
                 opened.states.push((port, queue.status()));
                 descriptors.push((port, duplicate(queue.socket())?));
-                sockets.push((port, duplicate(queue.socket())?));
+                sockets.push((port, address.queue, duplicate(queue.socket())?));
                 queues.entry(port).or_default().push(queue);
             }
             let mut handovers = Vec::new();
@@ -190,7 +192,8 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         // A capture of another worker.
         let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
         let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
-        opened.workers.push(WorkerQueues { pool, ports, descriptors });
+        let has_captures = worker == 0 && interfaces.len() < config.ports.len();
+        opened.workers.push(WorkerQueues { pool, ports, descriptors, has_captures });
     }
     if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
 }

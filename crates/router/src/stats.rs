@@ -236,6 +236,8 @@ pub struct XdpTraffic {
 pub struct WorkerStats {
     /// Whether traffic is meant for it.
     pub active: bool,
+    /// Whether it has made no round for seconds.
+    pub hangs: bool,
     /// Frames that it took.
     pub received: u64,
     /// Frames that it sent.
@@ -295,6 +297,7 @@ impl WorkerStats {
     pub(crate) fn new(snapshot: &Snapshot, active: bool) -> Self {
         Self {
             active,
+            hangs: false,
             received: snapshot.received,
             forwarded: snapshot.forwarded,
             useful_iterations: snapshot.useful_iterations,

@@ -3,11 +3,14 @@
 use super::error::RouterError;
 use super::inbox::{Bell, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
+use super::pulse::{Change, Pulse};
 use super::queues::WorkerQueues;
 use crate::config::{Mode, RouterSettings};
+use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_dataplane::counters::{Snapshot, WorkerCounters};
@@ -35,6 +38,11 @@ struct Thread {
     counters: Arc<WorkerCounters>,
     waker: Waker,
     handle: Option<JoinHandle<()>>,
+    pulse: Pulse,
+    /// Whether it may wait for whoever reads or writes a pipe.
+    has_captures: bool,
+    /// What it said when it panicked.
+    panic: Arc<OnceLock<String>>,
 }
 
 /// All workers; they end with the value.
@@ -42,6 +50,15 @@ pub(super) struct Workers {
     threads: Vec<Thread>,
     /// The nodes' edges, the same in every worker.
     edges: Vec<(&'static str, &'static str)>,
+}
+
+/// How the workers came to their end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// Some did not, and live as long as the process.
+    pub left_behind: bool,
+    /// The first of those that have no capture to wait for.
+    pub hangs: Option<usize>,
 }
 
 /// What a worker gets beside its queues.
@@ -78,6 +95,7 @@ impl Workers {
     ) -> Result<(), RouterError> {
         let number = self.threads.len();
         let failed = |what: &str| format!("{what} worker {number}");
+        let has_captures = queues.has_captures;
         let Equipment { routes, punt, neighbours, features, mut waiter, run } = equipment;
         let waker = waiter.waker();
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
@@ -89,27 +107,72 @@ impl Workers {
         let (control, counters) = (worker.control(), worker.counters());
         self.edges = worker.graph().edges();
         let cpu = settings.cpus.get(number).copied();
+        let panic = Arc::new(OnceLock::new());
+        let last_words = panic.clone();
+        let work = move || {
+            if let Some(cpu) = cpu {
+                pin(number, cpu);
+            }
+            // It works on open sockets and memory only.
+            if let Err(error) = privileges::drop_all() {
+                tracing::debug!("worker {number} keeps its capabilities: {error}");
+            }
+            match run {
+                Some(run) => run(&mut worker, &mut waiter),
+                None => worker.run(&mut waiter),
+            }
+            // Its ports are closed before it is said to have ended.
+            drop(worker);
+        };
         let handle = std::thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || {
-                if let Some(cpu) = cpu {
-                    pin(number, cpu);
+                // All that it worked on goes with it: nobody sees it half done.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    let _ = last_words.set(said(&*panic));
                 }
-                // It works on open sockets and memory only.
-                if let Err(error) = privileges::drop_all() {
-                    tracing::debug!("worker {number} keeps its capabilities: {error}");
-                }
-                match run {
-                    Some(run) => run(&mut worker, &mut waiter),
-                    None => worker.run(&mut waiter),
-                }
-                // Its ports are closed before it is said to have ended.
-                drop(worker);
                 bell.ring(Message::WorkerEnded);
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
-        self.threads.push(Thread { control, counters, waker, handle: Some(handle) });
+        let (handle, pulse) = (Some(handle), Pulse::new());
+        let thread = Thread { control, counters, waker, handle, pulse, has_captures, panic };
+        self.threads.push(thread);
         Ok(())
+    }
+
+    /// What the first worker that has panicked said: the router cannot go on without it.
+    pub fn failure(&self) -> Option<RouterError> {
+        let mut threads = self.threads.iter().enumerate();
+        threads.find_map(|(worker, thread)| {
+            let message = thread.panic.get()?.clone();
+            Some(RouterError::Panicked { worker, message })
+        })
+    }
+
+    /// The workers of which something has changed; to be asked at least once a second.
+    pub fn look(&mut self, now: Instant) -> Vec<(usize, Change)> {
+        let mut changes = Vec::new();
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            let ended = thread.handle.as_ref().is_none_or(JoinHandle::is_finished);
+            let totals = &thread.counters.totals;
+            let rounds = [&totals.useful_iterations, &totals.empty_iterations, &totals.sleeps];
+            let rounds = rounds.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.get()));
+            let change = if ended { None } else { thread.pulse.look(rounds, now) };
+            match change {
+                // Whoever writes or reads a pipe may take a rest, and often.
+                Some(change) if thread.has_captures => {
+                    tracing::debug!("worker {number}, which may wait for a capture: {change:?}");
+                }
+                Some(Change::Hangs) => tracing::error!(
+                    "worker {number} hangs: it has made no round for seconds; what arrives at its \
+                     queues is the kernel's to forward until it goes on"
+                ),
+                Some(Change::GoesOn) => tracing::warn!("worker {number} goes on"),
+                None => {}
+            }
+            changes.extend(change.map(|change| (number, change)));
+        }
+        changes
     }
 
     /// Sets what can be changed while they run.
@@ -158,9 +221,8 @@ impl Workers {
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Lets them forward what is queued, for so long at most, and ends them. False where some are
-    /// left behind.
-    pub fn drain(&mut self, patience: Duration) -> bool {
+    /// Lets them forward what is queued, for so long at most, and ends them.
+    pub fn drain(&mut self, patience: Duration) -> Ending {
         self.command(Command::Drain);
         self.await_end(patience);
         self.stop()
@@ -173,21 +235,27 @@ impl Workers {
         }
     }
 
-    fn stop(&mut self) -> bool {
-        let mut all = true;
+    fn stop(&mut self) -> Ending {
+        let mut ending = Ending::default();
         self.command(Command::Stop);
         self.await_end(LAST_PATIENCE);
         for (number, thread) in self.threads.iter_mut().enumerate() {
             let Some(handle) = thread.handle.take() else { continue };
-            if !handle.is_finished() {
-                // It ends with the process, which must not wait for whoever writes the pipe.
+            if handle.is_finished() {
+                // What it said in a panic is kept ([`Self::failure`]).
+                let _ = handle.join();
+                continue;
+            }
+            // It ends with the process, which must not wait for whoever writes the pipe.
+            ending.left_behind = true;
+            if thread.has_captures {
                 tracing::error!("worker {number} waits for a capture to go on, and is left behind");
-                all = false;
-            } else if handle.join().is_err() {
-                tracing::error!("worker {number} has panicked: this is a defect");
+            } else {
+                tracing::error!("worker {number} hangs, and is left behind with what it holds");
+                ending.hangs.get_or_insert(number);
             }
         }
-        all
+        ending
     }
 
     fn command(&self, command: Command) {
@@ -202,6 +270,12 @@ impl Workers {
         let active = |thread: &Thread| thread.control.current_command() != Command::Park;
         let threads = self.threads.iter();
         threads.map(|thread| (thread.counters.snapshot(), active(thread))).collect()
+    }
+
+    /// Whether a worker makes no rounds, and has no capture to wait for.
+    pub fn hangs(&self, worker: usize) -> bool {
+        let thread = self.threads.get(worker);
+        thread.is_some_and(|thread| thread.pulse.hangs() && !thread.has_captures)
     }
 
     /// What a governor watches and commands them by.
@@ -226,10 +300,107 @@ impl Drop for Workers {
     }
 }
 
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("nothing that could be kept").to_owned()
+}
+
 fn pin(worker: usize, cpu: u16) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(usize::from(cpu));
     if let Err(error) = rustix::thread::sched_setaffinity(None, &cpus) {
         tracing::warn!("worker {worker} cannot be pinned to CPU {cpu}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use wattline_dataplane::frame::{Frame, FramePool};
+    use wattline_dataplane::port::{PortCounters, PortQueue};
+    use wattline_dataplane::punt::Discard;
+    use wattline_dataplane::routes::Routes;
+
+    /// A port at which a worker panics, or hangs until the other end is dropped.
+    enum Bad {
+        Panics,
+        Hangs(std::sync::mpsc::Receiver<()>),
+    }
+
+    impl PortQueue for Bad {
+        fn receive(&mut self, _: &mut FramePool, _: &mut [Frame]) -> usize {
+            match self {
+                Self::Panics => panic!("nobody expected {}", "this"),
+                Self::Hangs(end) => end.recv().map_or(0, |()| 0),
+            }
+        }
+        fn transmit(&mut self, _: &mut FramePool, _: &[Frame]) -> usize {
+            0
+        }
+        fn flush(&mut self, _: &mut FramePool) {}
+        fn recycle(&mut self, _: &mut FramePool) {}
+        fn pending(&mut self) -> usize {
+            0
+        }
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
+
+    fn start(bad: Bad) -> (Workers, std::sync::mpsc::Receiver<Message>) {
+        let pool = FramePool::new(Box::new(vec![0; 8 * 2048]), 2048, 256);
+        let queues = WorkerQueues {
+            pool,
+            ports: vec![Box::new(bad)],
+            descriptors: Vec::new(),
+            has_captures: false,
+        };
+        let equipment = Equipment {
+            routes: Routes::new(Vec::new()).reader(),
+            punt: Box::new(Discard),
+            neighbours: std::sync::mpsc::sync_channel(1).0,
+            features: Vec::new(),
+            waiter: waiter_of(&queues).unwrap(),
+            pacer: None,
+        };
+        let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
+        let config = Config::parse(text, "test").unwrap();
+        let (bell, inbox) = Bell::new(PollWaiter::new([]).unwrap().waker());
+        let mut workers = Workers::new();
+        workers.start(queues, equipment, &config.router, bell).unwrap();
+        (workers, inbox)
+    }
+
+    #[test]
+    fn a_panic_is_told_and_kept() {
+        let (mut workers, inbox) = start(Bad::Panics);
+        assert!(matches!(inbox.recv().unwrap(), Message::WorkerEnded));
+        let error = workers.failure().expect("it has panicked").to_string();
+        assert!(error.contains("worker 0") && error.contains("nobody expected this"), "{error}");
+        let ending = workers.drain(Duration::ZERO);
+        assert!(!ending.left_behind && ending.hangs.is_none());
+    }
+
+    #[test]
+    fn a_worker_that_hangs_is_told_and_left_behind_at_the_end() {
+        let (end, other_end) = std::sync::mpsc::channel();
+        let (mut workers, _inbox) = start(Bad::Hangs(other_end));
+        let now = Instant::now();
+        let second = |number| now + Duration::from_secs(number);
+        let looks: Vec<_> = (0..4).flat_map(|number| workers.look(second(number))).collect();
+        assert_eq!(looks, [(0, Change::Hangs)]);
+        assert!(workers.hangs(0) && workers.failure().is_none());
+        // A round, and it hangs again.
+        end.send(()).unwrap();
+        while workers.snapshots()[0].0.empty_iterations == 0 {
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(workers.look(second(5)), [(0, Change::GoesOn)]);
+        let ending = workers.drain(Duration::ZERO);
+        assert_eq!((ending.left_behind, ending.hangs), (true, Some(0)));
+        drop(end);
     }
 }

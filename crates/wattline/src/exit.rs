@@ -24,6 +24,8 @@ impl ExitError {
     pub const NO_INPUT: u8 = 66;
     /// Hardware or a kernel feature is missing.
     pub const UNAVAILABLE: u8 = 69;
+    /// A defect of the program itself.
+    pub const SOFTWARE: u8 = 70;
     /// Reading or writing failed.
     pub const IO: u8 = 74;
     /// A capability or permission is missing.

@@ -54,12 +54,12 @@ fn energy(to: &mut Exposition, power: &Value, source: &str) {
     let mut rest = whole;
     for (component, joules) in power["energy_by_component_joules"].as_object().into_iter().flatten()
     {
-    if let Some(seconds) = power["energy_unmetered_seconds"].as_f64() {
-        let help =
-            "Time since the meters' first figure that no figure covers: its energy is missing.";
-        to.family("wattline_energy_unmetered_seconds", Kind::Gauge, help);
-        to.sample(&[("source", source)], seconds);
-    }
+        if let Some(seconds) = power["energy_unmetered_seconds"].as_f64() {
+            let help =
+                "Time since the meters' first figure that no figure covers: its energy is missing.";
+            to.family("wattline_energy_unmetered_seconds", Kind::Gauge, help);
+            to.sample(&[("source", source)], seconds);
+        }
         let Some(joules) = joules.as_f64() else { continue };
         rest -= joules;
         to.sample(&[("source", source), ("component", component)], joules);
@@ -143,18 +143,18 @@ mod tests {
         let altered = Taken::Altered { found: "2.4 GHz".into() };
         ledger.note(Time::ZERO, Knob::Frequency, 0, altered, false);
         let knobs: Vec<_> = ledger.entries().collect();
-            "energy_unmetered_seconds": 2.5,
         let text = text_of(&json!({
             "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
             "source": "emulated", "power_watts": 131.5, "energy_joules": 10.0,
             "energy_by_component_joules": {"cpu-cores": 4.0, "memory": 1.0},
+            "energy_unmetered_seconds": 2.5,
             "frequency_hertz": [1.6e9, 3.2e9], "knobs": knobs,
             "host": {"sensors": {"rapl:0": true, "hwmon0/power1": false}, "stuck": [{}]},
-            "wattline_energy_unmetered_seconds{source=\"emulated\"} 2.5",
         }));
         for line in [
             "wattline_energy_joules_total{source=\"emulated\",component=\"cpu-cores\"} 4",
             "wattline_energy_joules_total{source=\"emulated\",component=\"rest\"} 5",
+            "wattline_energy_unmetered_seconds{source=\"emulated\"} 2.5",
             "wattline_power_watts{source=\"emulated\"} 131.5",
             "wattline_core_frequency_hertz{core=\"1\"} 3200000000",
             "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"} 3",

@@ -85,6 +85,7 @@ impl From<RouterError> for ExitError {
             Remedy::Permission => Self::NO_PERMISSION,
             Remedy::Machine => Self::UNAVAILABLE,
             Remedy::System => Self::IO,
+            Remedy::Defect => Self::SOFTWARE,
         };
         Self::new(code, error)
     }

@@ -142,7 +142,11 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "{index:<8} {:>8} {:>14} {:>14} {busy:>12.1} {:>12}",
-            if worker["active"] == Value::Bool(true) { "yes" } else { "no" },
+            match (&worker["hangs"], &worker["active"]) {
+                (Value::Bool(true), _) => "HANGS",
+                (_, Value::Bool(true)) => "yes",
+                _ => "no",
+            },
             number(&worker["received"]),
             number(&worker["forwarded"]),
             number(&worker["sleeps"]),

@@ -25,4 +25,5 @@ mod redundancy;
 mod returning;
 mod steering;
 mod throughput;
+mod workers;
 mod xdp_forward;

@@ -15,8 +15,9 @@ use wattline_xdp::PassAll;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// From the moment at which the interface is up again and the routes stand, until the port is
-/// served: an occupied one is tried once a second, on a machine with other work.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// served. It takes some hundredths of a second; an occupied interface is tried once a second, and a
+/// machine that is busy with other tests takes long to write a default route into its tables.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 quietly_with_every_forwarder!(
     an_interface_that_is_made_again_is_served_again,
@@ -114,7 +115,8 @@ fn all_pass_by_the_port(bench: &Bench, address: &str) {
 fn both_pass_by_the_port(bench: &Bench, since: Instant) {
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
         assert!(reaches(&bench.topology, &address), "{:?}\n{}", right(bench), log(bench));
-        assert!(since.elapsed() < PATIENCE, "pings work after {:?}", since.elapsed());
+        let elapsed = since.elapsed();
+        assert!(elapsed < PATIENCE, "pings work after {elapsed:?}\n{}", log(bench));
     }
     until_right_is(bench, "up");
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
