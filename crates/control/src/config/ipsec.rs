@@ -24,6 +24,8 @@ pub struct IpsecSettings {
     pub state: PathBuf,
     /// Whether the kernel's associations and policies are followed.
     pub kernel: bool,
+    /// Whether the kernel goes on blocking what policies protect after an orderly end.
+    pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,
     /// What goes through them, in the order in which it is asked.
@@ -112,6 +114,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
     let mut settings = IpsecSettings {
         state: STATE.into(),
         kernel: false,
+        block_when_stopped: false,
         tunnels: Vec::new(),
         policies: Vec::new(),
     };
@@ -124,6 +127,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
             settings.state = state.value;
         }
         settings.kernel = reader.boolean(&table, "kernel").unwrap_or(false);
+        settings.block_when_stopped = reader.boolean(&table, "block_when_stopped").unwrap_or(false);
     }
     let tables = each(reader, root, Section::IpsecTunnel, "ipsec_tunnel");
     // Also of those that are wrong otherwise, so that a policy that names one is not wrong too.

@@ -228,6 +228,8 @@ pub const KEYS: &[Key] = &[
         "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
     key(Section::Ipsec, "kernel", Some("false"), "true", "true or false",
         "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
+    key(Section::Ipsec, "block_when_stopped", Some("false"), "true", "true or false",
+        "After an orderly end the kernel goes on blocking what the policies of this file protect.\nAfter a crash it does in any case, until the next end."),
     key(Section::IpsecTunnel, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
         "The tunnel's name in this file and in all output. Required."),
     key(Section::IpsecTunnel, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",

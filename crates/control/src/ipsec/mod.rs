@@ -1,6 +1,7 @@
 //! IPsec as the control thread sees it: tunnels from the configuration or from the kernel,
 //! their sequence numbers on disk, the end of their keys, and what they counted.
 
+mod blocks;
 mod kernel;
 mod kernel_terms;
 mod keys;
@@ -10,7 +11,9 @@ mod tunnel;
 
 use crate::application::Application;
 use crate::config::{IpsecSettings, KeySource, PolicyAction};
+use crate::rib::Rib;
 use crate::router::RouterError;
+use blocks::Blocks;
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
@@ -38,6 +41,9 @@ pub struct Ipsec {
     tunnels: Vec<(Sending, Receiving)>,
     policies: Vec<Policy>,
     kernel: Option<Kernel>,
+    settings: IpsecSettings,
+    /// What the kernel may not forward in clear.
+    blocks: Option<Blocks>,
     store: Store,
     due: Instant,
 }
@@ -123,7 +129,8 @@ impl Ipsec {
             .collect();
         let kernel = if settings.kernel { Some(Kernel::new()?) } else { None };
         let (publisher, due) = (Publisher::new(), Instant::now());
-        let mut ipsec = Self { publisher, tunnels, policies, kernel, store, due };
+        let (settings, blocks) = (settings.clone(), None);
+        let mut ipsec = Self { publisher, tunnels, policies, kernel, settings, blocks, store, due };
         ipsec.follow_kernel();
         ipsec.publish();
         Ok(Some(ipsec))
@@ -204,7 +211,8 @@ impl Application for Ipsec {
                 })
             })
             .collect();
-        let mut stats = serde_json::json!({ "tunnels": tunnels });
+        let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
+        let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
         if let Some(Kernel { tunnels, .. }) = &self.kernel {
             stats["kernel"] = serde_json::json!({
                 "outbound": tunnels.outbound().flatten().map(Sending::stats).collect::<Vec<_>>(),
@@ -221,7 +229,19 @@ impl Application for Ipsec {
         own.chain(kernel).map(|it| it.association.common.local).collect()
     }
 
+    fn guards(&self) -> bool {
+        true
+    }
+
+    fn take_over(&mut self, rib: &Rib) {
+        let own: Vec<_> = rib.own_networks().collect();
+        self.blocks = Blocks::install(&self.settings, &own);
+    }
+
     fn finish(&mut self, all_ended: bool) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.remove();
+        }
         if !all_ended {
             // As after a crash: the next router goes on above all that was reserved.
             return;
