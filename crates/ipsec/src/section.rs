@@ -28,6 +28,8 @@ const KEYS: &[Key] = &[
         "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
     Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
         "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
+    Key::new(IPSEC, "block_when_stopped", Some("false"), "true", "true or false",
+        "After an orderly end the kernel goes on blocking what the policies of this file protect.\nAfter a crash it does in any case, until the next end."),
     Key::new(TUNNEL, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
         "The tunnel's name in this file and in all output. Required."),
     Key::new(TUNNEL, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
@@ -94,6 +96,8 @@ pub struct IpsecSettings {
     pub state: PathBuf,
     /// Whether the kernel's associations and policies are followed.
     pub kernel: bool,
+    /// Whether the kernel goes on blocking what policies protect after an orderly end.
+    pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,
     /// What goes through them, in the order in which it is asked.
@@ -225,6 +229,7 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
     let mut settings = IpsecSettings {
         state: STATE.into(),
         kernel: false,
+        block_when_stopped: false,
         tunnels: Vec::new(),
         policies: Vec::new(),
     };
@@ -237,6 +242,7 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
             settings.state = state.value;
         }
         settings.kernel = reader.boolean(&table, "kernel").unwrap_or(false);
+        settings.block_when_stopped = reader.boolean(&table, "block_when_stopped").unwrap_or(false);
     }
     let tables = each(reader, root, TUNNEL, "ipsec_tunnel");
     // Also of those that are wrong otherwise, so that a policy that names one is not wrong too.

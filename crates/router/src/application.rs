@@ -75,6 +75,18 @@ pub trait Application: Send {
         Vec::new()
     }
 
+    /// Whether packets may only leave as it says, so that nothing that the kernel would forward
+    /// may be left to it unseen.
+    fn guards(&self) -> bool {
+        false
+    }
+
+    /// Called once before traffic is taken over, if the router has interfaces: for what has to
+    /// hold in the kernel from then on.
+    fn take_over(&mut self, rib: &Rib) {
+        let _ = rib;
+    }
+
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
 

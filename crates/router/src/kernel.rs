@@ -33,6 +33,8 @@ pub(super) struct KernelSide {
     routes: bool,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
+    /// Whether the programs leave nothing to the kernel that it would forward.
+    guarded: bool,
     stats: KernelStats,
 }
 
@@ -63,6 +65,7 @@ impl KernelSide {
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
             tunnel_ends: HashSet::new(),
+            guarded: false,
             stats: KernelStats::default(),
         })
     }
@@ -96,6 +99,12 @@ impl KernelSide {
         follower
             .poll(now, &mut apply)
             .map_err(|source| RouterError::system("following the kernel's routes", source))
+    }
+
+    /// Lets programs leave nothing to the kernel that it would forward, once they hand traffic
+    /// over.
+    pub fn guard(&mut self) {
+        self.guarded = true;
     }
 
     /// Attaches the XDP program to the link of a port.
@@ -185,6 +194,9 @@ impl KernelSide {
         for program in self.programs.values_mut() {
             program.program.set_longest(longest)?;
             program.longest = longest;
+            // Right before the sockets are there: what needs one is dropped until it is. Until
+            // here the kernel has forwarded as it did before the router was started.
+            program.program.set_guarded(self.guarded)?;
         }
         for (port, queue, socket) in sockets {
             if let Some(program) = self.programs.get_mut(&port) {
@@ -261,7 +273,7 @@ impl KernelSide {
         }
         for (port, link) in rib.port_links() {
             if let Some(program) = self.programs.get_mut(&port) {
-                program.warn_of_mtu(link.mtu);
+                program.warn_of_mtu(link.mtu, self.guarded);
             }
         }
     }
@@ -349,12 +361,13 @@ impl KernelSide {
 
 impl Program {
     /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
-    fn warn_of_mtu(&mut self, mtu: u32) {
+    fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
         let Self { name, longest, .. } = &*self;
+        let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
             tracing::warn!(
                 "[[port]] {name}: its MTU is {mtu} now, but the sockets take packets of at most \
-                 {longest} bytes: longer ones are forwarded by the kernel until a restart"
+                 {longest} bytes: longer ones are {fate} until a restart"
             );
         }
         self.warned_of = mtu;

@@ -94,12 +94,18 @@ impl Router {
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
+            if applications.iter().any(|it| it.guards()) {
+                kernel.guard();
+            }
             for Interface { port, link, .. } in &interfaces {
                 let name = &config.ports[usize::from(port.0)].name;
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
+            if has_interfaces {
+                applications.iter_mut().for_each(|it| it.take_over(&rib));
+            }
         }
         let opened = queues::open(&config, &interfaces)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;

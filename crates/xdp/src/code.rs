@@ -11,6 +11,12 @@
 //!
 //! Whatever is in doubt goes to the kernel, which knows more. Header checks of transit
 //! packets (checksum, lengths) are the data plane's, or [`forward`]'s.
+//!
+//! While the interface is guarded (policies say what may leave, and the kernel does not know them),
+//! nothing passes that the kernel would forward: options, link-local and reserved IPv4 addresses
+//! and what has a tag of number 0 go to the socket too, where a worker asks the policies; what no
+//! worker can see (no socket, too long for one, a tag of number 0 before another) is dropped, and
+//! counted as that.
 
 use super::forward::{self, ForwardMaps};
 use super::verdict::Verdict;
@@ -20,6 +26,8 @@ use crate::bpf::Size::{Byte, Double, Half, Word};
 use crate::bpf::{Assembler, Label, Map, helper};
 use rustix::fd::AsFd;
 
+/// `XDP_DROP`
+const XDP_DROP: i32 = 1;
 /// `XDP_PASS`
 const XDP_PASS: i32 = 2;
 /// `XDP_REDIRECT`
@@ -43,13 +51,24 @@ pub(super) const KEY: i16 = -16;
 const COUNTER_KEY: i16 = -24;
 /// The length of the longest IP packet that goes to a socket.
 const LONGEST: i16 = -32;
+/// 1 while the interface is guarded, else 0.
+const GUARDED: i16 = -30;
 /// 1 where the frame has a VLAN tag.
 const TAGGED: i16 = -28;
+/// What this program cannot forward whatever its way, nor take out of a tunnel: 0, or one of
+/// [`HAS_OPTIONS`] and [`IS_TOO_LONG`]. Only while the interface is guarded; else such packets pass.
+const ODD: i16 = -26;
+const HAS_OPTIONS: i32 = 1;
+const IS_TOO_LONG: i32 = 2;
 
 /// The value of a local address.
 pub(super) const LOCAL: u8 = 1;
 /// The same where tunnels end.
 pub(super) const ENDS_TUNNELS: u8 = 2;
+
+/// EtherTypes of tags.
+const VLAN: i32 = 0x8100;
+const SERVICE_VLAN: i32 = 0x88a8;
 
 const PROTOCOL_UDP: i32 = 17;
 const PROTOCOL_ESP: i32 = 50;
@@ -60,8 +79,8 @@ const PORT_ESP: i32 = 4500;
 pub(super) struct Maps {
     /// Queue number to AF_XDP socket.
     pub(super) sockets: Map,
-    /// One value: the interface's MAC address (6 bytes) and the length of the longest IP packet
-    /// that sockets take (2).
+    /// One value: the interface's MAC address (6 bytes), the length of the longest IP packet
+    /// that sockets take (2), and 1 while it is guarded, else 0 (4).
     pub(super) station: Map,
     /// VLAN number to 1 where it is routed here.
     pub(super) vlans: Map,
@@ -85,6 +104,7 @@ pub(super) fn assemble(maps: &Maps) -> Vec<u64> {
         redirect: a.label(),
         ipv4: a.label(),
         ipv6: a.label(),
+        drop: a.label(),
         count_and_return: a.label(),
     };
     ethernet(&mut a, maps, &labels);
@@ -105,6 +125,8 @@ pub(super) struct Labels {
     pub(super) redirect: Label,
     ipv4: Label,
     ipv6: Label,
+    /// Discards the frame, counting `VERDICT`.
+    drop: Label,
     /// Counts `VERDICT` and returns what is on the stack at `KEY`.
     pub(super) count_and_return: Label,
 }
@@ -120,6 +142,12 @@ fn require(a: &mut Assembler, bytes: i32, labels: &Labels) {
     a.copy(R2, HEADER);
     a.add(R2, bytes);
     a.jump_if_register(R2, Greater, END, labels.pass);
+}
+
+/// Goes there unless the interface is guarded. Uses `R4`.
+fn unless_guarded(a: &mut Assembler, there: Label) {
+    a.load(Half, R4, R10, GUARDED);
+    a.jump_if(R4, Equal, 0, there);
 }
 
 fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
@@ -141,23 +169,42 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     }
     a.load(Half, R2, R1, 6);
     a.store(Half, R10, LONGEST, R2);
+    a.load(Word, R2, R1, 8);
+    a.store(Half, R10, GUARDED, R2);
 
     a.load(Half, R5, HEADER, 12);
     a.from_big_endian(R5, 16);
-    a.store_value(Word, R10, TAGGED, 0);
+    a.store_value(Half, R10, TAGGED, 0);
+    a.store_value(Half, R10, ODD, 0);
     let untagged = a.label();
     let tagged = a.label();
+    let routed = a.label();
+    let behind_tag = a.label();
+    let service_tag = a.label();
     // 802.1Q; a second tag (802.1ad outside) is the kernel's.
-    a.jump_if(R5, Equal, 0x8100, tagged);
+    a.jump_if(R5, Equal, VLAN, tagged);
+    a.jump_if(R5, Equal, SERVICE_VLAN, service_tag);
     a.add(HEADER, 14);
     a.jump(untagged);
 
     a.place(tagged);
     require(a, 18, labels);
+    vlan_number(a);
+    a.jump_if(R2, NotEqual, 0, routed);
     expect(a, Verdict::Vlan);
-    a.load(Half, R2, HEADER, 14);
-    a.from_big_endian(R2, 16);
-    a.and(R2, 0xfff);
+    unless_guarded(a, labels.pass);
+    a.jump(behind_tag);
+
+    a.place(service_tag);
+    require(a, 18, labels);
+    vlan_number(a);
+    expect(a, Verdict::NotIp);
+    a.jump_if(R2, NotEqual, 0, labels.pass);
+    unless_guarded(a, labels.pass);
+    a.jump(behind_tag);
+
+    a.place(routed);
+    expect(a, Verdict::Vlan);
     a.store(Word, R10, KEY, R2);
     lookup(a, &maps.vlans);
     a.jump_if(R0, Equal, 0, labels.pass);
@@ -166,13 +213,31 @@ fn ethernet(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.load(Half, R5, HEADER, 16);
     a.from_big_endian(R5, 16);
     a.add(HEADER, 18);
-    a.store_value(Word, R10, TAGGED, 1);
+    a.store_value(Half, R10, TAGGED, 1);
+    a.jump(untagged);
+
+    // The kernel takes tags of number 0 off, one after the other, and forwards what is behind.
+    a.place(behind_tag);
+    a.load(Half, R5, HEADER, 16);
+    a.from_big_endian(R5, 16);
+    a.add(HEADER, 18);
+    a.store_value(Half, R10, TAGGED, 1);
+    expect(a, Verdict::Tags);
+    a.jump_if(R5, Equal, VLAN, labels.drop);
+    a.jump_if(R5, Equal, SERVICE_VLAN, labels.drop);
 
     a.place(untagged);
     a.jump_if(R5, Equal, 0x0800, labels.ipv4);
     a.jump_if(R5, Equal, 0x86dd, labels.ipv6);
     expect(a, Verdict::NotIp);
     a.jump(labels.pass);
+}
+
+/// `R2 =` the VLAN of the tag behind the addresses at `HEADER`.
+fn vlan_number(a: &mut Assembler) {
+    a.load(Half, R2, HEADER, 14);
+    a.from_big_endian(R2, 16);
+    a.and(R2, 0xfff);
 }
 
 /// RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7.
@@ -191,28 +256,51 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.jump_if(R2, LessOrEqual, 0x44, labels.pass);
     a.jump_if(R2, GreaterOrEqual, 0x50, labels.pass);
     expect(a, Verdict::Options);
-    a.jump_if(R2, NotEqual, 0x45, labels.pass);
+    let plain = a.label();
+    a.jump_if(R2, Equal, 0x45, plain);
+    unless_guarded(a, labels.pass);
+    a.store_value(Half, R10, ODD, HAS_OPTIONS);
+    a.place(plain);
 
     expect(a, Verdict::TimeToLive);
     a.load(Byte, R2, HEADER, TIME_TO_LIVE);
     a.jump_if(R2, LessOrEqual, 1, labels.pass);
 
+    // Groups are never forwarded. Reserved addresses (240.0.0.0/4) the kernel forwards; workers
+    // drop them.
     a.load(Byte, R2, HEADER, DESTINATION);
     expect(a, Verdict::Multicast);
-    a.jump_if(R2, GreaterOrEqual, 224, labels.pass);
+    let to_host = a.label();
+    a.jump_if(R2, LessOrEqual, 223, to_host);
+    unless_guarded(a, labels.pass);
+    a.jump_if(R2, LessOrEqual, 239, labels.pass);
+    a.load(Word, R3, HEADER, DESTINATION);
+    a.add(R3, 1);
+    // 255.255.255.255, which is this link.
+    a.shift_right(R3, 32);
+    a.jump_if(R3, NotEqual, 0, labels.pass);
+    a.place(to_host);
     a.load(Byte, R3, HEADER, SOURCE);
     expect(a, Verdict::Martian);
-    a.jump_if(R3, GreaterOrEqual, 224, labels.pass);
+    let from_host = a.label();
+    a.jump_if(R3, LessOrEqual, 223, from_host);
+    unless_guarded(a, labels.pass);
+    a.place(from_host);
     for first_octet in [R2, R3] {
         a.jump_if(first_octet, Equal, 0, labels.pass);
         a.jump_if(first_octet, Equal, 127, labels.pass);
     }
+    // The kernel forwards these where a route says so.
     expect(a, Verdict::LinkLocal);
+    let leaves_link = a.label();
+    a.load(Half, R4, R10, GUARDED);
+    a.jump_if(R4, NotEqual, 0, leaves_link);
     for address in [DESTINATION, SOURCE] {
         a.load(Half, R2, HEADER, address);
         a.from_big_endian(R2, 16);
         a.jump_if(R2, Equal, 0xa9fe, labels.pass);
     }
+    a.place(leaves_link);
     a.load(Half, R2, HEADER, TOTAL_LENGTH);
     a.from_big_endian(R2, 16);
     fits(a, labels);
@@ -224,6 +312,7 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.jump_if(R0, Equal, 0, labels.transit_v4);
     a.load(Byte, R2, R0, 0);
     a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
+    unless_plain(a, labels.pass);
     let whole = a.label();
     a.load(Half, R2, HEADER, FRAGMENT);
     a.from_big_endian(R2, 16);
@@ -238,11 +327,22 @@ fn ipv4(a: &mut Assembler, maps: &Maps, labels: &Labels) {
 }
 
 /// To the kernel unless a packet of `R2` bytes fits a socket's chunk: an interface's MTU may
-/// have grown since the sockets were opened.
+/// have grown since the sockets were opened. While the interface is guarded it is marked, and goes
+/// on: should it be for this machine, the kernel gets it all the same.
 fn fits(a: &mut Assembler, labels: &Labels) {
     expect(a, Verdict::TooLong);
+    let short = a.label();
     a.load(Half, R3, R10, LONGEST);
-    a.jump_if_register(R2, Greater, R3, labels.pass);
+    a.jump_if_register(R2, LessOrEqual, R3, short);
+    unless_guarded(a, labels.pass);
+    a.store_value(Half, R10, ODD, IS_TOO_LONG);
+    a.place(short);
+}
+
+/// Goes there with a packet that is marked as odd. Uses `R3`.
+fn unless_plain(a: &mut Assembler, there: Label) {
+    a.load(Half, R3, R10, ODD);
+    a.jump_if(R3, NotEqual, 0, there);
 }
 
 /// To the socket where what begins at `HEADER`, a payload whose protocol `R2` says, is ESP or
@@ -281,8 +381,12 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.jump_if(R2, NotEqual, 0x60, labels.pass);
 
     expect(a, Verdict::Options);
+    let plain = a.label();
     a.load(Byte, R2, HEADER, NEXT_HEADER);
-    a.jump_if(R2, Equal, 0, labels.pass);
+    a.jump_if(R2, NotEqual, 0, plain);
+    unless_guarded(a, labels.pass);
+    a.store_value(Half, R10, ODD, HAS_OPTIONS);
+    a.place(plain);
 
     expect(a, Verdict::TimeToLive);
     a.load(Byte, R2, HEADER, HOP_LIMIT);
@@ -331,6 +435,7 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.jump_if(R0, Equal, 0, labels.transit_v6);
     a.load(Byte, R2, R0, 0);
     a.jump_if(R2, NotEqual, ENDS_TUNNELS.into(), labels.pass);
+    unless_plain(a, labels.pass);
     a.load(Byte, R2, HEADER, NEXT_HEADER);
     a.add(HEADER, 40);
     esp(a, labels);
@@ -338,22 +443,28 @@ fn ipv6(a: &mut Assembler, maps: &Maps, labels: &Labels) {
 
 /// Forwards what may be forwarded here; the rest goes on to the socket.
 fn transit(a: &mut Assembler, maps: &Maps, labels: &Labels) {
-    let Some(ways) = &maps.forward else {
-        a.place(labels.transit_v4);
-        a.place(labels.transit_v6);
-        return;
-    };
-    let untagged_only = |a: &mut Assembler| {
+    let odd = a.label();
+    for (place, ipv4) in [(labels.transit_v4, true), (labels.transit_v6, false)] {
+        a.place(place);
+        unless_plain(a, odd);
+        let Some(ways) = &maps.forward else {
+            a.jump(labels.redirect);
+            continue;
+        };
         // The kernel's lookup wants to know the VLAN's own interface.
-        a.load(Word, R2, R10, TAGGED);
+        a.load(Half, R2, R10, TAGGED);
         a.jump_if(R2, NotEqual, 0, labels.redirect);
-    };
-    a.place(labels.transit_v4);
-    untagged_only(a);
-    forward::ipv4(a, ways, &maps.local_v4, labels);
-    a.place(labels.transit_v6);
-    untagged_only(a);
-    forward::ipv6(a, ways, labels);
+        if ipv4 {
+            forward::ipv4(a, ways, &maps.local_v4, labels);
+        } else {
+            forward::ipv6(a, ways, labels);
+        }
+    }
+    // `R3` says how.
+    a.place(odd);
+    expect(a, Verdict::TooLongForWorkers);
+    a.jump_if(R3, Equal, IS_TOO_LONG, labels.drop);
+    a.jump(labels.redirect);
 }
 
 /// `R0 =` address of the value whose key is on the stack at `KEY`, or 0.
@@ -373,12 +484,24 @@ fn verdicts(a: &mut Assembler, maps: &Maps, labels: &Labels) {
     a.place(labels.redirect);
     a.map(R1, maps.sockets.as_fd());
     a.load(Word, R2, CONTEXT, MD_RX_QUEUE_INDEX);
+    // What it returns where there is no socket.
     a.set(R3, XDP_PASS);
+    let open = a.label();
+    unless_guarded(a, open);
+    a.set(R3, XDP_DROP);
+    a.place(open);
     a.call(helper::REDIRECT_MAP);
     a.store(Double, R10, KEY, R0);
     expect(a, Verdict::Redirected);
     a.jump_if(R0, Equal, XDP_REDIRECT, labels.count_and_return);
     expect(a, Verdict::NoSocket);
+    unless_guarded(a, labels.count_and_return);
+    expect(a, Verdict::NoWorker);
+    a.jump(labels.count_and_return);
+
+    a.place(labels.drop);
+    a.store_value(Double, R10, KEY, XDP_DROP);
+    a.jump(labels.count_and_return);
 
     a.place(labels.pass);
     a.store_value(Double, R10, KEY, XDP_PASS);

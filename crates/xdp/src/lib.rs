@@ -141,7 +141,7 @@ impl XdpProgram {
         let addresses = LOCAL_ADDRESSES_MAX;
         let maps = Maps {
             sockets: Map::create(MapKind::Sockets, "wl_sockets", 4, 4, QUEUES_MAX)?,
-            station: Map::create(MapKind::Array, "wl_station", 4, 8, 1)?,
+            station: Map::create(MapKind::Array, "wl_station", 4, STATION_BYTES as u32, 1)?,
             vlans: Map::create(MapKind::Array, "wl_vlans", 4, 4, 4096)?,
             local_v4: Map::create(MapKind::Hash, "wl_local_v4", 4, 1, addresses)?,
             local_v6: Map::create(MapKind::Hash, "wl_local_v6", 16, 1, addresses)?,
@@ -154,7 +154,7 @@ impl XdpProgram {
             )?,
             forward: forward.map(XdpForward::maps).transpose()?,
         };
-        set_station(&maps.station, mac, u16::MAX)?;
+        Station { mac, longest: u16::MAX, guarded: false }.write(&maps.station)?;
         let program = Program::load(ProgramKind::Xdp, "wattline", &code::assemble(&maps))?;
         Ok((maps, program))
     }
@@ -199,9 +199,7 @@ impl XdpProgram {
     /// # Errors
     /// Only from the kernel.
     pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), BpfError> {
-        let longest = self.maps.station.get(&0_u32.to_ne_bytes())?;
-        let longest = longest.and_then(|value| value.get(6..8)?.try_into().ok());
-        set_station(&self.maps.station, mac, longest.map_or(u16::MAX, u16::from_ne_bytes))
+        Station { mac, ..Station::read(&self.maps.station)? }.write(&self.maps.station)
     }
 
     /// Leaves IP packets of more than so many bytes to the kernel: those that no socket takes.
@@ -210,9 +208,17 @@ impl XdpProgram {
     /// # Errors
     /// Only from the kernel.
     pub fn set_longest(&self, bytes: u16) -> Result<(), BpfError> {
-        let mac = self.maps.station.get(&0_u32.to_ne_bytes())?;
-        let mac = mac.and_then(|value| value.first_chunk().copied());
-        set_station(&self.maps.station, mac.unwrap_or_default(), bytes)
+        Station { longest: bytes, ..Station::read(&self.maps.station)? }.write(&self.maps.station)
+    }
+
+    /// Says whether the interface is guarded: then nothing is left to the kernel that it would
+    /// forward. What workers can look at goes to the sockets, the rest is dropped, and what is for
+    /// this machine still is the kernel's. At first it is not.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_guarded(&self, guarded: bool) -> Result<(), BpfError> {
+        Station { guarded, ..Station::read(&self.maps.station)? }.write(&self.maps.station)
     }
 
     /// Leaves packets to this address to the kernel: an address of any interface of this
@@ -287,9 +293,33 @@ fn exists(ifindex: u32) -> bool {
         .is_ok()
 }
 
-fn set_station(map: &Map, mac: [u8; 6], longest: u16) -> Result<(), BpfError> {
-    let mut value = [0; 8];
-    value[..6].copy_from_slice(&mac);
-    value[6..].copy_from_slice(&longest.to_ne_bytes());
-    map.set(&0_u32.to_ne_bytes(), &value)
+/// Bytes of a [`Station`] in its map.
+const STATION_BYTES: usize = 12;
+
+/// What a program knows of its interface.
+struct Station {
+    mac: [u8; 6],
+    /// The length in bytes of the longest IP packet that sockets take.
+    longest: u16,
+    guarded: bool,
+}
+
+impl Station {
+    fn read(map: &Map) -> Result<Self, BpfError> {
+        let value = map.get(&0_u32.to_ne_bytes())?.unwrap_or_default();
+        let field = |at: usize| value.get(at..).unwrap_or_default();
+        Ok(Self {
+            mac: field(0).first_chunk().copied().unwrap_or_default(),
+            longest: field(6).first_chunk().map_or(u16::MAX, |bytes| u16::from_ne_bytes(*bytes)),
+            guarded: field(8).first_chunk().is_some_and(|bytes| u32::from_ne_bytes(*bytes) != 0),
+        })
+    }
+
+    fn write(&self, map: &Map) -> Result<(), BpfError> {
+        let mut value = [0; STATION_BYTES];
+        value[..6].copy_from_slice(&self.mac);
+        value[6..8].copy_from_slice(&self.longest.to_ne_bytes());
+        value[8..].copy_from_slice(&u32::from(self.guarded).to_ne_bytes());
+        map.set(&0_u32.to_ne_bytes(), &value)
+    }
 }

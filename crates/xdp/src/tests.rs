@@ -6,6 +6,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
@@ -179,6 +180,117 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
             let counted = after.get(verdict) - before.get(verdict);
             assert_eq!(counted, u64::from(verdict == expected), "{name}: {}", verdict.name());
         }
+    }
+}
+
+/// While policies decide what may leave, nothing is left to the kernel that it would forward.
+#[test]
+fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
+    let Some(Fixture { program, code, _socket }) = fixture() else { return };
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), true).unwrap();
+    program.set_longest(1500).unwrap();
+    program.set_guarded(true).unwrap();
+    use Verdict::*;
+    let options = |frame: Vec<u8>| {
+        let mut frame = frame;
+        frame[14] = 0x46;
+        frame
+    };
+    let long = |frame: Vec<u8>| {
+        let mut frame = frame;
+        let at = if frame[12] == 8 { 16 } else { 18 };
+        frame[at..at + 2].copy_from_slice(&3000_u16.to_be_bytes());
+        frame
+    };
+    let esp = |frame: Vec<u8>| {
+        let mut frame = frame;
+        frame[14 + 9] = 50;
+        frame
+    };
+    let service = |frame: Vec<u8>| {
+        let mut frame = tagged(0, &frame);
+        frame[12..14].copy_from_slice(&0x88a8_u16.to_be_bytes());
+        frame
+    };
+    let to_us = || destination_v4([192, 0, 2, 1]);
+    let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
+        ("IPv4 transit", ipv4(|_| ()), Redirected),
+        ("IPv6 transit", ipv6(|_| ()), Redirected),
+        ("options", options(ipv4(|_| ())), Redirected),
+        ("most options", ipv4(|h| h[0] = 0x4f), Redirected),
+        ("hop-by-hop options", ipv6(|h| h[6] = 0), Redirected),
+        ("link-local", destination_v4([169, 254, 1, 1]), Redirected),
+        ("from link-local", source_v4([169, 254, 1, 1]), Redirected),
+        ("to reserved", destination_v4([240, 0, 0, 1]), Redirected),
+        ("just below broadcast", destination_v4([255, 255, 255, 254]), Redirected),
+        ("from reserved", source_v4([240, 0, 0, 1]), Redirected),
+        ("priority tag", tagged(0, &ipv4(|_| ())), Redirected),
+        ("priority tag, IPv6", tagged(0, &ipv6(|_| ())), Redirected),
+        ("priority tag of 802.1ad", service(ipv4(|_| ())), Redirected),
+        ("two priority tags", tagged(0, &tagged(0, &ipv4(|_| ()))), Tags),
+        ("a priority tag of 802.1ad before one", service(tagged(0, &ipv4(|_| ()))), Tags),
+        ("too long", long(ipv4(|_| ())), TooLongForWorkers),
+        ("too long, IPv6", long(ipv6(|_| ())), TooLongForWorkers),
+        ("too long, with options", long(options(ipv4(|_| ()))), TooLongForWorkers),
+        ("ESP", esp(to_us()), Redirected),
+        // What is for this machine, for all, or is forwarded by nobody.
+        ("to us", to_us(), Local),
+        ("to us, with options", options(to_us()), Local),
+        ("ESP, with options", esp(options(to_us())), Local),
+        ("ESP, too long", esp(long(to_us())), Local),
+        ("to us, too long", long(to_us()), Local),
+        (
+            "to us by IPv6, with options",
+            ipv6(|h| {
+                h[6] = 0;
+                h[24..40].copy_from_slice(&"2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
+            }),
+            Local,
+        ),
+        ("to us, priority tag", tagged(0, &to_us()), Local),
+        ("ARP, priority tag", tagged(0, &frame(0x0806, &[0; 28])), NotIp),
+        ("ARP", frame(0x0806, &[0; 28]), NotIp),
+        ("another VLAN", tagged(8, &ipv4(|_| ())), Vlan),
+        ("TTL 1, with options", ipv4(|h| (h[0], h[8]) = (0x46, 1)), TimeToLive),
+        ("OSPF", destination_v4([224, 0, 0, 5]), Multicast),
+        ("a group, with options", options(destination_v4([239, 0, 0, 5])), Multicast),
+        ("limited broadcast", destination_v4([255; 4]), Multicast),
+        ("from loopback", source_v4([127, 1, 2, 3]), Martian),
+        ("IPv6 link-local", destination_v6("fe80::1"), LinkLocal),
+    ];
+    for (name, packet, expected) in &cases {
+        let before = program.counters().unwrap();
+        let run = code.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let after = program.counters().unwrap();
+        let action = match expected {
+            Redirected => XDP_REDIRECT,
+            TooLongForWorkers | Tags => XDP_DROP,
+            _ => XDP_PASS,
+        };
+        for verdict in Verdict::ALL {
+            let counted = after.get(verdict) - before.get(verdict);
+            assert_eq!(counted, u64::from(verdict == *expected), "{name}: {}", verdict.name());
+        }
+        assert_eq!(run.result, action, "{name}");
+        assert_eq!(&run.packet, packet, "{name}: the frame stays as it is");
+        let passed = after.passed() - before.passed();
+        assert_eq!(passed, u64::from(action == XDP_PASS), "{name}");
+    }
+    // A new address or length changes nothing about it, and without a socket nothing passes.
+    program.set_mac(MAC).unwrap();
+    program.set_longest(1400).unwrap();
+    program.clear_socket(0).unwrap();
+    for (name, packet, expected) in &cases {
+        let action = code.test_run(packet).unwrap().result;
+        let dropped = matches!(expected, Redirected | TooLongForWorkers | Tags);
+        assert_eq!(action, if dropped { XDP_DROP } else { XDP_PASS }, "{name}");
+    }
+    let redirected = cases.iter().filter(|(.., verdict)| *verdict == Redirected).count();
+    assert_eq!(program.counters().unwrap().get(NoWorker), redirected as u64);
+    // Without it all is as it was.
+    program.set_guarded(false).unwrap();
+    for (name, packet, _) in &cases {
+        assert_eq!(code.test_run(packet).unwrap().result, XDP_PASS, "{name}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the XDP program decides, and its counters.
 
-/// Why a frame was given to the kernel's stack, or that it went to a socket.
+/// Why a frame was given to the kernel's stack or dropped, or that it went to a socket.
 ///
 /// The number is the index of its counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,11 +40,17 @@ pub enum Verdict {
     TooLong,
     /// To an address of this machine.
     Local,
+    /// Transit unicast, but no socket serves its queue, on an interface that is guarded: dropped.
+    NoWorker,
+    /// Longer than what the sockets take, on an interface that is guarded: dropped.
+    TooLongForWorkers,
+    /// A tag of number 0 before another, on an interface that is guarded: dropped.
+    Tags,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoWayOut,
@@ -62,6 +68,19 @@ impl Verdict {
         Self::LinkLocal,
         Self::TooLong,
         Self::Local,
+        Self::NoWorker,
+        Self::TooLongForWorkers,
+        Self::Tags,
+    ];
+
+    /// Those of frames that the kernel's stack never sees.
+    const KEPT: [Self; 6] = [
+        Self::Redirected,
+        Self::Forwarded,
+        Self::NoWayOut,
+        Self::NoWorker,
+        Self::TooLongForWorkers,
+        Self::Tags,
     ];
 
     /// Its name in counters.
@@ -84,6 +103,9 @@ impl Verdict {
             Self::LinkLocal => "link_local",
             Self::TooLong => "too_long",
             Self::Local => "local",
+            Self::NoWorker => "no_worker_dropped",
+            Self::TooLongForWorkers => "too_long_dropped",
+            Self::Tags => "tags_dropped",
         }
     }
 }
@@ -105,8 +127,8 @@ impl XdpCounters {
 
     /// Frames given to the kernel's stack.
     pub fn passed(&self) -> u64 {
-        let kept = [Verdict::Redirected, Verdict::Forwarded, Verdict::NoWayOut];
-        self.0.iter().sum::<u64>() - kept.into_iter().map(|verdict| self.get(verdict)).sum::<u64>()
+        let kept: u64 = Verdict::KEPT.into_iter().map(|verdict| self.get(verdict)).sum();
+        self.0.iter().sum::<u64>() - kept
     }
 
     /// Verdicts and their counts.

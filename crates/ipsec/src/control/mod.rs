@@ -1,6 +1,7 @@
 //! IPsec as the control thread sees it: tunnels from the configuration or from the kernel,
 //! their sequence numbers on disk, the end of their keys, and what they counted.
 
+mod blocks;
 mod kernel;
 mod kernel_terms;
 mod keys;
@@ -12,6 +13,7 @@ use crate::esp;
 use crate::esp::database::{Contents, Publisher};
 use crate::esp::policy::{Decision, Policy, Prefixes};
 use crate::section::{IpsecSettings, KeySource, PolicyAction};
+use blocks::Blocks;
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
@@ -20,6 +22,7 @@ use store::Store;
 use tunnel::{Receiving, Sending};
 use wattline_dataplane::feature::Feature;
 use wattline_linux::netlink::xfrm::XfrmFollower;
+use wattline_rib::Rib;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
@@ -46,6 +49,9 @@ pub struct Ipsec {
     tunnels: Vec<(Sending, Receiving)>,
     policies: Vec<Policy>,
     kernel: Option<Kernel>,
+    settings: IpsecSettings,
+    /// What the kernel may not forward in clear.
+    blocks: Option<Blocks>,
     store: Store,
     due: Instant,
 }
@@ -131,7 +137,8 @@ impl Ipsec {
             .collect();
         let kernel = if settings.kernel { Some(Kernel::new()?) } else { None };
         let (publisher, due) = (Publisher::new(), Instant::now());
-        let mut ipsec = Self { publisher, tunnels, policies, kernel, store, due };
+        let (settings, blocks) = (settings.clone(), None);
+        let mut ipsec = Self { publisher, tunnels, policies, kernel, settings, blocks, store, due };
         ipsec.follow_kernel();
         ipsec.publish();
         Ok(Some(ipsec))
@@ -212,7 +219,8 @@ impl Application for Ipsec {
                 })
             })
             .collect();
-        let mut stats = serde_json::json!({ "tunnels": tunnels });
+        let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
+        let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
         if let Some(Kernel { tunnels, .. }) = &self.kernel {
             stats["kernel"] = serde_json::json!({
                 "outbound": tunnels.outbound().flatten().map(Sending::stats).collect::<Vec<_>>(),
@@ -229,7 +237,19 @@ impl Application for Ipsec {
         own.chain(kernel).map(|it| it.association.common.local).collect()
     }
 
+    fn guards(&self) -> bool {
+        true
+    }
+
+    fn take_over(&mut self, rib: &Rib) {
+        let own: Vec<_> = rib.own_networks().collect();
+        self.blocks = Blocks::install(&self.settings, &own);
+    }
+
     fn finish(&mut self, all_ended: bool) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.remove();
+        }
         if !all_ended {
             // As after a crash: the next router goes on above all that was reserved.
             return;

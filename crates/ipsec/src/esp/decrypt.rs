@@ -128,6 +128,10 @@ impl Node for EspDecrypt {
                 Kind::Punt => Ok(PUNT),
                 Kind::Drop(reason) => Err(reason),
             };
+            if result == Ok(PUNT) {
+                // It is of a tunnel, and no policy's.
+                packet.protection = Protection::Encrypted;
+            }
             *edge = result.unwrap_or_else(|reason| {
                 packet.reason = reason;
                 DROP

@@ -1,10 +1,11 @@
 //! IPsec: ESP (RFC 4303) in tunnel mode, IPv4 and IPv6 inside and outside.
 //!
-//! Two nodes for each IP version. `esp4-decrypt` stands where packets are received: it
-//! decrypts those that end here and sends the inner ones through the router anew, and it drops
-//! what came in clear although a policy protects it. `esp4-encrypt` stands where packets are
-//! about to leave, so that all are seen that the router forwards or makes: those that a policy
-//! protects get their outer header, and are looked up anew by that.
+//! Two nodes for each IP version, and one for both. `esp4-decrypt` stands where packets are
+//! received: it decrypts those that end here and sends the inner ones through the router anew, and
+//! it drops what came in clear although a policy protects it. `esp4-encrypt` stands where packets
+//! are about to leave, so that all are seen that the router forwards or makes: those that a policy
+//! protects get their outer header, and are looked up anew by that. `esp-guard` stands before the
+//! kernel, which knows nothing of the policies: nothing that they protect leaves by way of it.
 //!
 //! - [`database`]: what workers look things up in, and how it is published
 //! - [`association`]: keys, sequence numbers, windows and counters of one direction of a tunnel
@@ -16,6 +17,7 @@ pub mod association;
 pub mod database;
 mod decrypt;
 mod encrypt;
+mod guard;
 pub mod key;
 mod outer;
 pub mod policy;
@@ -29,10 +31,11 @@ mod tests;
 use database::Publisher;
 use decrypt::EspDecrypt;
 use encrypt::EspEncrypt;
+use guard::EspGuard;
 use wattline_dataplane::feature::{Feature, Place};
 
-/// The nodes of one worker: both directions, both IP versions. ICMP errors that they send
-/// share `icmp_rate` per second, for each IP version.
+/// The nodes of one worker: both directions, both IP versions, and the way to the kernel. ICMP
+/// errors that they send share `icmp_rate` per second, for each IP version.
 pub fn features(publisher: &Publisher, icmp_rate: u32, icmp_burst: u32) -> Vec<Feature> {
     let encrypt = |ipv4| EspEncrypt::new(publisher.reader(), ipv4, icmp_rate, icmp_burst);
     vec![
@@ -50,6 +53,12 @@ pub fn features(publisher: &Publisher, icmp_rate: u32, icmp_burst: u32) -> Vec<F
             ipv4: Some(encrypt::NAME4),
             ipv6: Some(encrypt::NAME6),
             nodes: vec![Box::new(encrypt(true)), Box::new(encrypt(false))],
+        },
+        Feature {
+            place: Place::Punted,
+            ipv4: Some(guard::NAME),
+            ipv6: None,
+            nodes: vec![Box::new(EspGuard::new(publisher.reader()))],
         },
     ]
 }

@@ -27,11 +27,11 @@ const BRANCH_NETS: [&str; 2] = ["10.77.0.0/24", "2001:2:0:77::/64"];
 
 /// How the tunnel is made.
 #[derive(Clone, Copy)]
-struct Kind {
-    algorithm: &'static str,
-    key_bytes: usize,
-    ipv6: bool,
-    udp: bool,
+pub struct Kind {
+    pub algorithm: &'static str,
+    pub key_bytes: usize,
+    pub ipv6: bool,
+    pub udp: bool,
 }
 
 /// A network behind the sink, which becomes a gateway by this.
@@ -59,7 +59,7 @@ fn branch(topology: &Topology) -> Namespace {
 }
 
 /// One gateway's configuration; `near` is the router, else the sink.
-fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String {
+pub fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String {
     let mut text = format!("[router]\nsocket = \"{}\"\n", socket.display());
     for port in if near { ["left", "right"] } else { ["uplink", "lan"] } {
         text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
@@ -94,7 +94,7 @@ fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String
     text
 }
 
-fn keys(folder: &Path, kind: Kind) {
+pub fn keys(folder: &Path, kind: Kind) {
     for number in 0..2u8 {
         let path = folder.join(format!("{number}.key"));
         std::fs::write(&path, format!("{:02x}", 0x50 + number).repeat(kind.key_bytes)).unwrap();

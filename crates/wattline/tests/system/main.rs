@@ -17,6 +17,7 @@ mod differential;
 mod errors;
 mod faults;
 mod ipsec;
+mod ipsec_clear;
 mod life;
 mod multipath;
 mod reachability;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_lab::topology::{Options, SINK};
+use wattline_testbed::topology::{Options, SINK};
 
 /// It is noticed after three seconds; a machine with other tests has little time for anything.
 const PATIENCE: Duration = Duration::from_secs(20);

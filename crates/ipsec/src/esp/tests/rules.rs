@@ -330,3 +330,142 @@ fn workers_share_associations_while_packets_move_between_them() {
     let replayed: u64 = inbound.common.counters.dropped().map(|(_, count)| count).sum();
     assert_eq!(replayed, (WORKERS * 250) as u64);
 }
+
+/// A frame of either IP version with options, and its payload.
+fn with_options(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    if frame[12..14] == [8, 0] {
+        frame[14] = 0x46;
+        frame.splice(34..34, [148, 4, 0, 0]);
+        let length = (frame.len() - 14) as u16;
+        frame[16..18].copy_from_slice(&length.to_be_bytes());
+        refresh(&mut frame);
+    } else {
+        frame.splice(54..54, [frame[20], 0, 5, 2, 0, 0, 1, 0]);
+        frame[20] = 0;
+        let length = (frame.len() - 54) as u16;
+        frame[18..20].copy_from_slice(&length.to_be_bytes());
+    }
+    frame
+}
+
+/// Makes the checksum of an IPv4 header right, options included.
+fn refresh(frame: &mut [u8]) {
+    let end = 14 + usize::from(frame[14] & 0xf) * 4;
+    frame[24..26].fill(0);
+    let checksum = wattline_packet::checksum::Sum::new().bytes(&frame[14..end]).checksum();
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Source and destination the other way round.
+fn turned(mut frame: Vec<u8>) -> Vec<u8> {
+    let (at, length) = if frame[12..14] == [8, 0] { (26, 4) } else { (22, 16) };
+    let source = frame[at..at + length].to_vec();
+    frame.copy_within(at + length..at + 2 * length, at);
+    frame[at + length..at + 2 * length].copy_from_slice(&source);
+    frame
+}
+
+fn both_families() -> [Vec<u8>; 2] {
+    [frame4(MAC_A, 64, b"payload."), frame6(MAC_A, 64, b"payload.")]
+}
+
+#[test]
+fn options_go_through_the_tunnel_with_their_packet() {
+    let mut pair = Pair::new(Options::PLAIN);
+    let frames = both_families().map(|frame| with_options(&frame));
+    let sealed = pair.encrypt(&frames);
+    assert_eq!(sealed.len(), 2);
+    assert_eq!(pair.near.settle().punted, 0);
+    // The far gateway forwards them as they are: the kernel might quote them in clear.
+    let (out, counted) = pair.decrypt(&sealed);
+    assert_eq!((out.len(), counted.punted), (2, 0));
+    for (out, frame) in out.iter().zip(&frames) {
+        assert_eq!(out[14..15], frame[14..15]);
+        assert!(out.ends_with(b"payload."));
+    }
+}
+
+#[test]
+fn what_is_left_to_the_kernel_is_held_against_the_policies() {
+    let mut pair = Pair::new(Options::PLAIN);
+    for frame in both_families() {
+        let mut dropped = 0;
+        // What should have come through the tunnel, and what no policy knows.
+        let back = with_options(&turned(frame.clone()));
+        let mut elsewhere = with_options(&frame);
+        let other = if frame[12..14] == [8, 0] { 14 + 16 } else { 14 + 24 };
+        elsewhere[other] ^= 1;
+        if frame[12..14] == [8, 0] {
+            refresh(&mut elsewhere);
+        }
+        for (frame, drops, punts) in [(&back, 1, 0), (&elsewhere, 0, 1)] {
+            let before = pair.near.settle();
+            assert!(pair.encrypt(std::slice::from_ref(frame)).is_empty());
+            let after = pair.near.settle();
+            dropped += drops;
+            let policy = |counted: &Snapshot| counted.dropped.get("ipsec-policy").copied();
+            let refused = policy(&after).unwrap_or(0) - policy(&before).unwrap_or(0);
+            assert_eq!((refused, after.punted - before.punted), (drops, punts));
+        }
+        assert_eq!(dropped, 1);
+    }
+    // Behind a tag that is not routed here the kernel would find it; and so by a way that leads
+    // out of an interface that is no port.
+    for tag in [[0x81, 0, 0, 0], [0x81, 0, 0, 9]] {
+        for mut frame in both_families() {
+            frame.splice(12..12, tag);
+            let before = pair.near.settle();
+            assert!(pair.encrypt(&[frame]).is_empty());
+            assert_eq!(pair.near.settle().punted, before.punted, "{tag:?}");
+        }
+    }
+    assert_eq!(pair.near.settle().dropped["ipsec-policy"], 2 + 4);
+    for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
+        pair.near.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();
+    }
+    pair.near.routes.publish().unwrap();
+    let before = pair.near.settle().punted;
+    assert_eq!(pair.encrypt(&both_families()).len(), 2);
+    assert_eq!(pair.near.settle().punted, before);
+}
+
+/// Whoever sent the packet is behind an interface that is no port: ICMP errors about it are the
+/// kernel's, and the packet with them.
+#[test]
+fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
+    let mut pair = Pair::new(Options::PLAIN);
+    for prefix in ["192.0.2.0/24", "2001:db8:1::/64"] {
+        pair.near.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();
+    }
+    pair.near.routes.publish().unwrap();
+    let expired = [frame4(MAC_A, 1, b"payload."), frame6(MAC_A, 1, b"payload.")];
+    assert!(pair.encrypt(&expired).is_empty());
+    assert_eq!(pair.near.settle().punted, 2);
+    for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
+        pair.near.routes.remove(net(prefix));
+    }
+    pair.near.routes.publish().unwrap();
+    assert_eq!(pair.encrypt(&both_families()).len(), 2, "the tunnel is the way");
+    assert_eq!(pair.near.settle().punted, 2);
+}
+
+#[test]
+fn what_came_through_a_tunnel_and_has_expired_is_not_shown_to_the_kernel() {
+    let mut pair = Pair::new(Options::PLAIN);
+    for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
+        pair.far.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();
+    }
+    pair.far.routes.publish().unwrap();
+    // One hop is taken by the gateway that encrypts.
+    for (hops, punted) in [(2, 0), (3, 1)] {
+        for frame in [frame4(MAC_A, hops, b"payload."), frame6(MAC_A, hops, b"payload.")] {
+            let before = pair.far.settle().punted;
+            let sealed = pair.encrypt(&[frame]);
+            assert_eq!(sealed.len(), 1);
+            let (out, counted) = pair.decrypt(&sealed);
+            assert!(out.is_empty());
+            assert_eq!(counted.punted - before, punted, "{hops} hops");
+        }
+    }
+}

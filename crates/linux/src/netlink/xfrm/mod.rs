@@ -4,10 +4,12 @@
 //! Their messages hold keys, so they are decoded here, into memory that is zeroed, and not by
 //! a library that would keep copies.
 
+mod block;
 mod decode;
 mod model;
 mod report;
 
+pub use block::{Block, BlockOwner};
 pub use model::{
     Association, Current, Key, Policy, PolicyAction, PolicyDirection, Snapshot, Template,
 };

@@ -131,14 +131,14 @@ impl Report {
     }
 }
 
-fn family(address: IpAddr) -> u16 {
+pub(super) fn family(address: IpAddr) -> u16 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u16,
         IpAddr::V6(_) => libc::AF_INET6 as u16,
     }
 }
 
-fn address(address: IpAddr) -> [u8; 16] {
+pub(super) fn address(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => {
             let [a, b, c, d] = address.octets();
@@ -157,7 +157,7 @@ fn attribute(body: &mut Vec<u8>, kind: u16, words: impl Iterator<Item = u32>) {
     body[start + 2..start + 4].copy_from_slice(&kind.to_ne_bytes());
 }
 
-fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+pub(super) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut message = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
     message.extend(kind.to_ne_bytes());
     message.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
@@ -167,7 +167,7 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a request, and waits until the kernel has done it.
-fn ask(message: &[u8]) -> io::Result<()> {
+pub(super) fn ask(message: &[u8]) -> io::Result<()> {
     let socket = connected()?;
     socket.send(message, 0)?;
     let mut answer = [0; 512];
