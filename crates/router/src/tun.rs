@@ -1,8 +1,9 @@
 //! The way of punted packets into the kernel: a TUN device.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::punt::PuntSink;
 use wattline_linux::tun::Tun;
@@ -41,15 +42,23 @@ pub(super) struct TunnelSink {
 }
 
 impl PuntSink for TunnelSink {
-    fn punt(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
-        for frame in frames {
-            if let Some(packet) = ip_packet(pool.frame_bytes(frame)) {
-                // A device that is down or full loses it, as any queue would.
-                let _ = (&*self.file).write(packet);
-            }
-            pool.free(frame.offset);
-        }
-        frames.len()
+    fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason> {
+        let packet = ip_packet(pool.frame_bytes(frame)).ok_or(DropReason::PuntRefused)?;
+        write(&self.file, packet)?;
+        pool.free(frame.offset);
+        Ok(())
+    }
+}
+
+/// What becomes of it behind the device is the device's to count (`ip -s link`).
+fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
+    match device.write(packet) {
+        Ok(length) if length == packet.len() => Ok(()),
+        Ok(_) => Err(DropReason::PuntRefused),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => DropReason::PuntQueueFull,
+            _ => DropReason::PuntRefused,
+        }),
     }
 }
 
@@ -67,6 +76,23 @@ fn ip_packet(frame: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_takes_nothing_is_told_from_one_that_is_full() {
+        use std::os::fd::OwnedFd;
+        let (reader, writer) = std::io::pipe().unwrap();
+        let device = File::from(OwnedFd::from(writer));
+        rustix::io::ioctl_fionbio(&device, true).unwrap();
+        let mut result = Ok(());
+        let written = (0..1000).take_while(|_| {
+            result = write(&device, &[0; 4096]);
+            result.is_ok()
+        });
+        assert!(written.count() > 0);
+        assert_eq!(result, Err(DropReason::PuntQueueFull));
+        drop(reader);
+        assert_eq!(write(&device, &[0; 4096]), Err(DropReason::PuntRefused));
+    }
 
     #[test]
     fn the_packet_begins_behind_the_headers() {

@@ -148,8 +148,8 @@ fn encrypting() -> Vec<Feature> {
 fn decrypting() -> Vec<Feature> {
     let inbound = |(number, destination, algorithm): (u16, &str, Algorithm)| {
         Arc::new(Inbound {
-            common: common(number, algorithm, ["198.51.100.2", "198.51.100.1"]),
-            window: ReplayWindow::new(1024, 0),
+            common: Arc::new(common(number, algorithm, ["198.51.100.2", "198.51.100.1"])),
+            window: Arc::new(ReplayWindow::new(1024, 0)),
             selectors: vec![prefixes(destination)],
         })
     };

@@ -110,6 +110,7 @@ impl Ipsec {
             }
             Direction::Receive => {
                 let window = ReplayWindow::new(WINDOW, 0);
+                let (common, window) = (Arc::new(common), Arc::new(window));
                 let inbound = Arc::new(Inbound { common, window, selectors: one_way.to_vec() });
                 let contents = Contents { inbound: vec![inbound.clone()], ..Contents::default() };
                 publisher.publish(contents);

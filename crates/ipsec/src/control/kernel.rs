@@ -85,7 +85,11 @@ impl Tunnels {
                     sending.insert(identity, one);
                 })
             } else {
-                let known = self.receiving.remove(&identity).map(Ok);
+                // Its policies may have come, changed or gone since.
+                let known = self.receiving.remove(&identity).map(|mut one| {
+                    one.select(selectors.clone());
+                    Ok(one)
+                });
                 let ours = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
                 let window = association.window.clamp(32, 65_536);
                 let one = known.unwrap_or_else(|| Receiving::new(&ours, store, window, selectors));
@@ -247,6 +251,24 @@ mod tests {
         assert_eq!(receiving.common.local, std::net::IpAddr::from(NEAR));
         assert_eq!(receiving.selectors.len(), 1);
         assert_eq!(tunnels.left, 0);
+
+        // A list that was read between two policies of one association lacks the second.
+        let mut more = snapshot(both());
+        let other = ("10.3.0.0/16".parse().unwrap(), "10.1.0.0/16".parse().unwrap());
+        more.policies.push(KernelPolicy {
+            source: other.0,
+            destination: other.1,
+            ..policy(PolicyDirection::In, 3, true)
+        });
+        receiving.window.accept(20).unwrap();
+        for (list, count) in [(more, 2), (snapshot(both()), 1)] {
+            tunnels.follow(&list, &store, 3, 0);
+            let now = tunnels.inbound().next().unwrap().association.clone();
+            assert_eq!(now.selectors.len(), count);
+            assert!(now.window.accept(20).is_err(), "received before");
+            receiving.common.counters.add(1, 1);
+            assert_eq!(now.common.counters.packets(), receiving.common.counters.packets());
+        }
 
         // Keys are being replaced: the new one sends, both receive; then the old ones go.
         // The kernel lists the newest first.

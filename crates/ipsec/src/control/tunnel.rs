@@ -189,9 +189,20 @@ impl Receiving {
         selectors: Vec<Prefixes>,
     ) -> Result<Self, String> {
         let number = store.number(terms.key.fingerprint(), terms.spi, "in")?;
-        let window = ReplayWindow::new(window, number.value().max(terms.used));
-        let association = Arc::new(Inbound { common: terms.common()?, window, selectors });
+        let window = Arc::new(ReplayWindow::new(window, number.value().max(terms.used)));
+        let common = Arc::new(terms.common()?);
+        let association = Arc::new(Inbound { common, window, selectors });
         Ok(Self { association, number, age: Age::new(terms) })
+    }
+
+    /// Says anew what may come through it. Nothing else of it changes: what has been received
+    /// stays so, also while some workers still have the old selectors.
+    pub fn select(&mut self, selectors: Vec<Prefixes>) {
+        if self.association.selectors != selectors {
+            let Inbound { common, window, .. } = &*self.association;
+            let (common, window) = (common.clone(), window.clone());
+            self.association = Arc::new(Inbound { common, window, selectors });
+        }
     }
 
     pub fn tick(&mut self, now: Instant) {

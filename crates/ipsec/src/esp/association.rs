@@ -8,6 +8,7 @@ use super::replay::ReplayWindow;
 use super::sequence::Sequence;
 use super::transform::Transform;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_packet::esp::{HEADER, TRAILER, UDP_HEADER};
@@ -178,10 +179,10 @@ pub struct Outbound {
 
 /// For packets that are received.
 pub struct Inbound {
-    /// What both directions have.
-    pub common: Common,
+    /// What both directions have. Like the window it outlives this where the selectors change.
+    pub common: Arc<Common>,
     /// What has been received.
-    pub window: ReplayWindow,
+    pub window: Arc<ReplayWindow>,
     /// Source and destination of inner packets that may come through it.
     pub selectors: Vec<Prefixes>,
 }

@@ -154,6 +154,14 @@ impl Gateway {
         gateway
     }
 
+    /// One whose kernel has none of its policies, so that the router alone keeps packets back.
+    fn alone() -> Self {
+        let gateway = Self::new();
+        // A kernel without XFRM has none anyway.
+        let _ = gateway.topology.router.ip("xfrm policy flush");
+        gateway
+    }
+
     fn start(&mut self, more: &str) {
         let folder = self.folder.path();
         let config = |socket: &Path| {
@@ -244,7 +252,7 @@ fn plain(frames: Vec<(&'static str, Vec<u8>)>) -> Vec<Vec<u8>> {
 fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
     let test = "what_a_policy_protects_leaves_encrypted_whatever_its_options";
     privileged(test, || {
-        let mut gateway = Gateway::new();
+        let mut gateway = Gateway::alone();
         gateway.none_in_clear(OUT, &OUT.forwarded());
         gateway.none_in_clear(OUT, &OUT.odd());
         // None of what can be forwarded is lost for it.
@@ -270,7 +278,7 @@ fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
 #[test]
 fn what_should_come_through_a_tunnel_does_not_come_in_clear() {
     privileged("what_should_come_through_a_tunnel_does_not_come_in_clear", || {
-        let mut gateway = Gateway::new();
+        let mut gateway = Gateway::alone();
         gateway.none_in_clear(BACK, &BACK.forwarded());
         gateway.none_in_clear(BACK, &BACK.odd());
         let totals = gateway.wattline.take().unwrap().stop().unwrap();
@@ -283,7 +291,7 @@ fn what_should_come_through_a_tunnel_does_not_come_in_clear() {
 #[test]
 fn packets_that_no_socket_takes_do_not_pass_in_clear() {
     privileged("packets_that_no_socket_takes_do_not_pass_in_clear", || {
-        let gateway = Gateway::new();
+        let gateway = Gateway::alone();
         let Topology { source, router, sink, .. } = &gateway.topology;
         for (namespace, interface) in [
             (router, LEFT.interface),
@@ -355,7 +363,7 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
 #[test]
 fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
     privileged("an_interface_that_is_no_port_is_no_way_round_the_tunnel", || {
-        let gateway = Gateway::new();
+        let gateway = Gateway::alone();
         let Topology { router, sink, .. } = &gateway.topology;
         router
             .ip(&format!("link add aside type veth peer name aside netns {}", sink.name()))

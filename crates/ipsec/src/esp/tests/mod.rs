@@ -80,8 +80,8 @@ impl Options {
         let prefixes =
             |source, destination| Prefixes { source: net(source), destination: net(destination) };
         Arc::new(Inbound {
-            common: self.common("in", (there, here)),
-            window: ReplayWindow::new(self.window, self.last),
+            common: Arc::new(self.common("in", (there, here))),
+            window: Arc::new(ReplayWindow::new(self.window, self.last)),
             selectors: vec![
                 prefixes("192.0.2.0/24", "203.0.113.0/24"),
                 prefixes("2001:db8:1::/64", "2001:db8:3::/48"),
