@@ -62,7 +62,7 @@ impl PlatformDriver for OfRouter {
     }
 
     fn look(&self, patience: Duration) -> Option<Seen> {
-        self.governed.as_ref()?.0.look(patience, super::seen)
+        self.governed.as_ref()?.0.look(patience, super::seen::seen)
     }
 
     fn details(&self) -> Map<String, Value> {

@@ -75,7 +75,7 @@ impl PlatformDriver for OfRouter {
     }
 
     fn look(&self, _patience: Duration) -> Option<Seen> {
-        Some(self.scale.as_ref()?.look(super::seen))
+        Some(self.scale.as_ref()?.look(super::seen::seen))
     }
 
     fn details(&self) -> Map<String, Value> {

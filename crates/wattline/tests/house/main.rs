@@ -1,5 +1,6 @@
 //! Rules of the house: who may use whom (`house.toml`), and under which licences others are used.
 
+mod architecture;
 mod circles;
 mod floors;
 mod house;

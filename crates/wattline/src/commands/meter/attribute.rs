@@ -158,7 +158,7 @@ fn sample(meters: &mut [Box<dyn Meter>], clock: &Clock, time: Span) -> Vec<Row> 
         ticks.taken(clock.now());
         for meter in meters.iter_mut() {
             let now = clock.now();
-            let result = super::reading(&mut **meter, now);
+            let result = super::reading::reading(&mut **meter, now);
             rows.push(Row::of(now, meter.description(), &result));
         }
     }

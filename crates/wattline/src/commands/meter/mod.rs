@@ -6,14 +6,13 @@ mod external;
 mod list;
 mod meters;
 mod read;
+mod reading;
 mod record;
 
 pub use read::over;
 
 use crate::exit::ExitError;
 use meters::Meters;
-use wattline_meters::{Meter, Reading, Rejection};
-use wattline_units::Time;
 
 /// What to do with the meters.
 #[derive(Debug, clap::Args)]
@@ -45,13 +44,4 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::Record(record) => record::run(record, &args.meters, json),
         Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
     }
-}
-
-/// Reads a meter, and says on standard error what the figure leaves out.
-fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
-    let result = meter.read(now);
-    for mistake in meter.mistakes() {
-        eprintln!("wattline: left out: {mistake}");
-    }
-    result
 }

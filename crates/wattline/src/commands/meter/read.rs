@@ -41,7 +41,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
 /// What all meters say of an interval that begins now.
 pub fn over(meters: &mut [Box<dyn Meter>], interval: Span) -> Vec<Result<Reading, Rejection>> {
     let clock = Clock::start();
-    let read = |meter: &mut Box<dyn Meter>| super::reading(&mut **meter, clock.now());
+    let read = |meter: &mut Box<dyn Meter>| super::reading::reading(&mut **meter, clock.now());
     let first: Vec<_> = meters.iter_mut().map(read).collect();
     clock.sleep_until(clock.now() + interval);
     let both = meters.iter_mut().zip(first);

@@ -46,7 +46,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         ticks.taken(clock.now());
         for meter in &mut meters {
             let now = clock.now();
-            let result = super::reading(&mut **meter, now);
+            let result = super::reading::reading(&mut **meter, now);
             let row = Row::of(now, meter.description(), &result);
             out.serialize(row).map_err(io::Error::from)?;
         }
