@@ -115,7 +115,7 @@ mod tests {
         };
         bench.context.now = Time::ZERO + Span::from_millis(1);
         assert_eq!(punted(&mut bench, 2 * BURST), BURST as usize);
-        bench.context.now = bench.context.now + Span::from_millis(1);
+        bench.context.now += Span::from_millis(1);
         assert_eq!(punted(&mut bench, 1000), 50);
     }
 }
