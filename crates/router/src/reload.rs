@@ -112,6 +112,7 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);
     restart("[router] xdp_forward", before.xdp_forward != after.xdp_forward);
+    restart("[router] flow_seed", before.flow_seed != after.flow_seed);
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
     restart("[router] socket", before.socket != after.socket);

@@ -15,6 +15,7 @@ use crate::application::{self, Applications};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
 use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -72,6 +73,7 @@ impl Router {
 
         let mut rib = Rib::new(statics::port_specs(&config));
         let mut routes = Routes::new(rib.port_configs());
+        routes.set_flow_seed(flow_seed(&config, has_interfaces));
         let mut kernel = match has_interfaces || config.router.kernel_routes {
             true => {
                 let forwarding = xdp_forward::prepare(&config)?;
@@ -228,6 +230,17 @@ fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError>
         wrong.push(format!("[[port]] {}: interface = \"{name}\": {problem}", settings.name));
     }
     if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// What this router's choice between several next hops is drawn from. Routers in a row that choose
+/// alike would use one of several links; what is made of captures is the same in every run.
+fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
+    match config.router.flow_seed {
+        Some(seed) => seed.into(),
+        // Keyed at random for each.
+        None if has_interfaces => RandomState::new().hash_one(std::process::id()),
+        None => 0,
+    }
 }
 
 fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {

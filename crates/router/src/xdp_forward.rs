@@ -229,7 +229,10 @@ impl WayOut {
         let slot = Forwarding::slot(self.port);
         if !forward.is_open(self.ifindex)? {
             match forward.cause(slot)? {
-                Some(error) => self.trust.refuse(now, Cause::Error(error)),
+                Some(error) => {
+                    self.trust.refuse(now, Cause::Error(error));
+                    self.is_open = false;
+                }
                 // By the last batch of before it was opened.
                 None => forward.open(self.ifindex)?,
             }

@@ -106,6 +106,8 @@ pub const KEYS: &[Key] = &[
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
     key(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
         "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, and neither a governor,\nan application nor a route or port setting of this file has a say."),
+    key(Section::Router, "flow_seed", None, "42", "a whole number from 0 to 4294967295",
+        "What decides, with a flow's addresses and ports, which of several next hops workers send it to.\nRouters in a row need different ones, or the later use one of their links.\nDefault: another at each start; 0 where all ports are captures."),
     key(Section::Router, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
     key(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", "a duration from \"1us\" to \"1s\", such as \"50us\"",

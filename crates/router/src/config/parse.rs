@@ -251,6 +251,7 @@ fn read_router(
         cpus: Vec::new(),
         busy_poll: false,
         xdp_forward: XdpForwarding::Auto,
+        flow_seed: None,
         kernel_routes: has_interface,
         idle: Duration::from_micros(20),
         drain: Duration::from_millis(500),
@@ -268,6 +269,7 @@ fn read_router(
     if let Some(batch) = number(reader, "batch", 1..=64) {
         settings.batch = batch.value as u16;
     }
+    settings.flow_seed = number(reader, "flow_seed", 0..=u32::MAX).map(|seed| seed.value);
     if let Some(frames) = number(reader, "frames", 1024..=1 << 15) {
         settings.frames = frames.value;
     }

@@ -47,6 +47,8 @@ pub struct RouterSettings {
     pub busy_poll: bool,
     /// Whether XDP programs forward by themselves what needs no worker.
     pub xdp_forward: XdpForwarding,
+    /// What flows are spread over several next hops by; drawn at random without.
+    pub flow_seed: Option<u32>,
     /// Whether the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
     /// How long an adaptive worker polls in vain before it blocks.

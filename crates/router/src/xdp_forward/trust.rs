@@ -72,11 +72,12 @@ impl Trust {
         Some(format!("{}, tried again now", refusal.cause))
     }
 
-    /// It has refused frames.
+    /// It has refused frames, although nothing is known to stand against sending there now.
     pub fn refuse(&mut self, now: Instant, cause: Cause) {
         let calm = |since: Instant| now.saturating_duration_since(since) >= LONGEST_WAIT;
         let last = self.last_wait.filter(|_| !self.good_since.is_some_and(calm));
-        let wait = last.map_or(FIRST_WAIT, |last| (2 * last).min(LONGEST_WAIT));
+        let first = if cause.is_over() { Duration::ZERO } else { FIRST_WAIT };
+        let wait = last.map_or(first, |last| (2 * last).clamp(FIRST_WAIT, LONGEST_WAIT));
         *self = Self {
             refusal: Some(Refusal { cause, until: now + wait, wait }),
             last_wait: Some(wait),
@@ -108,6 +109,14 @@ impl Trust {
             self.good_since.get_or_insert(now);
         }
         // Where nothing was sent, nothing is known yet.
+    }
+}
+
+impl Cause {
+    /// Whether the kernel said the same of the interface at that moment: where it no longer does,
+    /// which is known before an interface is judged, it was so for a moment only.
+    fn is_over(self) -> bool {
+        matches!(self, Self::Error(Errno::NETDOWN | Errno::OPNOTSUPP))
     }
 }
 
@@ -167,6 +176,19 @@ mod tests {
             now += seconds(wait);
             assert_eq!(trust.obstacle(now), None);
             assert!(trust.trial(now).unwrap().contains("ENXIO"));
+        }
+    }
+
+    /// A link that was down, unseen, is not waited for; one that says so again and again is.
+    #[test]
+    fn a_moment_is_not_waited_for() {
+        let (mut trust, mut now) = (Trust::default(), Instant::now());
+        for wait in [0.0, 1.0, 2.0] {
+            trust.refuse(now, Cause::Error(Errno::NETDOWN));
+            now += seconds(wait);
+            assert_eq!(trust.obstacle(now), None);
+            assert!(wait == 0.0 || trust.obstacle(now - seconds(0.01)).is_some());
+            assert!(trust.trial(now).unwrap().contains("ENETDOWN"));
         }
     }
 
