@@ -186,7 +186,7 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
 /// While policies decide what may leave, nothing is left to the kernel that it would forward.
 #[test]
 fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
-    let Some(Fixture { program, code, _socket }) = fixture() else { return };
+    let Some(Fixture { program, _socket }) = fixture() else { return };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), true).unwrap();
     program.set_longest(1500).unwrap();
     program.set_guarded(true).unwrap();
@@ -260,7 +260,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     ];
     for (name, packet, expected) in &cases {
         let before = program.counters().unwrap();
-        let run = code.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let run = program.program.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
         let after = program.counters().unwrap();
         let action = match expected {
             Redirected => XDP_REDIRECT,
@@ -281,7 +281,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     program.set_longest(1400).unwrap();
     program.clear_socket(0).unwrap();
     for (name, packet, expected) in &cases {
-        let action = code.test_run(packet).unwrap().result;
+        let action = program.program.test_run(packet).unwrap().result;
         let dropped = matches!(expected, Redirected | TooLongForWorkers | Tags);
         assert_eq!(action, if dropped { XDP_DROP } else { XDP_PASS }, "{name}");
     }
@@ -290,7 +290,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     // Without it all is as it was.
     program.set_guarded(false).unwrap();
     for (name, packet, _) in &cases {
-        assert_eq!(code.test_run(packet).unwrap().result, XDP_PASS, "{name}");
+        assert_eq!(program.program.test_run(packet).unwrap().result, XDP_PASS, "{name}");
     }
 }
 
