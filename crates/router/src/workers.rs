@@ -364,7 +364,7 @@ mod tests {
             neighbours: std::sync::mpsc::sync_channel(1).0,
             features: Vec::new(),
             waiter: waiter_of(&queues).unwrap(),
-            pacer: None,
+            run: None,
         };
         let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
         let config = Config::parse(text, "test").unwrap();
