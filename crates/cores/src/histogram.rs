@@ -56,6 +56,11 @@ impl Histogram {
         self.counts.fill(0);
     }
 
+    /// How many values came up to and within the bucket of one.
+    pub fn at_most(&self, value: u64) -> u64 {
+        self.counts.iter().take(bucket(value.min(HIGHEST)) + 1).sum()
+    }
+
     /// The highest value of the bucket up to which a fraction of all `values`, at least one of
     /// them, has come.
     pub fn quantile(&self, fraction: f64, values: u64) -> u64 {

@@ -10,7 +10,8 @@ use wattline_units::Span;
 pub struct Latency {
     /// In nanoseconds.
     histogram: Histogram,
-    picos: u64,
+    /// 64 bits would hold two days of ten million packets a second that take 10 us.
+    picos: u128,
     packets: u64,
     shortest: u64,
     longest: u64,
@@ -27,7 +28,7 @@ impl Latency {
     #[inline]
     pub fn record(&mut self, picos: u64) {
         self.histogram.record(picos / 1_000);
-        self.picos += picos;
+        self.picos += u128::from(picos);
         self.packets += 1;
         self.shortest = self.shortest.min(picos);
         self.longest = self.longest.max(picos);
@@ -66,6 +67,18 @@ impl Latency {
         Some(view)
     }
 
+    /// Packets.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+    /// Packets of at most so many nanoseconds, to a thousandth of that.
+    pub fn at_most(&self, nanos: u64) -> u64 {
+        self.histogram.at_most(nanos)
+    }
+    /// Sum, in seconds.
+    pub fn sum(&self) -> f64 {
+        self.picos as f64 * 1e-12
+    }
     /// Shortest, in seconds; `None` without packets, as all of these.
     pub fn min(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.shortest as f64 * 1e-12)
@@ -109,6 +122,10 @@ mod tests {
         assert!(
             near(Some(view.p95.as_seconds()), 95e-6) && near(Some(view.p99.as_seconds()), 99e-6)
         );
+        assert_eq!(latency.packets(), 100_000);
+        assert!(near(Some(latency.sum()), 50.0005e-6 * 1e5));
+        assert!(near(Some(latency.at_most(20_000) as f64), 20_000.0));
+        assert_eq!((latency.at_most(0), latency.at_most(u64::MAX)), (0, 100_000));
         assert_eq!(both.take_view(), None, "nothing has left since");
     }
 }

@@ -109,6 +109,24 @@ pub struct LatencySummary {
     pub latency_max_seconds: f64,
 }
 
+impl LatencySummary {
+    /// Of what was recorded, in seconds; `quantile` takes the fraction of packets. `None` without
+    /// packets.
+    pub fn of(
+        mean: Option<f64>,
+        quantile: impl Fn(f64) -> Option<f64>,
+        max: Option<f64>,
+    ) -> Option<Self> {
+        Some(Self {
+            latency_mean_seconds: mean?,
+            latency_p50_seconds: quantile(0.5)?,
+            latency_p95_seconds: quantile(0.95)?,
+            latency_p99_seconds: quantile(0.99)?,
+            latency_max_seconds: max?,
+        })
+    }
+}
+
 /// What happened between two points of time. Times are those of the machine's clock: model
 /// time on an emulated one.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -28,6 +28,7 @@ pub mod platform;
 mod power;
 mod pulse;
 mod queues;
+mod recent;
 mod reload;
 mod slot;
 pub mod socket;
@@ -108,13 +109,17 @@ impl Router {
         while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
             let now = Instant::now();
             notifier.alive(now);
-            let Self { applications, rib, routes, kernel, attachments, .. } = &mut self;
+            let Self { applications, rib, routes, kernel, attachments, power, .. } = &mut self;
+            if let Some(power) = power {
+                power.tick(now);
+            }
             let due = applications.iter_mut().map(|application| {
                 application.look_at_routes(rib, routes);
                 application.tick(now)
             });
             let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
             let deadlines = deadlines.chain(attachments.deadline(now));
+            let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();

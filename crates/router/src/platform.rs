@@ -9,9 +9,10 @@ use crate::error::RouterError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use wattline_cores::Latency;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
-use wattline_governor::account::{LatencySummary, Totals};
+use wattline_governor::account::Totals;
 use wattline_governor::ledger::Entry;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -86,9 +87,9 @@ pub trait PlatformDriver {
     /// When the platform cannot be governed; it is as before then.
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError>;
 
-    /// Everything counted so far, and the latency since the last call where it is measured; `None`
-    /// where no answer comes within so long.
-    fn totals(&self, patience: Duration) -> Option<(Totals, Option<LatencySummary>)>;
+    /// Everything counted so far, and the latencies since the last call where they are measured:
+    /// whoever calls this has to keep them. `None` where no answer comes within so long.
+    fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)>;
 
     /// How it runs now; `None` where no answer comes within so long.
     fn look(&self, patience: Duration) -> Option<Seen>;

@@ -3,11 +3,12 @@
 use super::error::RouterError;
 use super::platform::{Plan, PlatformDriver, Platforms, Running, Seen, WorkerLoop};
 use super::queues::Interface;
+use super::recent::Recent;
 use super::workers::Workers;
 use crate::config::{Config, PowerPlatform};
 use crate::stats::PowerStats;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
 use wattline_policy::PolicySpec;
 use wattline_ports::waiter::Waker;
@@ -15,6 +16,8 @@ use wattline_server::ServerFile;
 
 /// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The control thread has other things to do: a tick without an answer is left out.
+const IN_THE_LOOP: Duration = Duration::from_millis(100);
 
 /// The loop of a router, and what it last said of itself.
 pub(super) struct Power {
@@ -25,8 +28,7 @@ pub(super) struct Power {
 
 /// What statistics are reckoned from.
 struct Last {
-    /// When they were asked for last, at first when the router was started.
-    before: Option<Totals>,
+    recent: Recent,
     stats: PowerStats,
     over: bool,
 }
@@ -68,7 +70,7 @@ impl Power {
         let driver = open(config, plan.clone())?;
         let policy = plan.spec.policy.name;
         let stats = PowerStats { policy, platform, ..PowerStats::default() };
-        let last = Mutex::new(Last { before: None, stats, over: false });
+        let last = Mutex::new(Last { recent: Recent::default(), stats, over: false });
         Ok(Self { plan, driver, last })
     }
 
@@ -89,7 +91,7 @@ impl Power {
             queues[usize::from(interface.port.0)] = interface.queues;
         }
         let before = self.driver.start(Running { config, queues, workers: workers.handles() })?;
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).before = before;
+        self.last().recent.tick(Instant::now(), before);
         Ok(())
     }
 
@@ -105,29 +107,59 @@ impl Power {
         self.driver.give_back()
     }
 
-    /// Takes the last figures while the workers can still answer.
+    /// Takes the last figures while the workers can still answer: they are of the whole run.
     pub fn finish(&self) {
-        self.stats();
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        let mut last = self.last();
+        if !last.over {
+            self.look(&mut last, Recent::whole);
+            last.over = true;
+        }
     }
 
-    /// What the loop did so far.
-    pub fn stats(&self) -> PowerStats {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.over {
-            return last.stats.clone();
+    /// When [`Self::tick`] is due; `None` where nothing runs.
+    pub fn due(&self) -> Option<Instant> {
+        let last = self.last();
+        if last.over { None } else { last.recent.due() }
+    }
+
+    /// Moves the stretch on of which power and latency are told.
+    pub fn tick(&self, now: Instant) {
+        let mut last = self.last();
+        if !last.over && last.recent.due().is_some_and(|due| due <= now) {
+            let (totals, latency) = self.driver.totals(IN_THE_LOOP).unzip();
+            last.recent.add(latency.flatten().as_ref());
+            last.recent.tick(now, totals);
         }
+    }
+
+    /// What the loop did so far. Asking changes nothing for the next who asks.
+    pub fn stats(&self) -> PowerStats {
+        let mut last = self.last();
+        if !last.over {
+            self.look(&mut last, Recent::interval);
+        }
+        last.stats.clone()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings the figures up to date, as far as the loop answers.
+    fn look(&self, last: &mut Last, stretch: fn(&Recent, &Totals) -> Interval) {
         let Some((totals, latency)) = self.driver.totals(PATIENCE) else {
             last.stats.details.extend(self.driver.details());
-            return last.stats.clone();
+            return;
         };
-        let mut recent = Interval::between(last.before.as_ref().unwrap_or(&totals), &totals);
-        recent.latency = latency;
-        let Some(seen) = self.driver.look(PATIENCE) else { return last.stats.clone() };
+        last.recent.add(latency.as_ref());
+        let recent = stretch(&last.recent, &totals);
+        let Some(seen) = self.driver.look(PATIENCE) else {
+            last.stats.details.extend(self.driver.details());
+            return;
+        };
         last.stats = self.compose(&totals, &recent, seen);
+        last.stats.latency_histogram = last.recent.histogram();
         last.stats.details = self.driver.details();
-        last.before = Some(totals);
-        last.stats.clone()
     }
 
     fn compose(&self, totals: &Totals, recent: &Interval, seen: Seen) -> PowerStats {
@@ -148,6 +180,7 @@ impl Power {
             power_by_component_watts: recent.power_by_component_watts.clone(),
             power_rest_watts: recent.power_rest_watts,
             latency: recent.latency,
+            latency_histogram: None,
             energy_joules: energy.whole.map(|whole| whole.0),
             energy_by_component_joules: energy.parts.iter().map(|(n, part)| (*n, part.0)).collect(),
             energy_unmetered_seconds: energy.unmetered.as_seconds(),

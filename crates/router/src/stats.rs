@@ -67,28 +67,31 @@ pub struct PowerStats {
     pub source: Source,
     /// How accurate they are.
     pub accuracy: Accuracy,
-    /// Mean power since these figures were asked for last, at first since the start; absent
-    /// where unknown.
+    /// Mean power of the last five seconds, of the whole run once it is over; absent where
+    /// unknown.
     pub power_watts: Option<f64>,
     /// The same by component.
     pub power_by_component_watts: BTreeMap<&'static str, f64>,
     /// What no component accounts for.
     pub power_rest_watts: Option<f64>,
-    /// Latency in model time since these figures were asked for last, on platform `scale`; absent
-    /// where nothing was forwarded. Frames of interfaces carry no time stamp: there it begins when
+    /// Latency in model time over the same stretch, on platform `scale`; absent where nothing was
+    /// forwarded in it. Frames of interfaces carry no time stamp: there it begins when
     /// a worker looks.
     #[serde(flatten)]
     pub latency: Option<LatencySummary>,
+    /// The same since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<LatencyHistogram>,
     /// Energy since the start; absent where unknown.
     pub energy_joules: Option<f64>,
     /// The same by component.
     pub energy_by_component_joules: BTreeMap<&'static str, f64>,
-    /// Model time since the start, on platform `scale`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_seconds: Option<f64>,
     /// Of the time since the meters' first figure, how long no figure covers: a meter was rejected
     /// or did not answer. What was drawn then is not in `energy_joules`.
     pub energy_unmetered_seconds: f64,
+    /// Model time since the start, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_seconds: Option<f64>,
     /// Packets that arrived, dropped ones included.
     pub offered_packets: u64,
     /// Packets that were served.
@@ -142,13 +145,14 @@ impl Default for PowerStats {
             power_by_component_watts: BTreeMap::new(),
             power_rest_watts: None,
             latency: None,
+            latency_histogram: None,
             energy_joules: None,
             energy_by_component_joules: BTreeMap::new(),
+            energy_unmetered_seconds: 0.0,
             model_seconds: None,
             offered_packets: 0,
             forwarded_packets: 0,
             dropped_packets: 0,
-            energy_unmetered_seconds: 0.0,
             cores: 0,
             cores_active: 0,
             frequency_hertz: Vec::new(),
@@ -164,6 +168,17 @@ impl Default for PowerStats {
             details: serde_json::Map::new(),
         }
     }
+}
+
+/// Latencies since the start, in model time.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyHistogram {
+    /// Packets.
+    pub packets: u64,
+    /// Sum of their latencies.
+    pub sum_seconds: f64,
+    /// Upper ends in seconds, ascending, with the packets that took at most so long.
+    pub buckets: Vec<(f64, u64)>,
 }
 
 /// Numbers of prefixes.

@@ -57,7 +57,7 @@ use std::time::{Duration, Instant};
 use wattline_cores::{CoreMake, Latency, ModelError, Sink, platform_part};
 use wattline_dataplane::port::Waiter;
 use wattline_governor::Governor;
-use wattline_governor::account::{LatencySummary, LoopTotals, MachineTotals, Totals};
+use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
 use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, Trigger, build};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
@@ -269,17 +269,13 @@ impl Scale {
         self.close(at, PATIENCE)
     }
 
-    /// Everything counted up to now, and the latency since the last call. Whoever records ([`Self::record`]) at the same time misses
-    /// the latencies that this takes along.
+    /// Everything counted up to now, and the latencies since the last call: whoever records
+    /// ([`Self::record`]) at the same time misses those.
     ///
     /// # Errors
     /// When a worker does not answer within so long.
-    pub fn totals_now(
-        &self,
-        patience: Duration,
-    ) -> Result<(Totals, Option<LatencySummary>), ScaleError> {
-        let (totals, latency) = self.close(self.shared.clock.now(), patience)?;
-        Ok((totals, latency.as_ref().and_then(record::summary)))
+    pub fn totals_now(&self, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
+        self.close(self.shared.clock.now(), patience)
     }
 
     fn close(&self, at: Time, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {

@@ -56,12 +56,6 @@ impl Scale {
     }
 }
 
-pub(super) fn summary(latency: &Latency) -> Option<LatencySummary> {
-    Some(LatencySummary {
-        latency_mean_seconds: latency.mean()?,
-        latency_p50_seconds: latency.quantile(0.5)?,
-        latency_p95_seconds: latency.quantile(0.95)?,
-        latency_p99_seconds: latency.quantile(0.99)?,
-        latency_max_seconds: latency.max()?,
-    })
+fn summary(latency: &Latency) -> Option<LatencySummary> {
+    LatencySummary::of(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
 }

@@ -15,7 +15,8 @@ pub(super) fn of_governor(to: &mut Exposition, power: &Value) {
     let source = power["source"].as_str().unwrap_or("unavailable");
     energy(to, power, source);
     if let Some(watts) = power["power_watts"].as_f64() {
-        let help = "Mean power since the router was asked last, by metrics or `stats`.";
+        let help =
+            "Mean power of the last five seconds; for any other stretch take the rate of energy.";
         to.family("wattline_power_watts", Kind::Gauge, help);
         to.sample(&[("source", source)], watts);
     }
@@ -27,23 +28,17 @@ pub(super) fn of_governor(to: &mut Exposition, power: &Value) {
 
 /// In model time; only an emulated machine knows it.
 fn latency(to: &mut Exposition, power: &Value) {
-    const QUANTILES: [(&str, &str); 4] = [
-        ("0.5", "latency_p50_seconds"),
-        ("0.95", "latency_p95_seconds"),
-        ("0.99", "latency_p99_seconds"),
-        ("1", "latency_max_seconds"),
-    ];
-    let known = QUANTILES.map(|(quantile, key)| (quantile, power[key].as_f64()));
-    if known.iter().all(|(_, value)| value.is_none()) {
+    let histogram = &power["latency_histogram"];
+    let (Some(count), Some(sum)) =
+        (histogram["packets"].as_u64(), histogram["sum_seconds"].as_f64())
+    else {
         return;
-    }
-    let help = "Latency in model time since the router was asked last, on platform scale.";
-    to.family("wattline_latency_seconds", Kind::Gauge, help);
-    for (quantile, value) in known {
-        if let Some(value) = value {
-            to.sample(&[("quantile", quantile)], value);
-        }
-    }
+    };
+    let help = "Latency of forwarded packets in model time, on platform scale.";
+    to.family("wattline_latency_seconds", Kind::Histogram, help);
+    let buckets = histogram["buckets"].as_array().into_iter().flatten();
+    let buckets = buckets.filter_map(|bucket| Some((bucket[0].as_f64()?, bucket[1].as_u64()?)));
+    to.histogram(buckets, sum, count);
 }
 
 /// Parts and rest are the whole, so that they can be added up.
@@ -54,17 +49,17 @@ fn energy(to: &mut Exposition, power: &Value, source: &str) {
     let mut rest = whole;
     for (component, joules) in power["energy_by_component_joules"].as_object().into_iter().flatten()
     {
-        if let Some(seconds) = power["energy_unmetered_seconds"].as_f64() {
-            let help =
-                "Time since the meters' first figure that no figure covers: its energy is missing.";
-            to.family("wattline_energy_unmetered_seconds", Kind::Gauge, help);
-            to.sample(&[("source", source)], seconds);
-        }
         let Some(joules) = joules.as_f64() else { continue };
         rest -= joules;
         to.sample(&[("source", source), ("component", component)], joules);
     }
     to.sample(&[("source", source), ("component", "rest")], rest.max(0.0));
+    if let Some(seconds) = power["energy_unmetered_seconds"].as_f64() {
+        let help =
+            "Time since the meters' first figure that no figure covers: its energy is missing.";
+        to.family("wattline_energy_unmetered_seconds", Kind::Gauge, help);
+        to.sample(&[("source", source)], seconds);
+    }
 }
 
 fn frequencies(to: &mut Exposition, power: &Value) {
@@ -144,7 +139,7 @@ mod tests {
         ledger.note(Time::ZERO, Knob::Frequency, 0, altered, false);
         let knobs: Vec<_> = ledger.entries().collect();
         let text = text_of(&json!({
-            "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
+            "latency_histogram": {"packets": 3, "sum_seconds": 0.5, "buckets": [[1e-6, 1], [0.2, 2]]},
             "source": "emulated", "power_watts": 131.5, "energy_joules": 10.0,
             "energy_by_component_joules": {"cpu-cores": 4.0, "memory": 1.0},
             "energy_unmetered_seconds": 2.5,
@@ -160,7 +155,9 @@ mod tests {
             "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"} 3",
             "wattline_knob_writes_total{knob=\"frequency\",result=\"altered\"} 1",
             "wattline_knob_writes_total{knob=\"frequency\",result=\"failed\"} 0",
-            "wattline_latency_seconds{quantile=\"0.99\"} 0.00005",
+            "wattline_latency_seconds_bucket{le=\"0.000001\"} 1",
+            "wattline_latency_seconds_bucket{le=\"+Inf\"} 3",
+            "wattline_latency_seconds_sum 0.5",
             "wattline_sensor_up{source=\"rapl:0\"} 1",
             "wattline_sensor_up{source=\"hwmon0/power1\"} 0",
             "wattline_knobs_stuck 1",

@@ -50,10 +50,7 @@ fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
     if let (Some(median), Some(high)) =
         (micros("latency_p50_seconds"), micros("latency_p99_seconds"))
     {
-        writeln!(
-            out,
-            "latency since asked last, model time: p50 {median:.1} us, p99 {high:.1} us"
-        )?;
+        writeln!(out, "latency of the last 5 s, model time: p50 {median:.1} us, p99 {high:.1} us")?;
     }
     print_host(&power["host"], out)
 }

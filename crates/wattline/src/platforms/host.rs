@@ -4,8 +4,9 @@
 use super::reins::Reins;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use wattline_cores::Latency;
 use wattline_governor::Governor;
-use wattline_governor::account::{LatencySummary, Totals};
+use wattline_governor::account::Totals;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{
@@ -56,7 +57,7 @@ impl PlatformDriver for OfRouter {
         Ok(before)
     }
 
-    fn totals(&self, patience: Duration) -> Option<(Totals, Option<LatencySummary>)> {
+    fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)> {
         let (runner, _) = self.governed.as_ref()?;
         runner.totals(patience).map(|totals| (totals, None))
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use wattline_cores::ModelError;
-use wattline_governor::account::{LatencySummary, Totals};
+use wattline_cores::{Latency, ModelError};
+use wattline_governor::account::Totals;
 use wattline_ports::waiter::Waker;
 use wattline_router::RouterError;
 use wattline_router::config::{Config, PortSettings, SteerSettings};
@@ -70,7 +70,7 @@ impl PlatformDriver for OfRouter {
         Ok(Some(scale.totals_at(Time::ZERO).map_err(failed)?.0))
     }
 
-    fn totals(&self, patience: Duration) -> Option<(Totals, Option<LatencySummary>)> {
+    fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)> {
         self.scale.as_ref()?.totals_now(patience).ok()
     }
 
