@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+pub mod cards;
 pub mod components;
 mod costs;
 mod file;
