@@ -17,6 +17,7 @@ pub mod library;
 mod model;
 pub mod optimise;
 pub mod race;
+pub mod receive;
 
 pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};
