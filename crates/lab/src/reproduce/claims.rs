@@ -52,6 +52,18 @@ pub(super) fn claims_of(paper: Paper) -> Result<Vec<Claim>, ReproduceError> {
     Ok(all.into_iter().filter(|claim| claim.paper == paper.name()).collect())
 }
 
+/// The row of that id.
+pub(super) fn find(id: &str) -> Result<Option<Claim>, ReproduceError> {
+    let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
+    for row in reader.deserialize::<Claim>() {
+        let claim = row?;
+        if claim.id == id {
+            return Ok(Some(claim));
+        }
+    }
+    Ok(None)
+}
+
 pub(super) fn report(paper: Paper, figures: &[Figure]) -> Result<Vec<ClaimReport>, ReproduceError> {
     let checks: Vec<&Check> = figures.iter().flat_map(|figure| &figure.checks).collect();
     let answer = |claim: Claim| {
@@ -70,7 +82,8 @@ pub(super) fn report(paper: Paper, figures: &[Figure]) -> Result<Vec<ClaimReport
             Verdict::PaperContradictsItself => 1,
             Verdict::FigureLost => 2,
             Verdict::NotTestable => 3,
-            Verdict::Meets => 4,
+            Verdict::Fitted => 4,
+            Verdict::Meets => 5,
         };
         let verdicts = own.iter().map(|check| check.verdict);
         let verdict = verdicts.min_by_key(|v| rank(*v)).unwrap_or(Verdict::NotTestable);

@@ -1,7 +1,7 @@
 //! Caches, prefetcher and memory of the modelled host, with what is counted of them.
 
 use super::cache::{Cache, Found, InvalidCache, Line};
-use super::prefetch::{Prefetcher, Streams};
+use super::prefetch::{PAGE_LINES, Prefetcher, Streams};
 use serde::Serialize;
 
 /// What a line holds.
@@ -32,6 +32,10 @@ impl Data {
 
     fn of(line: Line) -> Self {
         Self::ALL[((line >> 24) as usize).saturating_sub(1).min(4)]
+    }
+
+    fn offset(line: Line) -> usize {
+        (line & 0xff_ffff) as usize
     }
 }
 
@@ -106,6 +110,40 @@ impl Distance {
     }
 }
 
+/// Where pages lie in memory: one after the other, in the order of their first use. Without it
+/// all kinds of data, and the buffers of all cores, would begin in the same sets of a cache.
+#[derive(Debug, Default)]
+struct Places {
+    /// For each kind of data and page of it; 0 is no page yet.
+    pages: [Vec<u32>; 5],
+    /// What each page holds; page 0 is not used.
+    kinds: Vec<Data>,
+}
+
+impl Places {
+    #[inline]
+    fn of(&mut self, line: Line) -> Line {
+        let (data, page) = (Data::of(line), Data::offset(line) / PAGE_LINES as usize);
+        let pages = &mut self.pages[data as usize];
+        if pages.len() <= page {
+            pages.resize(page + 1, 0);
+        }
+        if pages[page] == 0 {
+            if self.kinds.is_empty() {
+                self.kinds.push(data);
+            }
+            pages[page] = self.kinds.len() as u32;
+            self.kinds.push(data);
+        }
+        pages[page] * PAGE_LINES + line % PAGE_LINES
+    }
+
+    fn kind(&self, placed: Line) -> Data {
+        let page = (placed / PAGE_LINES) as usize;
+        self.kinds.get(page).copied().unwrap_or(Data::User)
+    }
+}
+
 /// Sizes of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
@@ -123,6 +161,7 @@ pub(super) struct Machine {
     l1: Vec<Cache>,
     llc: Cache,
     prefetcher: Prefetcher,
+    places: Places,
     /// Nothing is done while false: only the order of buffers is of interest then.
     pub(super) awake: bool,
     /// Demand accesses to the last-level cache so far.
@@ -140,6 +179,7 @@ impl Machine {
             l1: vec![l1; shape.cores],
             llc: Cache::new(shape.llc.0, shape.llc.1)?,
             prefetcher: Prefetcher::new(shape.streams),
+            places: Places::default(),
             awake: false,
             accesses: 0,
             counts: Default::default(),
@@ -171,10 +211,10 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let data = Data::of(line);
+        let (data, at) = (Data::of(line), self.places.of(line));
         let counts = &mut self.counts[phase as usize][data as usize];
         counts.touches += 1;
-        let found = self.l1[core].access(line, write);
+        let found = self.l1[core].access(at, write);
         if let Found::Miss(victim) = found {
             counts.l1_misses += 1;
             self.accesses += 1;
@@ -182,12 +222,12 @@ impl Machine {
                 self.into_llc(victim, true);
             }
             self.measure_reuse(phase, data, line);
-            let missed = self.fill(line, false);
+            let missed = self.fill(at, false);
             if missed {
                 let counts = &mut self.counts[phase as usize][data as usize];
                 if hidden { counts.hidden_misses += 1 } else { counts.llc_misses += 1 }
             }
-            self.run_ahead(line, missed);
+            self.run_ahead(at, missed);
         }
         self.note_use(data, line);
     }
@@ -197,6 +237,7 @@ impl Machine {
         if !self.awake {
             return;
         }
+        let line = self.places.of(line);
         for l1 in &mut self.l1 {
             if l1.invalidate(line) == Some(true) {
                 self.llc.access(line, true);
@@ -211,7 +252,7 @@ impl Machine {
         match self.llc.access(line, write) {
             Found::Hit => false,
             Found::Miss(victim) => {
-                self.memory[Data::of(line) as usize].reads += 1;
+                self.memory[self.places.kind(line) as usize].reads += 1;
                 self.write_back(victim);
                 true
             }
@@ -236,7 +277,7 @@ impl Machine {
 
     fn write_back(&mut self, victim: Option<Line>) {
         if let Some(victim) = victim {
-            self.memory[Data::of(victim) as usize].write_backs += 1;
+            self.memory[self.places.kind(victim) as usize].write_backs += 1;
         }
     }
 
@@ -246,6 +287,7 @@ impl Machine {
         if !self.awake {
             return;
         }
+        let line = self.places.of(line);
         for l1 in &mut self.l1 {
             l1.invalidate(line);
         }
@@ -253,7 +295,7 @@ impl Machine {
             self.into_llc(line, true);
         } else {
             self.llc.invalidate(line);
-            self.memory[Data::of(line) as usize].dma_writes += 1;
+            self.memory[self.places.kind(line) as usize].dma_writes += 1;
         }
     }
 
@@ -266,15 +308,16 @@ impl Machine {
         if drop {
             return self.discard(line);
         }
+        let line = self.places.of(line);
         let mut modified = false;
         for l1 in &mut self.l1 {
             modified |= l1.clean(line);
         }
         modified |= self.llc.clean(line);
         if modified {
-            self.memory[Data::of(line) as usize].write_backs += 1;
+            self.memory[self.places.kind(line) as usize].write_backs += 1;
         } else if !self.llc.holds(line) && !self.l1.iter().any(|l1| l1.holds(line)) {
-            self.memory[Data::of(line) as usize].reads += 1;
+            self.memory[self.places.kind(line) as usize].reads += 1;
         }
     }
 
@@ -283,6 +326,7 @@ impl Machine {
         if !self.awake {
             return;
         }
+        let line = self.places.of(line);
         for l1 in &mut self.l1 {
             l1.invalidate(line);
         }
@@ -291,7 +335,11 @@ impl Machine {
 
     /// The card puts an unmodified copy of a line into the last-level cache.
     pub(super) fn push(&mut self, line: Line) {
-        if self.awake && !self.llc.holds(line) {
+        if !self.awake {
+            return;
+        }
+        let line = self.places.of(line);
+        if !self.llc.holds(line) {
             self.into_llc(line, false);
         }
     }
@@ -303,7 +351,7 @@ impl Machine {
             (Phase::Release, Data::Page) => 1,
             _ => return,
         };
-        let last = self.last_use[which].get((line & 0xff_ffff) as usize).copied().unwrap_or(0);
+        let last = self.last_use[which].get(Data::offset(line)).copied().unwrap_or(0);
         let distance = self.accesses - last;
         if last > 0 && distance > Distance::LONG {
             self.distance[which].count += 1;
@@ -317,7 +365,7 @@ impl Machine {
             Data::Page => 1,
             _ => return,
         };
-        let (at, uses) = ((line & 0xff_ffff) as usize, &mut self.last_use[which]);
+        let (at, uses) = (Data::offset(line), &mut self.last_use[which]);
         if uses.len() <= at {
             uses.resize(at + 1, 0);
         }

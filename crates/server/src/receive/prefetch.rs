@@ -91,7 +91,10 @@ impl Prefetcher {
         }
         let (low, high) = (page * PAGE_LINES, page * PAGE_LINES + PAGE_LINES - 1);
         let within = |line: i64| line.clamp(i64::from(low), i64::from(high)) as Line;
-        let first = i64::from(line) + step;
+        // One line further at a hit: those between were asked for before.
+        let next_in_turn = !missed && moved == step;
+        let first =
+            i64::from(line) + if next_in_turn { step * i64::from(self.shape.ahead) } else { step };
         if first < i64::from(low) || first > i64::from(high) {
             return None;
         }
@@ -117,7 +120,9 @@ mod tests {
         let mut up = Prefetcher::new(Streams::default());
         assert_eq!(up.observe(100, true), None);
         assert_eq!(up.observe(101, true), Some((102, 105)));
-        assert_eq!(up.observe(102, false), Some((103, 106)));
+        assert_eq!(up.observe(102, false), Some((106, 106)));
+        // A line that was lost meanwhile makes it ask for all of them again.
+        assert_eq!(up.observe(103, true), Some((104, 107)));
         let mut down = Prefetcher::new(Streams::default());
         assert_eq!(down.observe(100, true), None);
         assert_eq!(down.observe(99, true), Some((98, 95)));

@@ -6,6 +6,7 @@ mod flow_records;
 mod governor;
 mod ipsec_peers;
 mod metrics;
+mod nics;
 mod power;
 mod redundancy;
 mod server_commands;
