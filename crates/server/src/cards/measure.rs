@@ -43,7 +43,8 @@ pub fn accepted_mean(runs: &[f64]) -> Result<f64, Unaccepted> {
     let (least, most) =
         runs.iter().fold((f64::MAX, 0.0_f64), |(low, high), run| (low.min(*run), high.max(*run)));
     let spread = most / least - 1.0;
-    if spread > MOST_SPREAD {
+    // A hair for the rounding of binary fractions: 10.0 and 10.3 are within 3 %.
+    if spread > MOST_SPREAD + 1e-9 {
         return Err(Unaccepted::Spread { percent: spread * 100.0 });
     }
     Ok(runs.iter().sum::<f64>() / runs.len() as f64)
@@ -62,6 +63,7 @@ mod tests {
     #[test]
     fn runs_are_averaged_only_when_they_agree() {
         assert_eq!(accepted_mean(&[10.0, 10.1, 10.2]), Ok(10.1));
+        assert!(accepted_mean(&[10.0, 10.1, 10.3]).is_ok());
         assert_eq!(accepted_mean(&[10.0, 10.1]), Err(Unaccepted::TooFew(2)));
         assert!(matches!(accepted_mean(&[10.0, 10.2, 10.4]), Err(Unaccepted::Spread { .. })));
         assert_eq!(accepted_mean(&[10.0, 0.0, 10.0]), Err(Unaccepted::NoPower(0.0)));

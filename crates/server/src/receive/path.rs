@@ -368,7 +368,7 @@ impl<'p> Run<'p> {
     }
 
     fn step(&mut self, step: Step) {
-        if self.steps.len() < Step::ALL.len() && !self.steps.contains(&step) {
+        if self.machine.awake && self.steps.len() < Step::ALL.len() && !self.steps.contains(&step) {
             self.steps.push(step);
         }
     }
@@ -382,6 +382,10 @@ impl<'p> Run<'p> {
 
     /// Steps 1 to 5.
     fn card(&mut self, queue: usize) {
+        // The card decides nothing about the order of buffers.
+        if !self.machine.awake {
+            return;
+        }
         let into_cache = self.path.delivery != Delivery::Memory;
         let core = queue % self.path.cores;
         self.step(Step::FetchDescriptors);
@@ -484,6 +488,9 @@ impl<'p> Run<'p> {
 
     /// `part` bytes from the payload's byte `from` to the application's byte `to`.
     fn copy(&mut self, core: usize, connection: usize, buffer: u32, from: u32, to: u32, part: u32) {
+        if !self.machine.awake {
+            return;
+        }
         let user_lines = self.path.io_bytes.div_ceil(LINE_BYTES).next_multiple_of(PAGE_LINES);
         let user = connection as u32 * user_lines;
         let (first, last) = (PAYLOAD_AT + from, PAYLOAD_AT + from + part - 1);

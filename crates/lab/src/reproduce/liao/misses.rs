@@ -100,8 +100,8 @@ fn driver(
             )
             .fitted(ASSUMED),
         plan.check("descriptor-misses", &[descriptor])?.note(
-            "the first two lines of each batch miss, then the prefetcher runs ahead; does not \
-             depend on the length of the rings",
+            "the first two lines of each batch miss, then the prefetcher runs ahead; it hardly \
+             depends on the length of the rings",
         ),
         plan.check("descriptor-misses-plain", &[of(plain, Data::Descriptor)])?,
         plan.holds(
@@ -215,7 +215,7 @@ fn by_rings() -> Result<Figure, ReproduceError> {
         id: "rings",
         title: "How much depends on the length of the rings".into(),
         about: "The paper does not say how many buffers wait in the rings; eight queues of 512 \
-                descriptors are assumed everywhere else. Descriptors and payload do not depend on \
+                descriptors are assumed everywhere else. Descriptors and payload hardly depend on \
                 it; SKBs and page structures do. This answers no claim."
             .into(),
         table,
