@@ -9,6 +9,8 @@ use serde::Serialize;
 pub enum Verdict {
     /// Ours is within the tolerance.
     Meets,
+    /// Ours is within the tolerance, by a figure that was fitted or assumed: no confirmation.
+    Fitted,
     /// Ours is not, and the check says why.
     Differs,
     /// The paper's own figures cannot all hold.
@@ -21,8 +23,9 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, the best first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Meets,
+        Self::Fitted,
         Self::Differs,
         Self::PaperContradictsItself,
         Self::FigureLost,
@@ -33,6 +36,7 @@ impl Verdict {
     pub fn text(self) -> &'static str {
         match self {
             Self::Meets => "meets",
+            Self::Fitted => "fitted",
             Self::Differs => "differs",
             Self::PaperContradictsItself => "paper contradicts itself",
             Self::FigureLost => "figure lost",
@@ -57,6 +61,10 @@ pub enum Grounds {
     Parameter,
     /// The program itself: a default, a list, a rule.
     Program,
+    /// Computed from the cells of the paper's own tables.
+    Tables,
+    /// Access by access in the simulator of caches.
+    Caches,
 }
 
 /// Ours beside the paper's.
@@ -158,6 +166,32 @@ impl Check {
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// The tolerance as it is shown, where the comparison adds a hair to it.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = format!("± {}", number(tolerance));
+        self
+    }
+
+    /// Says when the tolerance was set, and why it is what it is.
+    #[must_use]
+    pub fn planned(mut self, date: &str, why: &str) -> Self {
+        let bounds = if self.tolerance.is_empty() { "" } else { "; " };
+        self.tolerance = format!("{}{bounds}{why} (set {date})", self.tolerance);
+        self
+    }
+
+    /// Ours rests on something fitted or assumed: where it meets, it only agrees.
+    #[must_use]
+    pub fn fitted(mut self, what: impl Into<String>) -> Self {
+        if self.verdict == Verdict::Meets {
+            self.verdict = Verdict::Fitted;
+        }
+        let what = what.into();
+        self.note = if self.note.is_empty() { what } else { format!("{}; {what}", self.note) };
         self
     }
 

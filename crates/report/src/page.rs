@@ -12,7 +12,7 @@ table{border-collapse:collapse;font-size:.85rem;margin:.6rem 0 1.2rem}
 th,td{border:1px solid #ccc;padding:.25rem .5rem;text-align:left;vertical-align:top;overflow-wrap:break-word}
 th{background:#f2f2f2}td.n{text-align:right;white-space:nowrap}
 .plots{display:flex;flex-wrap:wrap;gap:1rem}.plots svg{max-width:100%;height:auto;border:1px solid #ddd}
-.v{white-space:nowrap;font-weight:600}.meets{color:#00664a}.differs{color:#a33c00}
+.v{white-space:nowrap;font-weight:600}.meets{color:#00664a}.fitted{color:#5b6b00}.differs{color:#a33c00}
 .paper-contradicts-itself{color:#7a3b69}.figure-lost,.not-testable{color:#666}
 details summary{cursor:pointer}nav a{margin-right:.8rem}";
 

@@ -1,35 +1,11 @@
-//! Every row of `published/claims.csv`, and what is said to it.
+//! What is said to every claim of a paper.
 
+use crate::claim::{self, Claim};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::paper::Paper;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use wattline_report::{Check, Verdict};
-
-const CLAIMS: &str = include_str!("../../../published/claims.csv");
-
-/// A claim as it is listed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
-    /// Such as `PS-027`.
-    pub id: String,
-    /// The paper.
-    pub paper: String,
-    /// Where it stands.
-    pub section_or_figure: String,
-    /// Result, parameter, equation, method or algorithm.
-    pub kind: String,
-    /// What it is about.
-    pub quantity: String,
-    /// What is printed.
-    pub value: String,
-    /// In which unit.
-    pub unit: String,
-    /// Under which conditions.
-    pub conditions: String,
-    /// How it could be checked.
-    pub how_a_program_could_check_it: String,
-}
 
 /// A claim with our answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,9 +22,7 @@ pub struct ClaimReport {
 }
 
 pub(super) fn claims_of(paper: Paper) -> Result<Vec<Claim>, ReproduceError> {
-    let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
-    let all = reader.deserialize().collect::<Result<Vec<Claim>, _>>()?;
-    Ok(all.into_iter().filter(|claim| claim.paper == paper.name()).collect())
+    Ok(claim::all()?.into_iter().filter(|claim| claim.paper == paper.name()).collect())
 }
 
 pub(super) fn report(paper: Paper, figures: &[Figure]) -> Result<Vec<ClaimReport>, ReproduceError> {
@@ -69,7 +43,8 @@ pub(super) fn report(paper: Paper, figures: &[Figure]) -> Result<Vec<ClaimReport
             Verdict::PaperContradictsItself => 1,
             Verdict::FigureLost => 2,
             Verdict::NotTestable => 3,
-            Verdict::Meets => 4,
+            Verdict::Fitted => 4,
+            Verdict::Meets => 5,
         };
         let verdicts = own.iter().map(|check| check.verdict);
         let verdict = verdicts.min_by_key(|v| rank(*v)).unwrap_or(Verdict::NotTestable);

@@ -6,18 +6,23 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+mod claim;
 mod claims;
 mod error;
 mod figure;
+mod liao;
 mod output;
 mod page;
 mod paper;
+mod planned;
 pub mod powersave;
 mod reproduction;
+mod sohan;
 mod step;
 mod target;
 
-pub use claims::{Claim, ClaimReport};
+pub use claim::Claim;
+pub use claims::ClaimReport;
 pub use error::ReproduceError;
 pub use figure::Figure;
 pub use output::write;

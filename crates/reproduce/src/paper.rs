@@ -1,7 +1,7 @@
 //! The papers, and what is made of each.
 
 use crate::step::{Context, Step};
-use crate::{bolla, powersave};
+use crate::{bolla, liao, powersave, sohan};
 use serde::Serialize;
 
 /// A paper that can be reproduced.
@@ -12,17 +12,23 @@ pub enum Paper {
     Powersave,
     /// R. Bolla et al., Green support for PC-based software router, 2011.
     Bolla,
+    /// G. Liao, L. Bhuyan, Analyzing performance and power efficiency of network processing, 2012.
+    Liao,
+    /// R. Sohan et al., Characterizing 10 Gbps network interface energy consumption, 2010.
+    Sohan,
 }
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Powersave, Self::Bolla];
+    pub const ALL: [Self; 4] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan];
 
     /// Its name on the command line and in `claims.csv`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Powersave => "powersave",
             Self::Bolla => "bolla",
+            Self::Liao => "liao",
+            Self::Sohan => "sohan",
         }
     }
 
@@ -37,6 +43,14 @@ impl Paper {
                 "R. Bolla, R. Bruschi, A. Ranieri: Green support for PC-based software router: \
                  performance evaluation and modeling"
             }
+            Self::Liao => {
+                "G. Liao, L. Bhuyan: Analyzing performance and power efficiency of network \
+                 processing over 10 GbE"
+            }
+            Self::Sohan => {
+                "R. Sohan, A. Rice, A. W. Moore, K. Mansley: Characterizing 10 Gbps network \
+                 interface energy consumption"
+            }
         }
     }
 
@@ -45,6 +59,8 @@ impl Paper {
         match self {
             Self::Powersave => powersave::STEPS,
             Self::Bolla => bolla::STEPS,
+            Self::Liao => liao::STEPS,
+            Self::Sohan => sohan::STEPS,
         }
     }
 
@@ -53,6 +69,8 @@ impl Paper {
         match self {
             Self::Powersave => powersave::CONTEXT,
             Self::Bolla => bolla::CONTEXT,
+            Self::Liao => liao::CONTEXT,
+            Self::Sohan => sohan::CONTEXT,
         }
     }
 }

@@ -12,6 +12,7 @@ mod guard;
 mod load;
 mod lookup;
 mod meter;
+mod nics;
 mod optimise;
 mod plan;
 mod policies;
@@ -64,6 +65,8 @@ pub enum Command {
     Policies(policies::Args),
     /// List the shipped server models, or show one with the origin of its figures.
     Servers(servers::Args),
+    /// List network cards, compare them, or choose one for a throughput and its budgets.
+    Nics(nics::Args),
     /// Fit a power and capacity model to measured rows.
     Fit(fit::Args),
     /// Find the cheapest frequency and number of cores for a rate or a trace.
@@ -105,6 +108,7 @@ impl Command {
             Self::Sweep(args) => sweep::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
             Self::Servers(args) => servers::run(&args, json),
+            Self::Nics(args) => nics::run(&args, json),
             Self::Fit(args) => fit::run(&args, json),
             Self::Optimise(args) => optimise::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),

@@ -7,6 +7,7 @@ mod governor;
 mod ipsec_peers;
 mod load;
 mod metrics;
+mod nics;
 mod power;
 mod redundancy;
 mod server_commands;
