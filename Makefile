@@ -29,10 +29,10 @@ tools:            ## install the programs that demo and tests use (root only; el
 	@scripts/install-tools
 
 rig: build        ## knobs and meters on real drivers, in an emulated machine
-	$(CARGO) run --release -q -p wattline-lab --example rig -- target/release/wattline check
+	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline check
 
 rig-shell: build  ## a prompt in that machine
-	$(CARGO) run --release -q -p wattline-lab --example rig -- target/release/wattline shell
+	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline shell
 
 clean-experiments: ## remove namespaces that killed experiments left behind
 	@scripts/clean-experiments

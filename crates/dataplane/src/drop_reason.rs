@@ -69,8 +69,14 @@ drop_reasons! {
     NoPort = "no-port",
     /// The transmit ring of the way out is full.
     TransmitRingFull = "transmit-ring-full",
+    /// The interface of the way out is gone, or is about to be taken over again.
+    PortGone = "port-gone",
     /// The way to the kernel is full.
     PuntQueueFull = "punt-queue-full",
+    /// The kernel did not take it: the interface by which it gets packets is down, or this is none.
+    PuntRefused = "punt-refused",
+    /// More packets at once than a worker leaves to the kernel, which costs it a system call each.
+    PuntLimited = "punt-limited",
     /// An encoded packet refers to one that this decoder does not have.
     RedundancyMissing = "redundancy-missing",
     /// An encoded packet is malformed, damaged or too long.

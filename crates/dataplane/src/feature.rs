@@ -5,10 +5,14 @@
 //! hands a packet to whatever follows, the next application or the router itself, by an edge to
 //! [`NEXT`]; its other edges name nodes as everywhere.
 
-use crate::graph::Node;
+use crate::node::Node;
 
 /// The name of an edge to whatever follows at this place.
 pub const NEXT: &str = "@next";
+/// The way to the kernel.
+const PUNT: &str = "punt";
+/// Whichever node has an edge of the name.
+const ANY: &str = "@any";
 
 /// Where packets pass an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,14 +24,27 @@ pub enum Place {
     /// and can be reached, with their TTL as it was received and their length not yet held
     /// against the MTU.
     Routed,
+    /// Before `punt`, from whichever node: all that is left to the kernel. Packets of both IP
+    /// versions and of other protocols come to the node that [`Feature::ipv4`] names.
+    Punted,
 }
 
 impl Place {
     /// The nodes of the router on both sides, for IPv4 and for IPv6.
-    fn ends(self) -> [(&'static str, &'static str); 2] {
+    fn ends(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Received => [("ip4-input", "ip4-lookup"), ("ip6-input", "ip6-lookup")],
-            Self::Routed => [("ip4-lookup", "ip4-rewrite"), ("ip6-lookup", "ip6-rewrite")],
+            Self::Received => &[("ip4-input", "ip4-lookup"), ("ip6-input", "ip6-lookup")],
+            Self::Routed => &[("ip4-lookup", "ip4-rewrite"), ("ip6-lookup", "ip6-rewrite")],
+            Self::Punted => &[(ANY, PUNT)],
+        }
+    }
+
+    /// The router's node behind which those of an application run.
+    fn behind(self) -> &'static str {
+        match self {
+            Self::Received => "ip6-input",
+            Self::Routed => "ip6-lookup",
+            Self::Punted => "icmp6-error",
         }
     }
 }
@@ -67,15 +84,19 @@ impl Plan {
     /// Puts applications into it.
     #[must_use]
     pub fn with(mut self, features: Vec<Feature>) -> Self {
-        for place in [Place::Received, Place::Routed] {
+        for place in [Place::Received, Place::Routed, Place::Punted] {
             let here = || features.iter().filter(move |feature| feature.place == place);
-            let [four, six] = place.ends();
-            self.detour(four, here().filter_map(|feature| feature.ipv4));
-            self.detour(six, here().filter_map(|feature| feature.ipv6));
+            let mut ends = place.ends().iter();
+            if let Some(four) = ends.next() {
+                self.detour(*four, here().filter_map(|feature| feature.ipv4));
+            }
+            if let Some(six) = ends.next() {
+                self.detour(*six, here().filter_map(|feature| feature.ipv6));
+            }
         }
         for feature in features.into_iter().rev() {
             // Right behind the router's node that leads there, so that they run before what follows.
-            let [_, (behind, _)] = feature.place.ends();
+            let behind = feature.place.behind();
             let position = self.nodes.iter().position(|node| node.name() == behind);
             let at = position.map_or(self.nodes.len(), |position| position + 1);
             self.nodes.splice(at..at, feature.nodes);
@@ -101,8 +122,8 @@ impl Plan {
 
     /// The node that an edge leads to.
     pub fn target(&self, from: &'static str, edge: &'static str) -> &'static str {
-        let detour = self.detours.iter().find(|detour| detour.from == from && detour.edge == edge);
-        detour.map_or(edge, |detour| detour.to)
+        let find = |from| self.detours.iter().find(|it| it.from == from && it.edge == edge);
+        find(from).or_else(|| find(ANY)).map_or(edge, |detour| detour.to)
     }
 }
 
@@ -162,6 +183,26 @@ mod tests {
             ("ip4-rewrite", "ip4-lookup"),
         ];
         assert_eq!(graph.edges(), expected);
+    }
+
+    /// Two at the door to the kernel; also what another application punts passes them.
+    #[test]
+    fn what_is_punted_passes_who_stands_there() {
+        let mut plan = router();
+        plan.nodes.push(node("icmp6-error", &["punt"]));
+        plan.nodes.push(node("punt", &[]));
+        let other = Feature {
+            nodes: vec![node("routed", &[NEXT, "punt"])],
+            ..feature(Place::Routed, "routed")
+        };
+        let doors = ["first", "second"].map(|name| feature(Place::Punted, name));
+        let features = doors.into_iter().chain([other]).collect();
+        let graph = Graph::new(plan.with(features), 1).unwrap();
+        for edge in
+            [("icmp6-error", "first"), ("routed", "first"), ("first", "second"), ("second", "punt")]
+        {
+            assert!(graph.edges().contains(&edge), "{edge:?}: {:?}", graph.edges());
+        }
     }
 
     #[test]

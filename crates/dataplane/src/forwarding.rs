@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wattline_fib::grace::ReaderSlot;
 use wattline_fib::{Fib4Reader, Fib6Reader, NextHopId};
+use wattline_packet::flow;
 
 /// A port, as far as packets that come in are concerned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,19 +92,22 @@ pub struct Table {
     groups: Vec<Box<[NextHopId]>>,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
+    flow_seed: u64,
 }
 
 static NO_HOP: Hop =
     Hop { macs: [0; 12], mtu: 0, port: PortId(0), vlan: 0, kind: HopKind::None, index: 0 };
 
 impl Table {
-    /// Lays out next hops by id; the first is that of [`NextHopId::NONE`].
+    /// Lays out next hops by id; the first is that of [`NextHopId::NONE`]. `flow_seed` makes this
+    /// router's choice between members of groups its own.
     pub fn new<'a>(
         next_hops: impl Iterator<Item = &'a NextHop>,
         ports: Arc<[PortConfig]>,
         own: Arc<OwnAddresses>,
+        flow_seed: u64,
     ) -> Self {
-        let mut table = Self { ports, own, ..Self::default() };
+        let mut table = Self { ports, own, flow_seed, ..Self::default() };
         for next_hop in next_hops {
             let hop = table.lay_out(next_hop);
             table.hops.push(hop);
@@ -145,10 +149,11 @@ impl Table {
         &self.hops
     }
 
-    /// The member of a group that a flow takes; no route where the group is empty.
+    /// The member of a group that a flow with this hash takes; no route where the group is empty.
     pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
         let Some(members) = self.groups.get(group.index as usize) else { return NextHopId::NONE };
         // The high bits of a product, where a remainder would need a division.
+        let hash = flow::seeded(hash, self.flow_seed);
         let index = (u64::from(hash) * members.len() as u64) >> 32;
         members.get(index as usize).copied().unwrap_or(NextHopId::NONE)
     }

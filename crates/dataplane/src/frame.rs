@@ -1,6 +1,6 @@
 //! Frames: descriptors of packets in a worker's memory, and batches of them.
 
-use crate::port::PortId;
+use crate::port_id::PortId;
 
 /// Most frames that a batch can hold.
 pub const BATCH_MAX: usize = 64;

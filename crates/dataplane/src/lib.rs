@@ -6,12 +6,11 @@
 //!
 //! - [`worker`]: the loop: receive, graph, transmit; how it idles and how it ends
 //! - [`graph`]: how batches travel between nodes; [`nodes`]: the nodes, one file each;
-//!   [`feature`]: applications on the packets' way, which are in [`apps`]
+//!   [`feature`]: applications on the packets' way, which have crates of their own
 //! - [`forwarding`]: what the nodes read; [`routes`]: how the control plane writes it
 //! - [`counters`] and [`drop_reason`]: where every frame went
 #![forbid(unsafe_code)]
 
-pub mod apps;
 pub mod counters;
 pub mod drop_reason;
 pub mod feature;
@@ -19,10 +18,12 @@ pub mod forwarding;
 pub mod frame;
 pub mod graph;
 pub mod next_hop;
+mod node;
 pub mod nodes;
 pub mod own_addresses;
 pub mod packet;
 pub mod port;
+mod port_id;
 pub mod punt;
 pub mod routes;
 mod spin;
@@ -31,7 +32,7 @@ pub mod worker;
 
 #[cfg(test)]
 mod router_tests;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod worker_tests;

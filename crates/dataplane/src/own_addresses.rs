@@ -18,12 +18,15 @@ const BITS: u32 = 12;
 pub struct OwnAddresses {
     filter: [u64; 1 << (BITS - 6)],
     sorted: Vec<u32>,
+    /// Of both IP versions.
+    all: Vec<IpAddr>,
     shared: Vec<IpAddr>,
 }
 
 impl Default for OwnAddresses {
     fn default() -> Self {
-        Self { filter: [0; 1 << (BITS - 6)], sorted: Vec::new(), shared: Vec::new() }
+        let filter = [0; 1 << (BITS - 6)];
+        Self { filter, sorted: Vec::new(), all: Vec::new(), shared: Vec::new() }
     }
 }
 
@@ -32,6 +35,7 @@ impl FromIterator<IpNet> for OwnAddresses {
         let mut own = Self::default();
         for network in addresses {
             own.shared.extend(shared(network));
+            own.all.push(network.addr());
             // The kernel forwards what comes from its IPv6 addresses.
             if let IpAddr::V4(address) = network.addr() {
                 own.sorted.push(address.into());
@@ -39,6 +43,7 @@ impl FromIterator<IpNet> for OwnAddresses {
         }
         own.sorted.sort_unstable();
         own.shared.sort_unstable();
+        own.all.sort_unstable();
         for address in &own.sorted {
             let (word, bit) = place(*address);
             own.filter[word] |= bit;
@@ -68,6 +73,11 @@ impl OwnAddresses {
     /// Whether an address is in the set.
     pub fn holds(&self, address: u32) -> bool {
         self.sorted.binary_search(&address).is_ok()
+    }
+
+    /// Whether an address of either IP version is the router's own.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.all.binary_search(&address).is_ok()
     }
 
     /// Whether an address is known to name no single host, by the networks of the router.
@@ -123,6 +133,11 @@ mod tests {
             ("2001:db8:2::1", false),
         ] {
             assert_eq!(own.is_shared(address.parse().unwrap()), shared, "{address}");
+        }
+        for (address, is_own) in
+            [("192.0.2.9", true), ("2001:db8:1::1", true), ("2001:db8:1::", false)]
+        {
+            assert_eq!(own.is_own(address.parse().unwrap()), is_own, "{address}");
         }
         assert!(own.holds(0xc000_0209) && !own.holds(0xc000_02ff));
     }

@@ -1,11 +1,9 @@
 //! What the data plane asks of a port.
 
+use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FramePool};
 
-/// A port's number, dense from 0, the same in every worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[repr(transparent)]
-pub struct PortId(pub u16);
+pub use crate::port_id::PortId;
 
 /// One queue pair (receive and transmit) of one port, owned by one worker.
 ///
@@ -20,6 +18,11 @@ pub trait PortQueue: Send {
     /// Queues frames for transmission, in order; returns how many were taken, the first
     /// ones. The rest still belongs to the caller (who counts and frees them).
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize;
+
+    /// Why [`Self::transmit`] takes fewer frames than it is given.
+    fn refuses(&self) -> DropReason {
+        DropReason::TransmitRingFull
+    }
 
     /// Sends off what [`Self::transmit`] queued (the kick of a ring).
     fn flush(&mut self, pool: &mut FramePool);

@@ -53,6 +53,7 @@ pub struct Routes {
     published: Published,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
+    flow_seed: u64,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
     unused: Vec<NextHopId>,
@@ -65,7 +66,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// No routes, and ports as given.
+    /// No routes, and ports as given; flows are spread over groups by the seed 0.
     pub fn new(ports: Vec<PortConfig>) -> Self {
         let grace = Grace::new();
         let mut routes = Self {
@@ -75,6 +76,7 @@ impl Routes {
             published: Published::default(),
             ports: ports.into(),
             own: Arc::default(),
+            flow_seed: 0,
             entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
             ids: HashMap::new(),
             unused: Vec::new(),
@@ -96,6 +98,13 @@ impl Routes {
     /// Replaces the configuration of the ports at the next publication.
     pub fn set_ports(&mut self, ports: Vec<PortConfig>) {
         self.ports = ports.into();
+        self.table_changed = true;
+    }
+
+    /// Spreads flows over the members of groups by another seed from the next publication on:
+    /// routers in a row need different ones to use all their links.
+    pub fn set_flow_seed(&mut self, seed: u64) {
+        self.flow_seed = seed;
         self.table_changed = true;
     }
 
@@ -287,6 +296,7 @@ impl Routes {
             next_hops,
             self.ports.clone(),
             self.own.clone(),
+            self.flow_seed,
         )));
         self.table_changed = false;
     }
@@ -417,7 +427,11 @@ mod tests {
         }
         routes.publish().unwrap();
         let mut to = |hash| reader.resolve("192.0.2.1".parse().unwrap(), hash).0;
-        assert_eq!((to(0), to(u32::MAX)), (members[0], members[1]));
+        let mut taken: Vec<_> = (0..64).map(&mut to).collect();
+        assert_eq!(to(63), taken[63]);
+        taken.sort_unstable_by_key(|id| id.0);
+        taken.dedup();
+        assert_eq!(taken, members);
         assert_eq!(routes.acquire(&NextHop::Group(vec![id])), Err(RouteError::BadGroup));
         assert_eq!(routes.acquire(&NextHop::Group(vec![])), Err(RouteError::BadGroup));
         routes.remove(net("0.0.0.0/0"));
@@ -435,5 +449,30 @@ mod tests {
         assert_eq!(routes.set(NextHopId(9), &NextHop::Punt), unknown);
         routes.release(NextHopId(9));
         assert!(routes.insert(net("10.0.0.0/8"), NextHopId::NONE).is_err());
+    }
+
+    /// Two routers in a row: the second uses both of its links for what the first sends one way.
+    #[test]
+    fn routers_with_other_seeds_spread_flows_otherwise() {
+        let router = |seed| {
+            let mut routes = Routes::new(vec![]);
+            let members = [1, 2].map(|port| routes.acquire(&resolve(port)).unwrap()).to_vec();
+            routes.route(net("10.0.0.0/8"), &NextHop::Group(members)).unwrap();
+            routes.set_flow_seed(seed);
+            routes.publish().unwrap();
+            let mut reader = routes.reader();
+            move |hash: u32| {
+                let _alive = &routes;
+                reader.resolve("10.1.2.3".parse().unwrap(), hash).1.port
+            }
+        };
+        let (mut first, mut same, mut second) = (router(5), router(5), router(6));
+        let hashes = || (0..2_000_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
+        let taken: Vec<u32> = hashes().filter(|hash| first(*hash) == PortId(1)).collect();
+        assert!(taken.iter().all(|hash| same(*hash) == PortId(1)), "one seed, one choice");
+        let share = taken.iter().filter(|hash| second(**hash) == PortId(1)).count();
+        // Binomial with a mean of some 500 and a deviation of 16: six of them.
+        assert!(share.abs_diff(taken.len() / 2) < 96, "{share} of {}", taken.len());
+        assert!(taken.len().abs_diff(1_000) < 135, "{}", taken.len());
     }
 }

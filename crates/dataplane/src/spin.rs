@@ -19,7 +19,7 @@ pub(crate) struct Spin {
 impl Spin {
     /// As long as is allowed, at first.
     pub fn new() -> Self {
-        Self { window: Span::from_picos(u64::MAX) }
+        Self { window: Span::FOREVER }
     }
 
     /// Whether a worker without work for so long should block; `longest` is what is allowed.

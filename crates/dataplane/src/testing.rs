@@ -1,4 +1,6 @@
-//! What the tests of this crate share: frames, a bench for single nodes, a port.
+//! What the tests of nodes share, here and in the crates of applications: frames, a bench for single
+//! nodes, a port, a router.
+#![allow(missing_docs, clippy::new_without_default, reason = "for tests alone")]
 
 use crate::counters::{Snapshot, WorkerCounters};
 use crate::feature::Feature;

@@ -57,6 +57,16 @@ mod tests {
         assert_eq!((0..20).filter(|_| bucket.take(later)).count(), 5);
     }
 
+    /// Twenty years later it is as on the first day.
+    #[test]
+    fn a_router_that_runs_for_years_still_refills() {
+        let mut bucket = TokenBucket::new(1000, 5);
+        let start = Time::ZERO + Span::from_seconds(20.0 * 365.0 * 86_400.0);
+        assert_eq!((0..20).filter(|_| bucket.take(start)).count(), 5);
+        assert!(!bucket.take(start + Span::from_micros(999)));
+        assert!(bucket.take(start + Span::from_micros(1000)));
+    }
+
     #[test]
     fn without_a_rate_there_is_one_burst_and_no_more() {
         let mut bucket = TokenBucket::new(0, 5);

@@ -7,7 +7,6 @@
 //! on is level-triggered ([`Waiter`]).
 
 use crate::counters::WorkerCounters;
-use crate::drop_reason::DropReason;
 use crate::feature::{Feature, Plan};
 use crate::forwarding::RouteReader;
 use crate::frame::{BATCH_MAX, Frame, FramePool};
@@ -269,7 +268,7 @@ impl Worker {
             counters.totals.forwarded.add(taken as u64);
             let rest = &queue[taken..];
             if !rest.is_empty() {
-                counters.dropped(DropReason::TransmitRingFull, rest.len() as u64);
+                counters.dropped(port.refuses(), rest.len() as u64);
                 for frame in rest {
                     pool.free(frame.offset);
                 }

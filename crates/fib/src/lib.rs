@@ -10,6 +10,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod cell;
+mod family;
 mod fib;
 pub mod grace;
 mod groups;
@@ -23,7 +24,8 @@ pub mod routes_file;
 mod v4;
 mod v6;
 
-pub use fib::{Family, Fib};
+pub use family::Family;
+pub use fib::Fib;
 pub use huge_pages::HugePages;
 pub use kernel::Kernel;
 pub use reader::Reader;

@@ -1,12 +1,9 @@
 //! The readers' side of a table, whatever the family.
 
-use crate::fib::Family;
+use crate::family::{CHUNK, Family};
 use crate::multibit::Tables;
 use crate::{Kernel, NextHopId};
 use std::sync::Arc;
-
-/// Addresses whose loads are in flight together: what a core keeps outstanding, and more.
-pub(crate) const CHUNK: usize = 32;
 
 /// The readers' side of a table, cheap to clone: see [`crate::Fib4Reader`] and
 /// [`crate::Fib6Reader`].

@@ -4,8 +4,8 @@ use crate::redirect;
 use crate::setting::Setting;
 use std::io::{self, Write};
 use std::time::Duration;
-use wattline_kernel::sysfs::{ReadError, Tree};
-use wattline_kernel::{ethtool, napi};
+use wattline_linux::sysfs::{ReadError, Tree};
+use wattline_linux::{ethtool, napi};
 
 /// A setting could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 
 use crate::session::Change;
 use crate::setting::Setting;
-use wattline_kernel::napi;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::napi;
+use wattline_linux::sysfs::Tree;
 
 /// Which way the packets of an interrupt go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

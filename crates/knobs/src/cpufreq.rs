@@ -5,7 +5,7 @@ use crate::plan::Knobs;
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
@@ -162,6 +162,15 @@ impl Policy {
         self.minimum_hertz = minimum.unwrap_or(self.minimum_hertz);
         self.maximum_hertz = maximum.unwrap_or(self.maximum_hertz);
         self.governor = governor.unwrap_or_else(|| self.governor.clone());
+    }
+
+    /// The speed at which it is held, after a [`Self::refresh`]: that of the governor `userspace`,
+    /// within the limits; elsewhere the upper limit.
+    pub fn held(&self, knobs: &impl Knobs) -> Hertz {
+        let speed = (self.governor == "userspace")
+            .then(|| knobs.read(&self.setting("scaling_setspeed")).ok()?.parse::<u64>().ok());
+        let speed = speed.flatten().map_or(f64::INFINITY, |kilohertz| kilohertz as f64 * 1e3);
+        Hertz(speed.max(self.minimum_hertz.get()).min(self.maximum_hertz.get()))
     }
 
     /// The writes that make it run at a speed: those of [`Policy::fix`], and where the processor

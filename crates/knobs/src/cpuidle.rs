@@ -3,7 +3,7 @@
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Span;
 
 /// One idle state of one CPU.

@@ -13,22 +13,28 @@
 //! everything that was touched, and every value that is ours. (Later values need no flush: they
 //! count only while this kernel runs, and that has them in its cache.) A last line that was cut
 //! describes a write that never began. A file that grows long is written anew with the latest
-//! values of ours.
+//! values of ours. [`Journal`] says what happens when the disk does not take a line.
+
+pub(crate) mod disk;
+mod writer;
+
+pub use writer::Journal;
 
 use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Thousands of settings with dozens of values each stay far below it.
 const LONGEST_JOURNAL: u64 = 64 << 20;
-/// A journal is written anew when it has grown by so much.
-const COMPACT_AFTER: usize = 1 << 20;
-/// Values of ours that a journal keeps of a setting when it is written anew.
-const VALUES_KEPT: usize = 64;
+/// Damaged lines that are named; more are counted.
+const BAD_LINES_NAMED: usize = 100;
+/// How each entry begins. Within a value the quotes have backslashes before them, so that in the
+/// middle of a line this is the beginning of an entry behind one that was cut.
+const BEGINNING: &[u8] = br#"{"boot":""#;
 /// `O_NOFOLLOW | O_NONBLOCK`: neither a link to another file nor a pipe is a journal.
 const O_PLAIN: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
@@ -84,18 +90,6 @@ pub enum JournalError {
     },
 }
 
-/// A journal that is being written.
-#[derive(Debug)]
-pub struct Journal {
-    path: PathBuf,
-    file: File,
-    boot: String,
-    entries: Vec<Entry>,
-    index: BTreeMap<Setting, usize>,
-    /// Bytes since it was written anew.
-    grown: usize,
-}
-
 /// Reads a journal; an absent one is empty.
 ///
 /// # Errors
@@ -129,24 +123,45 @@ pub fn read(path: &Path, boot: &str) -> Result<Contents, JournalError> {
 pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     let mut contents = Contents::default();
     let mut index: BTreeMap<Setting, usize> = BTreeMap::new();
+    let mut unnamed = 0;
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         // Cut: the write that it announces had not begun.
         let Some(line) = line.strip_suffix(b"\n") else { break };
-        match serde_json::from_slice::<Line>(line) {
-            Ok(Line::Intent { boot: other, .. } | Line::Found { boot: other, .. })
-                if other != boot =>
-            {
-                contents.outlived += 1;
+        let mut bad = |why: String| {
+            if contents.bad_lines.len() < BAD_LINES_NAMED {
+                contents.bad_lines.push(format!("line {}: {why}", number + 1));
+            } else {
+                unnamed += 1;
             }
-            Ok(line) => {
-                if let Err(why) = take(&mut contents.entries, &mut index, line) {
-                    contents.bad_lines.push(format!("line {}: {why}", number + 1));
-                }
+        };
+        let entry = match serde_json::from_slice::<Line>(line) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let behind = last_entry(line);
+                let used = if behind.is_some() { "; the entry at its end is used" } else { "" };
+                bad(format!("{error}{used}"));
+                let Some(behind) = behind else { continue };
+                behind
             }
-            Err(error) => contents.bad_lines.push(format!("line {}: {error}", number + 1)),
+        };
+        let (Line::Intent { boot: other, .. } | Line::Found { boot: other, .. }) = &entry;
+        if other != boot {
+            contents.outlived += 1;
+        } else if let Err(why) = take(&mut contents.entries, &mut index, entry) {
+            bad(why);
         }
     }
+    if unnamed > 0 {
+        contents.bad_lines.push(format!("{unnamed} more lines"));
+    }
     contents
+}
+
+/// The entry at the end of a line that is damaged before it, as when an entry was cut by a full
+/// disk and the next one written behind it.
+fn last_entry(line: &[u8]) -> Option<Line> {
+    let at = line.windows(BEGINNING.len()).rposition(|window| window == BEGINNING)?;
+    serde_json::from_slice(&line[at..]).ok()
 }
 
 fn take(
@@ -184,140 +199,29 @@ impl Entry {
     }
 }
 
-impl Journal {
-    /// Begins a new one in the place of whatever was there; restore that first.
-    ///
-    /// # Errors
-    /// [`JournalError::File`].
-    pub fn create(path: &Path, boot: &str) -> Result<Self, JournalError> {
-        let failed = |error| JournalError::File { path: path.to_path_buf(), error };
-        remove(path)?;
-        let file =
-            File::options().append(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-        sync_directory(path).map_err(failed)?;
-        let (entries, index) = (Vec::new(), BTreeMap::new());
-        let (path, boot) = (path.to_path_buf(), boot.to_string());
-        Ok(Self { path, file, boot, entries, index, grown: 0 })
-    }
-
-    /// Notes that `setting`, now at `present`, is about to get `new`; returns when the old value
-    /// is on the disk. Costs nothing for a value that it was given before.
-    ///
-    /// # Errors
-    /// [`JournalError::File`]: then the setting must not be written.
-    pub fn intend(
-        &mut self,
-        setting: &Setting,
-        present: &str,
-        new: &str,
-    ) -> Result<(), JournalError> {
-        if self.grown > COMPACT_AFTER {
-            self.compact().map_err(|error| self.failed(error))?;
-        }
-        let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
-        let (old, first) = match known {
-            Some(entry) if entry.ours.iter().any(|value| value == new) => {
-                entry.note(new.to_string());
-                return Ok(());
-            }
-            Some(entry) => (entry.old.clone(), false),
-            None => (present.to_string(), true),
-        };
-        let boot = self.boot.clone();
-        let (setting, new) = (setting.clone(), new.to_string());
-        self.append(Line::Intent { boot, setting, old, new })?;
-        if first { self.file.sync_data().map_err(|error| self.failed(error)) } else { Ok(()) }
-    }
-
-    /// Writes the file anew, with the latest values of each setting, in the place of the old.
-    fn compact(&mut self) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for entry in &mut self.entries {
-            entry.ours.drain(..entry.ours.len().saturating_sub(VALUES_KEPT));
-            let Entry { setting, old, ours, unfinished } = &*entry;
-            let (boot, setting) = (&self.boot, setting.clone());
-            let mut put = |line: Line| -> io::Result<()> {
-                serde_json::to_writer(&mut bytes, &line)?;
-                bytes.push(b'\n');
-                Ok(())
-            };
-            for new in ours {
-                let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
-                put(Line::Intent { boot: boot.clone(), setting, old, new })?;
-            }
-            if let (false, Some(found)) = (unfinished, ours.last()) {
-                put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;
-            }
-        }
-        let new = self.path.with_extension("journal.new");
-        let _ = std::fs::remove_file(&new);
-        let mut file = File::options().append(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        sync_directory(&self.path)?;
-        (self.file, self.grown) = (file, 0);
-        Ok(())
-    }
-
-    /// Notes what `setting` shows after it was written.
-    ///
-    /// # Errors
-    /// [`JournalError::File`].
-    pub fn found(&mut self, setting: &Setting, value: &str) -> Result<(), JournalError> {
-        let known = self.entry(setting);
-        if known.is_some_and(|entry| !entry.unfinished && entry.ours.iter().any(|v| v == value)) {
-            return Ok(());
-        }
-        // Not flushed: it matters only while this kernel runs, and that has it in its cache.
-        self.append(Line::Found {
-            boot: self.boot.clone(),
-            setting: setting.clone(),
-            found: value.to_string(),
-        })
-    }
-
-    /// What is known of a setting that was changed.
-    pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
-        self.index.get(setting).map(|at| &self.entries[*at])
-    }
-
-    /// All settings that were changed, in the order of their first change.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    fn append(&mut self, line: Line) -> Result<(), JournalError> {
-        let mut bytes = serde_json::to_vec(&line).map_err(|error| self.failed(error.into()))?;
-        bytes.push(b'\n');
-        self.file.write_all(&bytes).map_err(|error| self.failed(error))?;
-        self.grown += bytes.len();
-        // Our own lines always make sense: the setting of a Found was intended before.
-        let _ = take(&mut self.entries, &mut self.index, line);
-        Ok(())
-    }
-
-    fn failed(&self, error: io::Error) -> JournalError {
-        JournalError::File { path: self.path.clone(), error }
-    }
-}
-
 /// Removes a journal whose changes are undone.
 ///
 /// # Errors
 /// [`JournalError::File`].
 pub fn remove(path: &Path) -> Result<(), JournalError> {
     match std::fs::remove_file(path) {
-        Ok(()) => sync_directory(path),
+        Ok(()) => disk::sync_directory(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
     .map_err(|error| JournalError::File { path: path.to_path_buf(), error })
 }
 
-/// A name is on disk only when its directory is.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+/// Keeps a journal with damaged lines under another name, out of the way of the next; needs no
+/// room. Says which name.
+///
+/// # Errors
+/// [`JournalError::File`].
+pub fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
+    let kept = path.with_extension("journal.damaged");
+    let moved = std::fs::rename(path, &kept).and_then(|()| disk::sync_directory(path));
+    moved.map_err(|error| JournalError::File { path: path.to_path_buf(), error })?;
+    Ok(kept)
 }
 
 #[cfg(test)]
@@ -394,6 +298,34 @@ mod tests {
         assert_eq!(contents.entries.len(), 1);
         assert_eq!(contents.bad_lines.len(), 3, "{:?}", contents.bad_lines);
         assert!(contents.bad_lines[1].starts_with("line 2: "), "{:?}", contents.bad_lines);
+    }
+
+    #[test]
+    fn an_entry_behind_one_that_was_cut_is_used() {
+        let (_directory, path) = written();
+        let text = std::fs::read(&path).unwrap();
+        let whole = parse(&text, "boot-a");
+        let line = text.iter().position(|byte| *byte == b'\n').unwrap();
+        for cut in 1..=line {
+            let glued = [&text[..cut], &text].concat();
+            let contents = parse(&glued, "boot-a");
+            assert_eq!(contents.entries, whole.entries, "cut at {cut}");
+            assert_eq!(contents.bad_lines.len(), 1, "{:?}", contents.bad_lines);
+        }
+        // A value cannot pass for an entry.
+        let inside = [
+            b"x".as_slice(),
+            &serde_json::to_vec(&String::from_utf8(text).unwrap()).unwrap(),
+            b"\n",
+        ];
+        assert_eq!(parse(&inside.concat(), "boot-a").entries, []);
+    }
+
+    #[test]
+    fn of_many_damaged_lines_some_are_named_and_the_rest_counted() {
+        let contents = parse(&b"\n".repeat(1_000_000), "boot-a");
+        assert_eq!(contents.bad_lines.len(), BAD_LINES_NAMED + 1);
+        assert_eq!(contents.bad_lines.last().unwrap(), "999900 more lines");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::session::Change;
 use crate::setting::Setting;
 use std::fs::File;
 use std::io::Write;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Span;
 
 /// The machine-wide limit; it lasts as long as the file is open.

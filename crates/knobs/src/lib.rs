@@ -29,7 +29,7 @@ pub use bounded::Bounded;
 pub use on_exit::{OnExit, leave};
 pub use plan::{Knobs, Plan, Planned};
 pub use session::{
-    Change, Outcome, STATE_DIRECTORY, Session, SessionError, SetError, restore_commands,
+    Change, Commands, Outcome, STATE_DIRECTORY, Session, SessionError, SetError, restore_commands,
     restore_now,
 };
 pub use setting::{NoSetting, Setting};

@@ -3,7 +3,7 @@
 use crate::access::AccessError;
 use crate::session::Change;
 use crate::setting::Setting;
-use wattline_kernel::ethtool::Coalesce;
+use wattline_linux::ethtool::Coalesce;
 use wattline_units::Span;
 
 /// The writes that fix the moderation of received packets, of one queue or of the whole card:

@@ -7,7 +7,7 @@ use crate::session::{Change, Session, SessionError, restore_now};
 use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 
 /// How a machine is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,6 +60,9 @@ pub struct Report {
     pub outlived: usize,
     /// Lines of the journal that made no sense.
     pub bad_lines: Vec<String>,
+    /// Why the journal could not be put away after its settings were restored, or not be brought
+    /// up to date where they were not.
+    pub journal_problem: Option<String>,
 }
 
 impl Report {
@@ -70,9 +73,10 @@ impl Report {
         })
     }
 
-    /// Whether something is worth telling: a failure, a foreign change, a bad line.
+    /// Whether all is as it was: no failure, no foreign change, no bad line, no journal left.
     pub fn is_clean(&self) -> bool {
         self.bad_lines.is_empty()
+            && self.journal_problem.is_none()
             && self.lines.iter().all(|line| {
                 matches!(line.result, Restored::Restored | Restored::Untouched | Restored::Gone)
             })

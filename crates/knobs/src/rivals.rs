@@ -3,8 +3,8 @@
 use crate::access::{Access, Machine};
 use crate::moderation;
 use serde::Serialize;
-use wattline_kernel::ethtool::Coalesce;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::sysfs::Tree;
 
 /// A program, or a driver's own logic, that would fight with us.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 
 /// Where journal and lock are.
 pub const STATE_DIRECTORY: &str = "/var/lib/wattline";
@@ -58,6 +58,19 @@ pub enum SetError {
     /// The journal cannot be written, so nothing else was.
     #[error("the old value cannot be kept, so nothing was changed: {0}")]
     Journal(#[from] JournalError),
+    /// The journal does not take what came of a write, so that a restore after a crash could take
+    /// it for somebody else's: the value before was written again.
+    #[error(
+        "{setting}: set back to {back:?}, since what came of the write cannot be kept: {error}"
+    )]
+    Unkept {
+        /// The setting.
+        setting: Setting,
+        /// What it shows now, as far as it can be read.
+        back: Option<String>,
+        /// Why.
+        error: JournalError,
+    },
     /// The value would not survive a line of text.
     #[error("{0}: a value with control characters is never written")]
     BadValue(Setting),
@@ -88,6 +101,10 @@ pub enum SessionError {
     /// The kernel does not say which boot this is.
     #[error(transparent)]
     Boot(#[from] ReadError),
+    /// Changes of an earlier run are undone, and their journal is still there; the next restore
+    /// would undo them once more.
+    #[error("the journal of an earlier run is undone, but cannot be put away: {0}")]
+    Left(String),
     /// Changes of an earlier run cannot be undone; starting would lose their old values.
     #[error(
         "{} settings of an earlier run cannot be restored:\n{}\nrepair them with `wattline restore`, \
@@ -135,43 +152,49 @@ impl State {
         };
         std::fs::create_dir_all(directory).map_err(at(directory))?;
         let path = directory.join(LOCK);
-        let mut lock = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(at(&path))?;
+        let mut lock = open_lock(&path, directory).map_err(at(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut holder = String::new();
             let _ = (&lock).take(20).read_to_string(&mut holder);
             return Err(SessionError::Busy { path, holder: holder.trim().to_string() });
         }
-        // Only for the message above.
-        let noted = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        noted.map_err(at(&path))?;
+        // Only for the message above; a full disk is no reason to restore nothing.
+        let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
         Ok(Self { journal: directory.join(JOURNAL), boot, lock })
     }
 
-    /// Undoes what the journal holds, and removes it if all of it is undone.
+    /// Undoes what the journal holds, and puts it away if all of it is undone.
     fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
         let contents = journal::read(&self.journal, &self.boot)?;
-        let report = Report {
+        let mut report = Report {
             lines: restore::restore(access, &contents.entries),
             outlived: contents.outlived,
             bad_lines: contents.bad_lines,
+            journal_problem: None,
         };
         if report.failures().next().is_none() {
-            if !report.bad_lines.is_empty() {
-                let kept = self.journal.with_extension("journal.damaged");
-                std::fs::copy(&self.journal, &kept)
-                    .map_err(|error| SessionError::State { path: kept, error })?;
-            }
-            journal::remove(&self.journal)?;
+            let put_away = if report.bad_lines.is_empty() {
+                journal::remove(&self.journal)
+            } else {
+                journal::put_aside(&self.journal).map(|_| ())
+            };
+            report.journal_problem = put_away.err().map(|error| error.to_string());
         }
         Ok(report)
     }
+}
+
+/// The file of the lock; one that is there can be had on a read-only or full disk too, and where
+/// there is none the directory does: all who come later find the same.
+fn open_lock(path: &Path, directory: &Path) -> io::Result<File> {
+    let made = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    made.or_else(|error| match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
+            File::open(path).or_else(|_| File::open(directory))
+        }
+        _ => Err(error),
+    })
 }
 
 /// Undoes what an earlier run left behind.
@@ -186,14 +209,24 @@ pub fn restore_now(
     State::open(tree, state)?.restore(access)
 }
 
+/// What a restore would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Commands {
+    /// Shell commands, in their order.
+    pub commands: Vec<String>,
+    /// Lines of the journal that made no sense: what they held is not among the commands.
+    pub bad_lines: Vec<String>,
+}
+
 /// What a restore would do, as shell commands; touches nothing and needs no lock.
 ///
 /// # Errors
 /// [`SessionError::Journal`], [`SessionError::Boot`].
-pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Vec<String>, SessionError> {
+pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionError> {
     let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
     let contents = journal::read(&state.join(JOURNAL), &boot)?;
-    Ok(restore::commands(&contents.entries))
+    let commands = restore::commands(&contents.entries);
+    Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 
 /// The settings that a journal says were changed.
@@ -214,6 +247,9 @@ impl<A: Access> Session<A> {
         let report = state.restore(&mut access)?;
         if report.failures().next().is_some() {
             return Err(SessionError::Unrestored(report, state.journal.clone()));
+        }
+        if let Some(problem) = report.journal_problem {
+            return Err(SessionError::Left(problem));
         }
         let journal = Journal::create(&state.journal, &state.boot)?;
         let (tree, on_exit) = (tree.clone(), OnExit::default());
@@ -259,19 +295,34 @@ impl<A: Access> Session<A> {
         let followers = self.followers(setting);
         self.journal.intend(setting, &present, value)?;
         let written = self.access.write(setting, value);
-        for follower in followers {
-            if let Ok(found) = self.access.read(&follower) {
-                self.journal.found(&follower, &found)?;
-            }
-        }
         // Read back also after a failure: some drivers report one and change something.
         let found = self.access.read(setting);
-        if let Ok(found) = &found {
-            self.journal.found(setting, found)?;
+        if let Err(error) = self.note(&followers, setting, found.as_ref().ok()) {
+            let _ = self.access.write(setting, &present);
+            let back = self.access.read(setting).ok();
+            // Fails as the one before, and counts in memory.
+            let _ = self.note(&followers, setting, back.as_ref());
+            return Err(SetError::Unkept { setting: setting.clone(), back, error });
         }
         written?;
         let found = found?;
         Ok(if found == value { Outcome::Written } else { Outcome::Altered { found } })
+    }
+
+    /// Notes what came of a write: what `setting` was found at, and what its followers show.
+    fn note(
+        &mut self,
+        followers: &[Setting],
+        setting: &Setting,
+        found: Option<&String>,
+    ) -> Result<(), JournalError> {
+        let mut noted = Ok(());
+        for follower in followers {
+            if let Ok(found) = self.access.read(follower) {
+                noted = noted.and(self.journal.found(follower, &found));
+            }
+        }
+        found.map_or(Ok(()), |found| self.journal.found(setting, found)).and(noted)
     }
 
     /// Settings that were changed and still are as we left them, and that a write to `setting`
@@ -313,13 +364,10 @@ impl<A: Access> Session<A> {
         changes.iter().map(|change| self.set(&change.setting, &change.value)).collect()
     }
 
-    /// Ends the session and restores everything.
-    ///
-    /// # Errors
-    /// [`SessionError`]; single settings that fail are in the report.
-    pub fn finish(mut self) -> Result<Report, SessionError> {
+    /// Ends the session and restores everything; settings that fail are in the report.
+    pub fn finish(mut self) -> Report {
         self.over = true;
-        self.state.restore(&mut self.access)
+        self.restore()
     }
 
     /// Ends the session and leaves the machine as [`Self::set_on_exit`] said; the journal of what
@@ -336,16 +384,31 @@ impl<A: Access> Session<A> {
     /// `wattline restore` and the next session can still undo it.
     pub fn keep(mut self) {
         self.over = true;
+        // Nobody is there to be told; what is in the file is undone in any case.
+        let _ = self.journal.settle();
     }
 }
 
 impl<A: Access> Session<A> {
     fn leave_as_asked(&mut self) -> Result<Report, SessionError> {
         match self.on_exit {
-            OnExit::Restore => self.state.restore(&mut self.access),
-            OnExit::Keep => Ok(Report::default()),
+            OnExit::Restore => Ok(self.restore()),
+            OnExit::Keep => Ok(self.journal.settle().map(|()| Report::default())?),
             OnExit::Performance => self.leave_fast(),
         }
+    }
+
+    /// Undoes what memory holds, whatever became of the file, and removes that if all is undone.
+    fn restore(&mut self) -> Report {
+        let lines = restore::restore(&mut self.access, self.journal.entries());
+        let mut report = Report { lines, ..Report::default() };
+        let journal = if report.failures().next().is_none() {
+            journal::remove(&self.state.journal)
+        } else {
+            self.journal.settle()
+        };
+        report.journal_problem = journal.err().map(|error| error.to_string());
+        report
     }
 
     /// Restores, then brings the CPUs whose frequency was set to their fastest; that is in the
@@ -353,8 +416,8 @@ impl<A: Access> Session<A> {
     fn leave_fast(&mut self) -> Result<Report, SessionError> {
         let settings: Vec<Setting> =
             self.journal.entries().iter().map(|entry| entry.setting.clone()).collect();
-        let report = self.state.restore(&mut self.access)?;
-        if report.failures().next().is_some() {
+        let report = self.restore();
+        if report.failures().next().is_some() || report.journal_problem.is_some() {
             // The journal of what could not be restored must not be overwritten.
             return Ok(report);
         }
@@ -373,3 +436,6 @@ impl<A: Access> Drop for Session<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod faults;

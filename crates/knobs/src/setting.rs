@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use wattline_kernel::ethtool::Coalesce;
-use wattline_kernel::napi::Napi;
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::napi::Napi;
 
 /// Everything that this crate sets in sysfs lies below it; a journal that names another file
 /// has been tampered with.

@@ -4,7 +4,7 @@
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
 const DIRECTORY: &str = "/sys/devices/system/cpu/intel_uncore_frequency";

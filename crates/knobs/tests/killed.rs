@@ -5,9 +5,9 @@ mod common;
 use common::Fixture;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::restore::{Report, Restored};
 use wattline_knobs::{Machine, Session, restore_now};
+use wattline_linux::sysfs::Tree;
 
 const MODERATION: &str = "ethtool/eth9/rx-usecs";
 const ROOT: &str = "WATTLINE_KILLED_WRITER";

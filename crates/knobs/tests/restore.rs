@@ -2,6 +2,7 @@
 //! reboots, CPUs that vanish, drivers that refuse.
 
 mod common;
+mod full_disk;
 
 use common::{Driver, Fixture, limits_may_not_cross};
 use proptest::prelude::*;
@@ -85,7 +86,7 @@ fn limits_that_depend_on_each_other_come_back() {
     session.set(&setting(1), "3300000").unwrap();
     session.set(&setting(1), "1600000").unwrap();
     session.set(&setting(2), "1600000").unwrap();
-    let report = session.finish().unwrap();
+    let report = session.finish();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(fixture.snapshot(), before);
 }
@@ -121,7 +122,7 @@ fn a_preference_that_its_governor_locks_is_no_failure() {
     for outcome in session.apply(&policy.prefer("power").unwrap()) {
         assert_eq!(outcome.unwrap(), Outcome::Written);
     }
-    let report = session.finish().unwrap();
+    let report = session.finish();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(fixture.snapshot(), before);
     assert!(!fixture.journal().exists());
@@ -155,7 +156,7 @@ fn what_somebody_else_set_meanwhile_is_reported_and_left() {
     fixture.write(SETTINGS[2], "1600001");
     let outcome = session.set(&setting(2), "3300000").unwrap();
     assert_eq!(outcome, Outcome::Foreign { found: "1600001".into() });
-    let report = session.finish().unwrap();
+    let report = session.finish();
     assert!(!report.is_clean());
     let foreign = &report.lines[1];
     assert_eq!(foreign.result, Restored::Foreign { found: "1600001".into() });
@@ -197,7 +198,7 @@ fn a_cpu_that_vanished_takes_its_changes_along() {
     fs::remove_dir_all(fixture.path("sys/devices/system/cpu/cpu1")).unwrap();
     let gone = session.set(&setting(5), "60").unwrap_err();
     assert!(matches!(gone, SetError::Access(AccessError::Missing(_))), "{gone}");
-    let report = session.finish().unwrap();
+    let report = session.finish();
     assert!(report.is_clean());
     assert_eq!(report.lines[1].result, Restored::Gone);
     assert!(!fixture.path(SETTINGS[5]).exists(), "not created");
@@ -211,7 +212,7 @@ fn a_driver_that_refuses_leaves_no_trace_and_a_failed_restore_keeps_the_journal(
     let (mut session, _) = Session::begin(refusing, &fixture.tree, &fixture.state()).unwrap();
     assert!(matches!(session.set(&setting(7), "9"), Err(SetError::Access(_))));
     assert_eq!(session.set(&setting(2), "2400000").unwrap(), Outcome::Written);
-    let report = session.finish().unwrap();
+    let report = session.finish();
     assert_eq!(report.failures().count(), 1, "{report:?}");
     assert!(fixture.journal().exists());
     // A new session under a driver that still refuses does not lose the old value.
@@ -254,13 +255,13 @@ fn commands_undo_by_hand_what_the_session_did() {
     session.set(&setting(6), "0").unwrap();
     session.set(&setting(7), "100").unwrap();
     // While the session runs: printing needs no lock.
-    let commands = restore_commands(&fixture.tree, &fixture.state()).unwrap();
+    let undo = restore_commands(&fixture.tree, &fixture.state()).unwrap();
     let expected = [
         "ethtool -C eth9 rx-usecs 3",
         "ethtool -C eth9 adaptive-rx on",
         "echo schedutil > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
     ];
-    assert_eq!(commands, expected);
+    assert_eq!((undo.commands, undo.bad_lines), (expected.map(String::from).to_vec(), vec![]));
 }
 
 /// A sequence of writes: which setting, and which of three values.

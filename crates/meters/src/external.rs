@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 /// What is known of an external meter.
@@ -72,6 +72,8 @@ pub struct External {
     last: Option<Sample>,
     /// When something last came, by our clock.
     heard: Option<Time>,
+    /// Lines that the last reading left out, with the reasons.
+    mistakes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -118,6 +120,7 @@ impl External {
             offset: 0,
             last: None,
             heard: None,
+            mistakes: Vec::new(),
             description: Description {
                 id: format!("external:{}", path.display()),
                 source: "external",
@@ -234,7 +237,12 @@ impl Meter for External {
         &self.description
     }
 
+    fn mistakes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.mistakes)
+    }
+
     fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
+        self.mistakes.clear();
         let lines = self.new_lines()?;
         let heard = *self.heard.get_or_insert(now);
         if lines.is_empty() {
@@ -269,14 +277,16 @@ impl Meter for External {
                 Err(why) => mistakes.push(format!("{}, line {number}: {why}", self.path.display())),
             }
         }
-        if !mistakes.is_empty() {
-            return Err(Rejection::BadLines(mistakes));
-        }
-        let (Some(begun), Some(last)) = (begun, self.last) else { return Err(Rejection::First) };
-        let elapsed = Span::from_seconds(last.seconds - begun.seconds);
+        let elapsed = begun.zip(self.last).map(|(begun, last)| last.seconds - begun.seconds);
+        let elapsed = Span::from_seconds(elapsed.unwrap_or(0.0));
         if elapsed == Span::ZERO {
-            return Err(Rejection::First);
+            // Without a figure the mistakes are all there is to say.
+            let none =
+                if mistakes.is_empty() { Rejection::First } else { Rejection::BadLines(mistakes) };
+            return Err(none);
         }
+        // The samples beside a line that makes no sense are as good as any.
+        self.mistakes = mistakes;
         let energy = Joules(energy);
         let provenance = self.description.provenance;
         Ok(Reading { energy: Some(energy), elapsed, power: energy / elapsed, provenance })

@@ -1,10 +1,10 @@
 //! Power sensors of `/sys/class/hwmon` (Documentation/hwmon/sysfs-interface.rst), among them
 //! the ACPI power meter (Documentation/hwmon/acpi_power_meter.rst).
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
 const HWMON: &str = "/sys/class/hwmon";

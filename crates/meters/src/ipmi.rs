@@ -5,13 +5,13 @@
 //! at most about once a second and after tens of milliseconds anyway, and ipmitool knows their
 //! peculiarities.
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Time, Watts};
 
 const DEVICE: &str = "/dev/ipmi0";

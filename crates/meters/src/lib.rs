@@ -12,6 +12,7 @@ pub mod crosscheck;
 pub mod external;
 mod hwmon;
 pub mod ipmi;
+mod missing;
 pub mod perf;
 pub mod phases;
 mod rapl;
@@ -23,6 +24,7 @@ mod survey;
 
 pub use counter::{Difference, OutOfRange, WrappingCounter};
 pub use hwmon::Hwmon;
+pub use missing::Missing;
 pub use rapl::Rapl;
 pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-pub use survey::{Missing, Survey, disjoint, is_guest, survey};
+pub use survey::{Survey, disjoint, is_guest, survey};

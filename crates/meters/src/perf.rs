@@ -3,11 +3,11 @@
 //! The same registers as powercap's, one event per kind, on one CPU of each package; where
 //! powercap shows a zone, the perf counter is that zone once more and never summed with it.
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::io;
-use wattline_kernel::perf::Counter;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::perf::Counter;
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 const UNIT: &str = "/sys/bus/event_source/devices/power";

@@ -4,10 +4,10 @@
 //! the whole platform, packages included; the `-mmio` zones show the same package again.
 
 use crate::counter::{Difference, WrappingCounter};
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-use crate::survey::Missing;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 const POWERCAP: &str = "/sys/class/powercap";

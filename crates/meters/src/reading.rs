@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
 /// What part of the machine a meter sees.
@@ -149,6 +149,11 @@ pub trait Meter: Send {
     /// # Errors
     /// [`Rejection`] where there is no figure that can be stood by.
     fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
+
+    /// What the last reading left out although it had a figure, in words; told once.
+    fn mistakes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Bounds of what a kind of meter can plausibly show.

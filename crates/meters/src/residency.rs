@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use wattline_kernel::sysfs::{ReadError, Tree};
+use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Hertz, Span, Time};
 
 const CPUS: &str = "/sys/devices/system/cpu";

@@ -42,9 +42,10 @@ impl Ticks {
 
     /// Notes a reading at `now` and sets the next tick: the first of the grid after `now`.
     pub fn taken(&mut self, now: Time) {
-        let late = now.since(self.next).as_picos() / self.period.as_picos();
-        self.statistics.missed = self.statistics.missed.saturating_add(late);
-        self.next += self.period * late.saturating_add(1);
+        let late = now.since(self.next);
+        let missed = late.times(self.period);
+        self.statistics.missed = self.statistics.missed.saturating_add(missed);
+        self.next = self.next.max(now) + (self.period - late % self.period);
         if let Some(last) = self.last.replace(now) {
             self.statistics.add(now.since(last).as_seconds());
         }

@@ -1,42 +1,9 @@
 //! Which meters a machine has, which are missing, and what would enable them.
 
+use crate::missing::Missing;
 use crate::reading::{Description, Meter, Scope};
 use crate::{hwmon, ipmi, perf, rapl};
-use serde::Serialize;
-use wattline_kernel::sysfs::{ReadError, Tree};
-
-/// Something that this machine does not offer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Missing {
-    /// What is missing.
-    pub what: String,
-    /// Why.
-    pub why: String,
-    /// What would enable it.
-    pub remedy: String,
-    /// Whether it is there, and a permission is all that is missing.
-    pub permission: bool,
-}
-
-impl Missing {
-    /// For a file that gives no value.
-    pub fn new(what: impl Into<String>, why: &ReadError) -> Self {
-        let remedy = match why {
-            ReadError::NoPermission(path) => {
-                format!("run as root, or give a group the right to read {}", path.display())
-            }
-            ReadError::Missing(_) => "load the driver's module".into(),
-            _ => "the sensor or its firmware is broken; nothing reads it".into(),
-        };
-        let permission = matches!(why, ReadError::NoPermission(_));
-        Self { what: what.into(), why: why.to_string(), remedy, permission }
-    }
-
-    /// With a reason and a remedy in words.
-    pub fn because(what: &str, why: &str, remedy: &str) -> Self {
-        Self { what: what.into(), why: why.into(), remedy: remedy.into(), permission: false }
-    }
-}
+use wattline_linux::sysfs::Tree;
 
 /// The meters of a machine.
 pub struct Survey {

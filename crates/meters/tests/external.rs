@@ -68,16 +68,29 @@ fn columns_that_give_no_power_are_refused_with_what_is_needed() {
 }
 
 #[test]
-fn all_bad_lines_are_named_at_once_and_the_meter_goes_on() {
+fn all_bad_lines_are_named_at_once_and_cost_none_of_their_neighbours() {
     let mut log = log("time,watts\n0,10\n");
     let mut meter = External::open(&log.path, Options::default()).unwrap();
-    write!(log.file, "1,ten\n0.5,-1\n2\n0,10\n3,NaN\n4,10\n").unwrap();
-    let Err(Rejection::BadLines(lines)) = meter.read(at(0.0)) else { panic!() };
+    write!(log.file, "1,ten\n0.5,-1\n2\n0,10\n3,NaN\n4,20\n").unwrap();
+    let reading = meter.read(at(0.0)).unwrap();
+    assert_eq!(reading.energy, Some(Joules(60.0)), "as a line from sample to sample");
+    assert_eq!(reading.elapsed, Span::from_seconds(4.0));
+    let lines = meter.mistakes();
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert!(lines[0].ends_with("line 3: watts is \"ten\", expected a number"), "{}", lines[0]);
     assert!(lines[3].ends_with("time 0 is not after 0 of the line before"), "{}", lines[3]);
-    writeln!(log.file, "5,10").unwrap();
-    assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(10.0)));
+    assert_eq!(meter.mistakes(), Vec::<String>::new(), "told once");
+    writeln!(log.file, "5,20\n6,x").unwrap();
+    assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(20.0)));
+    assert_eq!(meter.mistakes().len(), 1);
+    // Nothing but mistakes: no figure, and the next one covers the time.
+    writeln!(log.file, "7,y").unwrap();
+    let Err(Rejection::BadLines(lines)) = meter.read(at(2.0)) else { panic!() };
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    writeln!(log.file, "8,20").unwrap();
+    let reading = meter.read(at(3.0)).unwrap();
+    assert_eq!((reading.energy, reading.elapsed), (Some(Joules(60.0)), Span::from_seconds(3.0)));
+    assert_eq!(meter.mistakes(), Vec::<String>::new());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 use wattline_meters::crosscheck::{compare, pairs};
 use wattline_meters::perf::{Count, PerfRapl, agree, find_with};
 use wattline_meters::{Description, Meter, Rejection, Scope, disjoint, survey};

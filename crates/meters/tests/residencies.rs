@@ -3,7 +3,7 @@
 mod common;
 
 use common::Fixture;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 use wattline_meters::residency::{FrequencyResidency, IdleResidency, ResidencyError};
 use wattline_units::{Span, Time};
 

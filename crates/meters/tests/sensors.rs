@@ -3,7 +3,7 @@
 mod common;
 
 use common::Fixture;
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_meters::{Description, Meter, Rejection, Scope, disjoint, is_guest, survey};
 use wattline_units::{Accuracy, Joules, Source, Span, Time, Watts};
 

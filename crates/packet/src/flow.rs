@@ -50,7 +50,8 @@ impl FlowKey {
         })
     }
 
-    /// A hash whose bits are all of use; the same on every machine and in every run.
+    /// A hash whose bits are all of use; the same on every machine and in every run. Where
+    /// routers decide by it, each decides by its own: [`seeded`].
     pub fn hash(&self) -> u32 {
         let (high, low) = halves(self.source);
         let (far_high, far_low) = halves(self.destination);
@@ -61,6 +62,13 @@ impl FlowKey {
         state = mix(state ^ far_low);
         mix(state ^ ports) as u32
     }
+}
+
+/// A flow's hash as one router sees it. Routers that choose between several ways by the same hash
+/// choose alike: behind one that has sent half of the flows this way, another would send all of
+/// those one way (polarisation). With seeds of their own they choose independently.
+pub fn seeded(hash: u32, seed: u64) -> u32 {
+    (mix(u64::from(hash) ^ seed) >> 32) as u32
 }
 
 fn halves(address: IpAddr) -> (u64, u64) {
@@ -144,6 +152,29 @@ mod tests {
         }
         // Binomial with mean 1000 and deviation 26: six of them.
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
+    }
+
+    /// Of flows that one router sends to the first of its ways, another sends as many to each of
+    /// its own.
+    #[test]
+    fn routers_with_seeds_of_their_own_choose_independently() {
+        let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;
+        let key = |port| FlowKey::of_ipv4(&Ipv4Packet::parse(&udp4(port, None)).unwrap()).hash();
+        let flows: Vec<u32> = (0..40_000).map(key).collect();
+        for (one, other) in [(0, 1), (1, 2), (7, 0x9e37_79b9_7f4a_7c15), (u64::MAX, 1 << 63)] {
+            for count in [2, 3, 4] {
+                let mut first = flows.clone();
+                first.retain(|hash| member(*hash, one, count) == 0);
+                let (all, share) = (first.len() as f64, 1.0 / count as f64);
+                // Binomial; six standard deviations.
+                let allowed = 6.0 * (all * share * (1.0 - share)).sqrt();
+                for way in 0..count {
+                    let taken = first.iter().filter(|hash| member(**hash, other, count) == way);
+                    let taken = taken.count() as f64;
+                    assert!((taken - all * share).abs() < allowed, "{one} {other}: {taken}");
+                }
+            }
+        }
     }
 
     proptest! {

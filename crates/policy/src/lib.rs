@@ -11,6 +11,7 @@ mod ask;
 mod build;
 mod core_set;
 mod envelope;
+mod info;
 mod looks;
 mod observation;
 mod parameter;
@@ -24,9 +25,10 @@ mod senses;
 mod spec;
 
 pub use ask::{AskAgain, FillLevel};
-pub use build::{BuildContext, PolicyInfo, build};
+pub use build::build;
 pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
+pub use info::{BuildContext, PolicyInfo};
 pub use looks::Looks;
 pub use observation::{
     CoreView, LatencyView, MAX_IDLE_STATES, Observation, PowerView, QueueView, Trigger,

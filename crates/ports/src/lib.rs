@@ -8,7 +8,7 @@
 //! - [`waiter`]: what a worker blocks on when there is no work.
 //!
 //! Unsafe code lives in `afxdp::ring` (memory shared with the kernel), `afxdp::region`
-//! (the frames' memory), `afxdp::socket` (socket options that rustix lacks) and `prefetch`.
+//! (the frames' memory) and `afxdp::socket` (socket options that rustix lacks).
 
 pub mod afxdp;
 pub mod capture;

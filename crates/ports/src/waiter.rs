@@ -3,7 +3,8 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wattline_dataplane::port::Waiter;
 
@@ -16,8 +17,10 @@ const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 /// whoever hands over work first publishes it and then rings, and none is missed.
 pub struct PollWaiter {
     wake_up: Arc<OwnedFd>,
-    /// Our own duplicates, so that a port that is closed meanwhile does no harm.
-    ports: Vec<OwnedFd>,
+    changes: Arc<Changes>,
+    /// Our own duplicates, so that a port that is closed meanwhile does no harm; with the number
+    /// of the port.
+    ports: Vec<(u16, OwnedFd)>,
     /// What poll(2) is given, the wake-up first. Kept, for a worker under little load waits as
     /// often as packets come.
     watched: Vec<libc::pollfd>,
@@ -26,7 +29,17 @@ pub struct PollWaiter {
 
 /// Rings a [`PollWaiter`] from another thread; does not block.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker {
+    wake_up: Arc<OwnedFd>,
+    changes: Arc<Changes>,
+}
+
+/// What is to be watched from the next wait on in place of what a port had.
+#[derive(Debug, Default)]
+struct Changes {
+    any: AtomicBool,
+    ports: Mutex<Vec<(u16, Vec<OwnedFd>)>>,
+}
 
 impl PollWaiter {
     /// A waiter over the given descriptors, which are duplicated: a socket stays open
@@ -34,14 +47,25 @@ impl PollWaiter {
     ///
     /// # Errors
     /// When the process runs out of descriptors.
-    pub fn new<'a>(ports: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, Errno> {
+    pub fn new<'a>(descriptors: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, Errno> {
+        Self::of_ports(descriptors.into_iter().map(|descriptor| (0, descriptor)))
+    }
+
+    /// The same for descriptors of ports, each with the number of its port, so that those of one
+    /// can be replaced ([`Waker::watch`]).
+    ///
+    /// # Errors
+    /// When the process runs out of descriptors.
+    pub fn of_ports<'a>(
+        ports: impl IntoIterator<Item = (u16, BorrowedFd<'a>)>,
+    ) -> Result<Self, Errno> {
         let wake_up = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let ports = ports
             .into_iter()
-            .map(|port| rustix::io::fcntl_dupfd_cloexec(port, 0))
+            .map(|(port, descriptor)| Ok((port, rustix::io::fcntl_dupfd_cloexec(descriptor, 0)?)))
             .collect::<Result<Vec<_>, _>>()?;
         let watched = watched(&wake_up, &ports);
-        Ok(Self { wake_up, ports, watched, keeps_broken: false })
+        Ok(Self { wake_up, changes: Arc::default(), ports, watched, keeps_broken: false })
     }
 
     /// Goes on watching descriptors in error: for those that are well again once their owner has
@@ -54,7 +78,18 @@ impl PollWaiter {
 
     /// A handle to end its waits.
     pub fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.wake_up))
+        Waker { wake_up: Arc::clone(&self.wake_up), changes: Arc::clone(&self.changes) }
+    }
+
+    #[cold]
+    fn change(&mut self) {
+        let changes =
+            std::mem::take(&mut *self.changes.ports.lock().unwrap_or_else(PoisonError::into_inner));
+        for (port, descriptors) in changes {
+            self.ports.retain(|(of, _)| *of != port);
+            self.ports.extend(descriptors.into_iter().map(|descriptor| (port, descriptor)));
+        }
+        self.watched = watched(&self.wake_up, &self.ports);
     }
 }
 
@@ -62,16 +97,27 @@ impl Waker {
     /// Ends the wait that is on, or the next one.
     pub fn wake(&self) {
         // The only possible failure is a counter at its maximum: it is rung already.
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wake_up, &1_u64.to_ne_bytes());
+    }
+
+    /// Has these descriptors watched from the next wait on, in place of those of the port with
+    /// this number, and ends the wait that is on.
+    pub fn watch(&self, port: u16, descriptors: Vec<OwnedFd>) {
+        let mut ports = self.changes.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.push((port, descriptors));
+        drop(ports);
+        self.changes.any.store(true, Ordering::Release);
+        self.wake();
     }
 }
 
-fn watched(wake_up: &OwnedFd, ports: &[OwnedFd]) -> Vec<libc::pollfd> {
+fn watched(wake_up: &OwnedFd, ports: &[(u16, OwnedFd)]) -> Vec<libc::pollfd> {
     let readable = |descriptor: &OwnedFd| libc::pollfd {
         fd: descriptor.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
+    let ports = ports.iter().map(|(_, descriptor)| descriptor);
     std::iter::once(wake_up).chain(ports).map(readable).collect()
 }
 
@@ -92,6 +138,9 @@ fn poll(watched: &mut [libc::pollfd], timeout: Duration) -> bool {
 
 impl Waiter for PollWaiter {
     fn wait(&mut self, timeout: Duration) {
+        if self.changes.any.swap(false, Ordering::Acquire) {
+            self.change();
+        }
         // A signal or an exhausted kernel ends the wait early; the worker looks and waits again.
         if !poll(&mut self.watched, timeout) {
             return;
@@ -174,6 +223,35 @@ mod tests {
         somebody.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
         waiter.wait(FOR_EVER);
         assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 6);
+    }
+
+    #[test]
+    fn the_descriptors_of_a_port_are_replaced_while_it_waits() {
+        let (old, _old_writer) = pipe().unwrap();
+        let (other, other_writer) = pipe().unwrap();
+        let (new, new_writer) = pipe().unwrap();
+        let mut waiter = PollWaiter::of_ports([(0, old.as_fd()), (1, other.as_fd())]).unwrap();
+        let waker = waiter.waker();
+        let (started, start) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            started.send(()).unwrap();
+            waiter.wait(FOR_EVER);
+            // The new one is watched now, and the other port's still is.
+            for _ in 0..2 {
+                waiter.wait(FOR_EVER);
+                started.send(()).unwrap();
+            }
+            waiter
+        });
+        start.recv().unwrap();
+        waker.watch(0, vec![new]);
+        rustix::io::write(&new_writer, &[1]).unwrap();
+        start.recv().unwrap();
+        rustix::io::write(&other_writer, &[1]).unwrap();
+        start.recv().unwrap();
+        let waiter = thread.join().unwrap();
+        let ports: Vec<u16> = waiter.ports.iter().map(|(port, _)| *port).collect();
+        assert_eq!(ports, [1, 0]);
     }
 
     #[test]

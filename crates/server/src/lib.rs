@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+pub mod cards;
 pub mod components;
 mod costs;
 mod file;
@@ -16,6 +17,7 @@ pub mod library;
 mod model;
 pub mod optimise;
 pub mod race;
+pub mod receive;
 
 pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};

@@ -1,8 +1,7 @@
 //! What can be wrong with a simulation.
 
 use thiserror::Error;
-use wattline_policy::{PlatformError, SpecError};
-use wattline_server::{Application, ServerModel};
+use wattline_cores::ModelError;
 use wattline_traffic::capture::CaptureError;
 
 /// Why a simulation cannot be run.
@@ -14,22 +13,9 @@ pub enum SimError {
     /// An interval of no length.
     #[error("interval: must be between a 100000th of the duration and the duration")]
     Interval,
-    /// The server file gives no cost of this application.
-    #[error("application \"{application}\": server {server} gives no cost for it (it has {known})")]
-    Application {
-        /// What was asked for.
-        application: Application,
-        /// Name of the server model.
-        server: String,
-        /// Applications that it has.
-        known: String,
-    },
-    /// The server model is one that no policy could govern.
+    /// The server, the application or the policy are not fit for each other.
     #[error(transparent)]
-    Platform(#[from] PlatformError),
-    /// The policy cannot be made for this server.
-    #[error(transparent)]
-    Policy(#[from] SpecError),
+    Model(#[from] ModelError),
     /// More traffic than the links carry.
     #[error(
         "traffic: {offered_gbps:.3} Gbit/s are beyond the links of server {server}: at most \
@@ -51,11 +37,4 @@ pub enum SimError {
     /// The packets come from a file that cannot be read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),
-}
-
-impl SimError {
-    pub(crate) fn no_application(server: &ServerModel, application: Application) -> Self {
-        let known: Vec<&str> = server.applications.keys().map(|known| known.name()).collect();
-        Self::Application { application, server: server.name.clone(), known: known.join(", ") }
-    }
 }

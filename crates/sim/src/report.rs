@@ -1,13 +1,11 @@
 //! What a simulation found.
 
-use crate::context::Counts;
-use crate::latency::Latency;
 use crate::profile::Profile;
-use crate::states::{Spent, StateSpan};
 use crate::totals::Totals;
 use serde::Serialize;
+use wattline_cores::{Counts, Latency, Spent, StateSpan, power_terms};
 use wattline_policy::Platform;
-use wattline_server::{PowerBreakdown, PowerTerms, ServerModel};
+use wattline_server::{PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
 
 /// How long one core was in which state, as fractions of the time; they add up to 1.
@@ -229,41 +227,6 @@ impl Report {
             profile: None,
             states: Vec::new(),
         }
-    }
-}
-
-/// Mean power by cause: each core state's time times its power. `spent` has the cores that
-/// take part; the server's others are parked for good.
-pub fn power_terms(
-    spent: &[Spent],
-    seconds: f64,
-    server: &ServerModel,
-    uncore: Watts,
-    bits: BitsPerSecond,
-) -> PowerTerms {
-    let share = |picos: u64| picos as f64 * 1e-12 / seconds;
-    let awake = |core: &Spent| {
-        let at_frequency = |(index, picos): (usize, &u64)| {
-            server.awake_core_power(server.processor.frequencies[index]) * share(*picos)
-        };
-        core.useful.iter().enumerate().chain(core.empty.iter().enumerate()).map(at_frequency).sum()
-    };
-    let idle = |core: &Spent| {
-        core.idle
-            .iter()
-            .enumerate()
-            .map(|(state, picos)| server.idle_core_power(state) * share(*picos))
-            .sum()
-    };
-    // Cores that have no queue take no part: parked for good.
-    let unused = server.processor.cores().saturating_sub(spent.len()) as f64;
-    let parked = server.idle_core_power(server.deepest_idle_state()) * unused;
-    PowerTerms {
-        base: server.power.base.total(),
-        awake_cores: spent.iter().map(awake).sum(),
-        idle_cores: spent.iter().map(idle).sum::<Watts>() + parked,
-        uncore,
-        traffic: server.power.traffic(bits),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::latency::Latency;
 use crate::report::Report;
 use crate::setting::Setting;
 use std::time::Instant;
+use wattline_cores::{Latency, ModelError};
 use wattline_policy::{BuildContext, Policy, build};
 use wattline_traffic::Source;
 
@@ -16,7 +16,9 @@ use wattline_traffic::Source;
 /// When the setting contradicts itself, the policy cannot be made for the server, or the
 /// packets cannot be had.
 pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, SimError> {
-    run_with(setting, source, |context| Ok(build(&setting.policy, context)?))
+    run_with(setting, source, |context| {
+        Ok(build(&setting.policy, context).map_err(ModelError::from)?)
+    })
 }
 
 /// [`run`] under a policy of the caller's own, which need not be in the registry, instead

@@ -1,8 +1,6 @@
 //! Everything that is counted, at one moment; a report is the difference of two.
 
-use crate::context::Counts;
-use crate::reorder::OrderCounts;
-use crate::states::Spent;
+use wattline_cores::{Counts, OrderCounts, Spent};
 
 /// Cumulative counts and sums since the start.
 ///

@@ -1,7 +1,6 @@
 //! Queues and cores as policies are shown them.
 
-use crate::context::Sink;
-use crate::cores::Core;
+use wattline_cores::{Core, Sink};
 use wattline_policy::{CoreView, Platform, QueueView};
 use wattline_units::Hertz;
 

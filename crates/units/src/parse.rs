@@ -1,6 +1,6 @@
 //! Reads quantities as people write them: a number and its unit.
 
-use crate::{PacketsPerSecond, Span};
+use crate::{BitsPerSecond, PacketsPerSecond, Span, Watts};
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,6 +22,17 @@ impl fmt::Display for ParseQuantityError {
 impl std::error::Error for ParseQuantityError {}
 
 const RATE_UNITS: [(&str, f64); 4] = [("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)];
+const BIT_RATE_UNITS: [(&str, f64); 8] = [
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("bps", 1.0),
+    ("kbps", 1e3),
+    ("Mbps", 1e6),
+    ("Gbps", 1e9),
+];
+const POWER_UNITS: [(&str, f64); 3] = [("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
 const SPAN_UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
 
@@ -32,6 +43,27 @@ impl FromStr for PacketsPerSecond {
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps)";
         parse(text, &RATE_UNITS).map(Self).ok_or_else(|| error(text, expected))
+    }
+}
+
+impl FromStr for BitsPerSecond {
+    type Err = ParseQuantityError;
+
+    /// `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let expected =
+            "a bit rate such as 16Gbit/s (bit/s, kbit/s, Mbit/s, Gbit/s, or bps for bit/s)";
+        parse(text, &BIT_RATE_UNITS).map(Self).ok_or_else(|| error(text, expected))
+    }
+}
+
+impl FromStr for Watts {
+    type Err = ParseQuantityError;
+
+    /// `20W`, `250 mW`: never negative, always with its unit.
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let expected = "a power such as 20W (mW, W, kW)";
+        parse(text, &POWER_UNITS).map(Self).ok_or_else(|| error(text, expected))
     }
 }
 
@@ -71,6 +103,9 @@ mod tests {
         assert_eq!("0pps".parse(), Ok(PacketsPerSecond::ZERO));
         assert_eq!("50us".parse(), Ok(Span::from_micros(50)));
         assert_eq!("1.5 ms".parse(), Ok(Span::from_micros(1500)));
+        assert_eq!("16Gbit/s".parse(), Ok(BitsPerSecond(16e9)));
+        assert_eq!("9.5 Gbps".parse(), Ok(BitsPerSecond(9.5e9)));
+        assert_eq!("250 mW".parse(), Ok(Watts(0.25)));
         assert_eq!("2min".parse(), Ok(Span::from_millis(120_000)));
     }
 
@@ -78,6 +113,12 @@ mod tests {
     fn anything_else_is_refused() {
         for wrong in ["", "5", "Mpps", "-1pps", "1e999pps", "nanpps", "5mpps", "5us", "5 0pps"] {
             assert!(wrong.parse::<PacketsPerSecond>().is_err(), "{wrong:?}");
+        }
+        for wrong in ["", "16", "16G", "-1Gbit/s", "1Gpps"] {
+            assert!(wrong.parse::<BitsPerSecond>().is_err(), "{wrong:?}");
+        }
+        for wrong in ["", "20", "-1W", "20Wh"] {
+            assert!(wrong.parse::<Watts>().is_err(), "{wrong:?}");
         }
         for wrong in ["", "5", "us", "-1us", "5Mpps", "1h", "infs"] {
             let error = wrong.parse::<Span>().unwrap_err();

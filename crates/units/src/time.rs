@@ -2,39 +2,66 @@
 //!
 //! Policies, models and the simulator never read a clock: time is handed to them.
 //! A picosecond grid lets 29 Mpps be paced without drift (one packet every
-//! 34 483 ps) and still counts 213 days in 64 bits.
+//! 34 483 ps). In 64 bits it would end after 213 days, which a router outlives, and times that
+//! many cores spent add up to that within days: so it has 128 bits, enough for 10^19 years.
+//! Simulations count their own short time in 64 bits ([`Time::as_picos`]).
 
-use serde::{Deserialize, Serialize};
-use std::ops::{Add, AddAssign, Div, Mul, Sub};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub};
 use std::time::Duration;
 
 const PICOS_PER_SECOND: f64 = 1e12;
 
 /// A point in time, in picoseconds since the start of a run.
+// Eight bytes are enough to align it: packets of a capture are many.
+#[repr(Rust, packed(8))]
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct Time(u64);
+pub struct Time(#[serde(serialize_with = "store", deserialize_with = "load")] u128);
 
 /// A span of time, in picoseconds; never negative.
+#[repr(Rust, packed(8))]
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct Span(u64);
+pub struct Span(#[serde(serialize_with = "store", deserialize_with = "load")] u128);
+
+/// As 64 bits where that is enough: not every format has more, and none of ours reads more.
+fn store<S: Serializer>(picos: &u128, to: S) -> Result<S::Ok, S::Error> {
+    match u64::try_from(*picos) {
+        Ok(picos) => to.serialize_u64(picos),
+        Err(_) => to.serialize_u128(*picos),
+    }
+}
+
+fn load<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
+    u64::deserialize(from).map(u128::from)
+}
+
+/// `u64::MAX` for more.
+const fn in_64_bits(picos: u128) -> u64 {
+    if picos > u64::MAX as u128 { u64::MAX } else { picos as u64 }
+}
 
 impl Time {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
     /// Later than any time that a run reaches; "never".
-    pub const NEVER: Self = Self(u64::MAX);
+    pub const NEVER: Self = Self(u128::MAX);
 
     /// The point `picos` picoseconds after the start.
     pub const fn from_picos(picos: u64) -> Self {
-        Self(picos)
+        Self(picos as u128)
     }
-    /// Picoseconds since the start.
+    /// Picoseconds since the start, for runs of a model, which are shorter than 213 days; a later
+    /// point, such as [`Self::NEVER`], is later than any such run (`u64::MAX`).
     pub const fn as_picos(self) -> u64 {
-        self.0
+        in_64_bits(self.0)
+    }
+    /// Whole milliseconds since the start, of any time in 500 million years.
+    pub const fn as_millis(self) -> u64 {
+        in_64_bits(self.0 / 1_000_000_000)
     }
     /// Seconds since the start.
     pub fn as_seconds(self) -> f64 {
@@ -49,41 +76,48 @@ impl Time {
 impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
+    /// Longer than any time that a run takes.
+    pub const FOREVER: Self = Self(u128::MAX);
 
     /// A span of `picos` picoseconds.
     pub const fn from_picos(picos: u64) -> Self {
-        Self(picos)
+        Self(picos as u128)
     }
-    /// A span of `nanos` nanoseconds; saturates at 213 days.
+    /// A span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos.saturating_mul(1_000))
+        Self(nanos as u128 * 1_000)
     }
-    /// A span of `micros` microseconds; saturates at 213 days.
+    /// A span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros.saturating_mul(1_000_000))
+        Self(micros as u128 * 1_000_000)
     }
-    /// A span of `millis` milliseconds; saturates at 213 days.
+    /// A span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1_000_000_000))
+        Self(millis as u128 * 1_000_000_000)
     }
     /// A span of so many seconds, rounded to a picosecond. Negative and
-    /// not-a-number give zero, what exceeds 213 days saturates.
+    /// not-a-number give zero.
     pub fn from_seconds(seconds: f64) -> Self {
         // `as` saturates and maps NaN to zero.
-        Self((seconds * PICOS_PER_SECOND).round() as u64)
+        Self((seconds * PICOS_PER_SECOND).round() as u128)
     }
-    /// Length in picoseconds.
+    /// Length in picoseconds, for spans of at most 213 days; `u64::MAX` for more.
     pub const fn as_picos(self) -> u64 {
-        self.0
+        in_64_bits(self.0)
     }
     /// Length in seconds.
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / PICOS_PER_SECOND
     }
+    /// How many whole times `part` fits into it; as often as can be counted for an empty part.
+    pub fn times(self, part: Self) -> u64 {
+        self.0.checked_div(part.0).map_or(u64::MAX, in_64_bits)
+    }
 }
 
 impl Add<Span> for Time {
     type Output = Time;
+    /// Never, when it is later than can be counted.
     fn add(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
@@ -114,7 +148,7 @@ impl Sub for Span {
 impl Mul<u64> for Span {
     type Output = Span;
     fn mul(self, factor: u64) -> Span {
-        Span(self.0.saturating_mul(factor))
+        Span(self.0.saturating_mul(factor.into()))
     }
 }
 impl Div<u64> for Span {
@@ -122,18 +156,26 @@ impl Div<u64> for Span {
     /// # Panics
     /// When `divisor` is zero.
     fn div(self, divisor: u64) -> Span {
-        Span(self.0 / divisor)
+        Span(self.0 / u128::from(divisor))
+    }
+}
+impl Rem for Span {
+    type Output = Span;
+    /// What is left when `part` was taken out as often as it fits in; nothing for an empty part.
+    fn rem(self, part: Span) -> Span {
+        Span(self.0.checked_rem(part.0).unwrap_or(0))
     }
 }
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
-        Self(u64::try_from(duration.as_nanos().saturating_mul(1_000)).unwrap_or(u64::MAX))
+        // At most 2^64 seconds: 105 bits.
+        Self(duration.as_nanos() * 1_000)
     }
 }
 impl From<Span> for Duration {
-    /// Rounds down to a nanosecond.
+    /// Rounds down to a nanosecond; 584 years for more, which an instant can be moved by.
     fn from(span: Span) -> Self {
-        Duration::from_nanos(span.0 / 1_000)
+        Duration::from_nanos(in_64_bits(span.0 / 1_000))
     }
 }
 
@@ -146,7 +188,7 @@ mod tests {
         assert_eq!(Span::from_seconds(1.0 / 29e6).as_picos(), 34_483);
         assert_eq!(Span::from_seconds(f64::NAN), Span::ZERO);
         assert_eq!(Span::from_seconds(-1.0), Span::ZERO);
-        assert_eq!(Span::from_seconds(f64::INFINITY).as_picos(), u64::MAX);
+        assert_eq!(Span::from_seconds(f64::INFINITY), Span::FOREVER);
     }
 
     #[test]
@@ -154,6 +196,42 @@ mod tests {
         assert_eq!(Time::NEVER + Span::from_micros(1), Time::NEVER);
         assert_eq!(Time::ZERO.since(Time::from_picos(5)), Span::ZERO);
         assert_eq!(Span::from_nanos(1) - Span::from_nanos(2), Span::ZERO);
+    }
+
+    /// A router runs for years, and the times of its cores are added up.
+    #[test]
+    fn centuries_are_counted_to_the_picosecond() {
+        let century = Duration::from_secs(100 * 365 * 86_400);
+        let now = Time::ZERO + Span::from(century) * 1_000;
+        let tick = Span::from_picos(1);
+        assert!(now < now + tick && (now + tick).since(now) == tick);
+        assert_eq!((now + Span::from_millis(1)).since(now), Span::from_micros(1_000));
+        assert_eq!(Duration::from(Span::from(century)), century);
+        assert_eq!(now.as_millis(), 100_000 * 365 * 86_400 * 1_000);
+        let cores = (0..4096).fold(Span::ZERO, |sum, _| sum + Span::from(century));
+        assert_eq!(cores / 4096, Span::from(century));
+        assert_eq!(cores.times(Span::from(century)), 4096);
+        assert_eq!((cores + tick) % Span::from(century), tick);
+        assert_eq!((tick % Span::ZERO, tick.times(Span::ZERO)), (Span::ZERO, u64::MAX));
+        assert_eq!(Span::from_micros(u64::MAX).as_seconds(), u64::MAX as f64 / 1e6);
+        // For models, later than all that they count.
+        assert_eq!((now.as_picos(), Time::NEVER.as_picos()), (u64::MAX, u64::MAX));
+        // Nobody waits longer than an instant can be moved.
+        assert!(std::time::Instant::now().checked_add(Span::FOREVER.into()).is_some());
+    }
+
+    #[test]
+    fn they_are_written_and_read_back() {
+        for picos in [0, 1, u64::MAX] {
+            let text = serde_json::to_string(&Time::from_picos(picos)).unwrap();
+            assert_eq!(text, picos.to_string());
+            assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), Time::from_picos(picos));
+        }
+        let long = Span::from_picos(u64::MAX) + Span::from_picos(1);
+        assert_eq!(serde_json::to_string(&long).unwrap(), "18446744073709551616");
+        for wrong in ["-1", "18446744073709551616", "0.5"] {
+            assert!(serde_json::from_str::<Span>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

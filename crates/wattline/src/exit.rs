@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use wattline_control::config::ConfigError;
+use wattline_router::config::ConfigError;
 
 /// A message for the user and the exit code that goes with it (after sysexits.h).
 #[derive(Debug)]
@@ -24,6 +24,8 @@ impl ExitError {
     pub const NO_INPUT: u8 = 66;
     /// Hardware or a kernel feature is missing.
     pub const UNAVAILABLE: u8 = 69;
+    /// A defect of the program itself.
+    pub const SOFTWARE: u8 = 70;
     /// Reading or writing failed.
     pub const IO: u8 = 74;
     /// A capability or permission is missing.
@@ -73,16 +75,26 @@ impl From<io::Error> for ExitError {
     }
 }
 
-impl From<wattline_lab::Error> for ExitError {
-    fn from(error: wattline_lab::Error) -> Self {
-        use wattline_control::scale::ScaleError;
-        use wattline_lab::Error;
+impl From<wattline_demo::Error> for ExitError {
+    fn from(error: wattline_demo::Error) -> Self {
+        use wattline_demo::Error;
+        use wattline_scale::ScaleError;
         let code = match error {
+            Error::Testbed(error) => return error.into(),
             Error::Simulation(error) => return error.into(),
             Error::Scale(ScaleError::Model(error)) => return error.into(),
             Error::Traffic(error) => return wattline_sim::SimError::Traffic(error).into(),
             Error::Scale(ScaleError::Workers { .. }) => Self::CONFIG,
             Error::Scale(ScaleError::System(_) | ScaleError::Silent) => Self::IO,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<wattline_testbed::Error> for ExitError {
+    fn from(error: wattline_testbed::Error) -> Self {
+        use wattline_testbed::Error;
+        let code = match error {
             Error::Privilege { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
                 Self::UNAVAILABLE

@@ -3,9 +3,11 @@
 //! Each command is a file under `commands/`; adding one touches only the list there.
 #![forbid(unsafe_code)]
 
+mod applications;
 mod commands;
 mod exit;
 mod output;
+mod platforms;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::namespace::Namespace;
+use wattline_linux::namespace::Namespace;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -256,6 +256,37 @@ fn an_interface_that_vanishes_is_told_in_the_statistics() {
     let state = || router.ask(&["stats"]).unwrap()["ports"][1]["state"].clone();
     assert_eq!(state(), "up");
     row.router.ip("link delete dev right").unwrap();
-    until("it is told", || state() == "gone");
+    until("it is told", || state() == "absent");
     assert!(row.ping("10.1.0.1"), "the other port goes on");
+}
+
+/// What the configuration says of a port holds for the interface that comes in place of another;
+/// with more than one worker, all of which have to take it.
+#[test]
+fn routes_of_the_configuration_follow_the_interface_of_their_port() {
+    let Some(row) = Row::new("again") else { return };
+    row.configure(2, "[[route]]\nprefix = \"10.9.9.9/32\"\nvia = \"10.2.0.2\"\nport = \"right\"\n");
+    let router = row.start();
+    until("the static route is used", || row.ping("10.9.9.9"));
+    row.router.ip("link delete dev right").unwrap();
+    let port = || router.ask(&["stats"]).unwrap()["ports"][1].clone();
+    until("it is told", || port()["state"] == "absent");
+    // With too few queues it cannot be taken over.
+    let make = |queues: &str| {
+        let peer = format!("veth peer name uplink netns {} {queues}", row.sink.name());
+        row.router.ip(&format!("link add name right {queues} type {peer}")).unwrap();
+        row.router.ip("addr add 10.2.0.1/24 dev right").unwrap();
+        row.router.ip("link set dev right up").unwrap();
+        row.sink.ip("addr add 10.2.0.2/24 dev uplink").unwrap();
+        row.sink.ip("link set dev uplink up").unwrap();
+        row.sink.ip("route add default via 10.2.0.1").unwrap();
+    };
+    make("numrxqueues 1 numtxqueues 1");
+    until("it is told why", || port()["state"] == "failed");
+    assert!(port()["reason"].as_str().unwrap().contains("1 queue(s)"), "{}", port());
+    assert!(row.ping("10.2.0.2"), "by the kernel");
+    row.router.ip("link delete dev right").unwrap();
+    make("numrxqueues 2 numtxqueues 2");
+    until("the static route is used again", || row.ping("10.9.9.9"));
+    assert_eq!(port()["state"], "up");
 }

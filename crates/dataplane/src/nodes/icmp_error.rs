@@ -2,8 +2,8 @@
 //!
 //! What is said depends on the packet's drop reason. Nothing is said where the RFCs forbid it
 //! ([`Family::ends`]), nor to an address that names no single host (to a directed broadcast address
-//! Linux does send errors), and no more than the rate limit lets pass. A message is looked up like
-//! any packet.
+//! Linux does send errors), and no more than the rate limit lets pass: each kind ([`Kind`]) has its
+//! own, so that a flood of one leaves the others as they are. A message is looked up like any packet.
 //!
 //! A packet whose sender only the kernel reaches is left to the kernel, error and all: it would
 //! take a message of ours, which claims to come from its own address, for forged.
@@ -72,26 +72,47 @@ pub struct Ends {
     pub destination: IpAddr,
 }
 
+/// Messages that are limited together. Anyone can make a router say many thousand times a second
+/// that there is no route; whoever waits to be told the MTU of a path must not wait in vain for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    /// The MTU of the path: without it, connections hang (RFC 1191, RFC 8201).
+    TooBig,
+    /// What traceroute asks for.
+    Expired,
+    /// All that is not reached, for whatever reason.
+    Unreachable,
+}
+
+impl Kind {
+    const COUNT: usize = 3;
+
+    fn of(reason: DropReason) -> Self {
+        match reason {
+            DropReason::TooBig => Self::TooBig,
+            DropReason::TtlExpired => Self::Expired,
+            _ => Self::Unreachable,
+        }
+    }
+}
+
 /// The node.
 pub struct IcmpError<F> {
-    bucket: TokenBucket,
+    /// By kind.
+    buckets: [TokenBucket; Kind::COUNT],
     family: PhantomData<F>,
 }
 
 impl<F: Family> IcmpError<F> {
-    /// Sends what `bucket` lets pass.
+    /// Sends what `bucket` lets pass, of each kind by itself.
     pub fn new(bucket: TokenBucket) -> Self {
-        Self { bucket, family: PhantomData }
+        Self { buckets: std::array::from_fn(|_| bucket.clone()), family: PhantomData }
     }
 
     /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
     /// of its way out.
-    pub(crate) fn report(
-        &mut self,
-        context: &mut Context,
-        packet: &Packet,
-        mtu: u16,
-    ) -> Option<Packet> {
+    pub fn report(&mut self, context: &mut Context, packet: &Packet, mtu: u16) -> Option<Packet> {
         let message = F::message(packet.reason, mtu)?;
         let ends = Self::allowed(context, packet, message)?;
         let (_, back) = context.routes.resolve(ends.source, 0);
@@ -120,7 +141,7 @@ impl<F: Family> IcmpError<F> {
         ends: Ends,
         back: &Hop,
     ) -> Option<Packet> {
-        if !self.bucket.take(context.now) {
+        if !self.buckets[Kind::of(packet.reason) as usize].take(context.now) {
             context.counters.totals.icmp_rate_limited.add(1);
             return None;
         }
@@ -210,6 +231,35 @@ mod tests {
         let counted = bench.context.counters.snapshot();
         assert_eq!((counted.icmp_rate_limited, counted.icmp_impossible), (3, 1));
         assert_eq!(counted.generated, 2);
+    }
+
+    /// A flood of packets without a route must not hide what path-MTU discovery and traceroute
+    /// wait for, nor these each other.
+    #[test]
+    fn errors_of_one_kind_do_not_use_up_what_others_may_say() {
+        fn check<F: Family>(bytes: &[u8]) {
+            let kinds = [DropReason::NoRoute, DropReason::TtlExpired, DropReason::TooBig];
+            for flood in kinds {
+                let mut bench = Bench::new();
+                let mut node = IcmpError::<F>::new(TokenBucket::new(1, 2));
+                let packet = bench.packet_via(bytes, &Bench::forward_mtu(1, 1400));
+                let mut said = |reason| {
+                    bench.process(&mut node, Packet { reason, ..packet });
+                    bench.spawned().len()
+                };
+                let of_flood: usize = (0..100).map(|_| said(flood)).sum();
+                assert_eq!(of_flood, 2, "{flood:?}");
+                for other in kinds.into_iter().filter(|kind| *kind != flood) {
+                    assert_eq!(
+                        [said(other), said(other), said(other)],
+                        [1, 1, 0],
+                        "{flood:?} {other:?}"
+                    );
+                }
+            }
+        }
+        check::<crate::nodes::icmp4_error::Icmp4>(&frame4(MAC_A, 64, &[7; 100]));
+        check::<crate::nodes::icmp6_error::Icmp6>(&frame6(MAC_A, 64, &[7; 100]));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `ip4-fragment`: cuts a packet that is too long for its way out (RFC 791 section 3.2).
 //!
 //! The packet itself becomes the first fragment; the others are made and count as
-//! generated. Either all can be made or none is.
+//! generated. Either all can be made or none is. Options stay in the first fragment; in the
+//! others those that are not to be copied become no-operations, as the kernel does it, so that
+//! all headers are of one length.
 //!
 //! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28;
 //!   `bad-length`: a fragment that ends beyond any datagram)
@@ -10,11 +12,20 @@ use super::made;
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
+use wattline_packet::checksum::Sum;
 use wattline_packet::ipv4::{HEADER, Ipv4Header, MORE_FRAGMENTS, OFFSET};
 use wattline_packet::{FromBytes, IntoBytes, ethernet};
 
 const REWRITE: Edge = 0;
 const DROP: Edge = 1;
+
+/// The longest header, in bytes.
+const HEADER_MAX: usize = 60;
+// Options (RFC 791 section 3.1).
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+/// In the kind of an option: all fragments carry it.
+const COPIED: u8 = 0x80;
 
 /// The node.
 pub struct Ip4Fragment;
@@ -47,7 +58,7 @@ impl Node for Ip4Fragment {
 ///
 /// # Errors
 /// Why it cannot be done.
-pub(crate) fn fragment(
+pub fn fragment(
     context: &mut Context,
     packet: &mut Packet,
     mtu: u16,
@@ -60,24 +71,85 @@ pub(crate) fn fragment(
     if from + usize::from(whole.total_length.get()) > usize::from(u16::MAX) {
         return Err(DropReason::BadLength);
     }
-    cut(context, packet, &whole, usize::from(mtu), edge).ok_or(DropReason::NoBuffer)
+    let header = Header::read(bytes).ok_or(DropReason::BadHeaderLength)?;
+    cut(context, packet, &header, usize::from(mtu), edge).ok_or(DropReason::NoBuffer)
+}
+
+/// The header of a packet, with its options.
+struct Header {
+    fixed: Ipv4Header,
+    /// Its bytes, of which `length` count.
+    bytes: [u8; HEADER_MAX],
+    length: usize,
+}
+
+impl Header {
+    fn read(packet: &[u8]) -> Option<Self> {
+        let (fixed, _) = Ipv4Header::read_from_prefix(packet).ok()?;
+        let length = fixed.header_length();
+        let mut bytes = [0; HEADER_MAX];
+        bytes.get_mut(..length)?.copy_from_slice(packet.get(..length)?);
+        (length >= HEADER).then_some(Self { fixed, bytes, length })
+    }
+
+    /// That of the fragment whose payload of so many bytes begins `from` bytes into the whole.
+    fn of_fragment(&self, from: usize, payload: usize, last: bool) -> Self {
+        let Self { mut fixed, mut bytes, length } = *self;
+        fixed.total_length.set((length + payload) as u16);
+        // The whole may be a fragment itself: its offset and its flag go on.
+        let more = if last { 0 } else { MORE_FRAGMENTS };
+        fixed.fragment.set((fixed.fragment.get() + (from / 8) as u16) | more);
+        fixed.checksum.set(0);
+        bytes[..HEADER].copy_from_slice(fixed.as_bytes());
+        if from > 0 {
+            drop_first_only(&mut bytes[HEADER..length]);
+        }
+        fixed.checksum.set(Sum::new().bytes(&bytes[..length]).checksum());
+        bytes[..HEADER].copy_from_slice(fixed.as_bytes());
+        Self { fixed, bytes, length }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Turns options that only the first fragment carries into no-operations (RFC 791 section 3.1:
+/// the flag "copied"); what is no option, too.
+fn drop_first_only(options: &mut [u8]) {
+    let mut at = 0;
+    while let Some(kind) = options.get(at) {
+        let length = match (*kind, options.get(at + 1)) {
+            (NO_OPERATION, _) => 1,
+            (END, _) => return,
+            (_, Some(length)) if *length >= 2 => usize::from(*length),
+            // Nobody can say where it ends.
+            _ => options.len() + 1,
+        };
+        let end = (at + length).min(options.len());
+        let whole = at + length <= options.len();
+        if !(whole && kind & COPIED != 0) {
+            options[at..end].fill(NO_OPERATION);
+        }
+        at = end;
+    }
 }
 
 fn cut(
     context: &mut Context,
     packet: &mut Packet,
-    whole: &Ipv4Header,
+    whole: &Header,
     mtu: usize,
     edge: Edge,
 ) -> Option<()> {
     let start = packet.network_offset();
-    let total = usize::from(whole.total_length.get());
+    let total = usize::from(whole.fixed.total_length.get());
     if total <= mtu || mtu == 0 {
         return Some(()); // The next hop changed; `ip4-rewrite` sorts that out.
     }
-    let payload = total.checked_sub(HEADER)?;
+    let payload = total.checked_sub(whole.length)?;
     // All but the last carry a multiple of eight bytes.
-    let piece = mtu.min(made::room(&context.pool)).checked_sub(HEADER)? & !7;
+    let piece = mtu.min(made::room(&context.pool)).checked_sub(whole.length)? & !7;
     let pieces = payload.checked_add(piece)?.checked_sub(1)?.checked_div(piece)?;
     if context.pool.free_chunks() < pieces - 1 {
         return None;
@@ -85,12 +157,13 @@ fn cut(
     for number in 1..pieces {
         let from = number * piece;
         let length = piece.min(payload - from);
-        let header = header_of(whole, from, length, number + 1 == pieces);
+        let header = whole.of_fragment(from, length, number + 1 == pieces);
         let made = made::make(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
-            let (head, body) = buffer.split_at_mut_checked(HEADER)?;
-            header.write_to(head).ok()?;
-            body.get_mut(..length)?.copy_from_slice(packet.get(HEADER + from..)?.get(..length)?);
-            Some(HEADER + length)
+            let (head, body) = buffer.split_at_mut_checked(whole.length)?;
+            head.copy_from_slice(header.as_bytes());
+            let from = whole.length + from;
+            body.get_mut(..length)?.copy_from_slice(packet.get(from..)?.get(..length)?);
+            Some(whole.length + length)
         });
         // Counted out above, so each succeeds.
         let Some(mut made) = made else { continue };
@@ -98,19 +171,10 @@ fn cut(
         context.counters.totals.generated.add(1);
         context.spawn(edge, made);
     }
-    let header = header_of(whole, 0, piece.min(payload), pieces == 1);
-    header.write_to_prefix(context.pool.bytes().get_mut(start..)?).ok()
-}
-
-/// The header of the fragment whose payload begins `from` bytes into that of `whole`.
-fn header_of(whole: &Ipv4Header, from: usize, length: usize, last: bool) -> Ipv4Header {
-    let mut header = *whole;
-    header.total_length.set((HEADER + length) as u16);
-    // `whole` may be a fragment itself: its offset and its flag go on.
-    let more = if last { 0 } else { MORE_FRAGMENTS };
-    header.fragment.set((whole.fragment.get() + (from / 8) as u16) | more);
-    header.fill_checksum();
-    header
+    let header = whole.of_fragment(0, piece.min(payload), pieces == 1);
+    let bytes = context.pool.bytes().get_mut(start..start + whole.length)?;
+    bytes.copy_from_slice(header.as_bytes());
+    Some(())
 }
 
 #[cfg(test)]
@@ -151,6 +215,39 @@ mod tests {
             assert_eq!(reassembled(&mut bench, &fragments, usize::from(mtu)), payload);
             let generated = bench.context.counters.snapshot().generated;
             assert_eq!(generated, fragments.len() as u64 - 1);
+        }
+    }
+
+    #[test]
+    fn options_stay_in_the_first_fragment_or_are_copied() {
+        // Record route, which is not copied; a router alert, which is; no-operation and the end.
+        let options = [7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 1, 1, 1, 1, 0];
+        let payload: Vec<u8> = (0..1400).map(|number| number as u8).collect();
+        let mut bytes = frame4(MAC_A, 64, &[&options[..], &payload].concat());
+        bytes[14] = 0x49;
+        bytes[24..26].fill(0);
+        let checksum = Sum::new().bytes(&bytes[14..14 + 36]).checksum();
+        bytes[24..26].copy_from_slice(&checksum.to_be_bytes());
+        let mut bench = Bench::new();
+        let fragments = run(&mut bench, &bytes, 600).unwrap();
+        assert_eq!(fragments.len(), 3);
+        assert_eq!(reassembled(&mut bench, &fragments, 600), payload);
+        for (number, fragment) in fragments.iter().enumerate() {
+            let memory = bench.context.pool.bytes();
+            let packet = Ipv4Packet::parse(fragment.network_bytes(memory)).unwrap();
+            let copied = [1, 1, 1, 1, 1, 1, 1, 148, 4, 0, 0, 1, 1, 1, 1, 0];
+            assert_eq!(packet.options, if number == 0 { options } else { copied });
+        }
+        // What is no option is carried by the first alone.
+        for (options, copied) in [
+            ([131, 9, 4, 0], [1, 1, 1, 1]),
+            ([131, 3, 4, 131], [131, 3, 4, 1]),
+            ([131, 1, 1, 1], [1, 1, 1, 1]),
+            ([0, 9, 9, 9], [0, 9, 9, 9]),
+        ] {
+            let mut changed = options;
+            drop_first_only(&mut changed);
+            assert_eq!(changed, copied, "{options:?}");
         }
     }
 

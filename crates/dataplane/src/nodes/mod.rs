@@ -23,7 +23,7 @@ pub use drop::Drop;
 pub use ethernet_input::EthernetInput;
 pub use icmp4_error::Icmp4Error;
 pub use icmp6_error::Icmp6Error;
-pub use ip4_fragment::Ip4Fragment;
+pub use ip4_fragment::{Ip4Fragment, fragment};
 pub use ip4_input::Ip4Input;
 pub use ip4_lookup::Ip4Lookup;
 pub use ip4_rewrite::Ip4Rewrite;
@@ -33,8 +33,6 @@ pub use ip6_rewrite::Ip6Rewrite;
 pub use neighbour_hold::{NeighbourHold, NeighbourRequest};
 pub use output::Output;
 pub use punt::Punt;
-
-pub(crate) use ip4_fragment::fragment;
 
 use crate::graph::Node;
 use crate::punt::PuntSink;
@@ -47,9 +45,10 @@ pub struct RouterParts {
     pub punt: Box<dyn PuntSink>,
     /// Whom to ask for neighbours. Bounded: what does not fit is asked for again later.
     pub neighbours: SyncSender<NeighbourRequest>,
-    /// ICMP errors per second and worker, IPv4 and IPv6 each.
+    /// ICMP errors per second and worker, IPv4 and IPv6 each, and of each kind: packets too big,
+    /// lifetimes that ended, destinations that are not reached.
     pub icmp_rate: u32,
-    /// ICMP errors that may be sent at once.
+    /// ICMP errors of a kind that may be sent at once.
     pub icmp_burst: u32,
 }
 

@@ -1,24 +1,33 @@
 //! `punt`: leaves packets to the kernel, unchanged.
 //!
-//! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more)
+//! Each costs a system call, so a worker leaves it no more than 50,000 a second: a flood of packets
+//! that only the kernel can handle keeps no other packets waiting.
+//!
+//! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more; `punt-refused`: it
+//!   takes none or not this; `punt-limited`)
 
 use crate::drop_reason::DropReason;
-use crate::frame::{BATCH_MAX, Frame};
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 use crate::punt::PuntSink;
+use crate::token_bucket::TokenBucket;
 
 const DROP: Edge = 0;
+
+/// Packets a second, and at once.
+const RATE: u32 = 50_000;
+const BURST: u32 = 5_000;
 
 /// The node.
 pub struct Punt {
     sink: Box<dyn PuntSink>,
+    bucket: TokenBucket,
 }
 
 impl Punt {
     /// Punts to `sink`.
     pub fn new(sink: Box<dyn PuntSink>) -> Self {
-        Self { sink }
+        Self { sink, bucket: TokenBucket::new(RATE, BURST) }
     }
 }
 
@@ -32,16 +41,81 @@ impl Node for Punt {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let mut frames = [Frame::default(); BATCH_MAX];
-        for (frame, packet) in frames.iter_mut().zip(&*packets) {
-            *frame = packet.received();
+        let mut taken = 0;
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            let result = match self.bucket.take(context.now) {
+                true => self.sink.punt(&mut context.pool, &packet.received()),
+                false => Err(DropReason::PuntLimited),
+            };
+            *edge = match result {
+                Ok(()) => {
+                    taken += 1;
+                    CONSUMED
+                }
+                Err(reason) => {
+                    packet.reason = reason;
+                    DROP
+                }
+            };
         }
-        let taken = self.sink.punt(&mut context.pool, &frames[..packets.len()]).min(packets.len());
-        context.counters.totals.punted.add(taken as u64);
-        edges[..taken].fill(CONSUMED);
-        edges[taken..].fill(DROP);
-        for packet in &mut packets[taken..] {
-            packet.reason = DropReason::PuntQueueFull;
+        context.counters.totals.punted.add(taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Frame, FramePool};
+    use crate::testing::{Bench, MAC_A, frame4};
+    use wattline_units::{Span, Time};
+
+    /// Takes every other one.
+    struct Choosy(bool);
+
+    impl PuntSink for Choosy {
+        fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason> {
+            self.0 = !self.0;
+            if !self.0 {
+                return Err(DropReason::PuntRefused);
+            }
+            pool.free(frame.offset);
+            Ok(())
         }
+    }
+
+    #[test]
+    fn what_is_not_taken_is_dropped_and_the_rest_goes_on() {
+        let mut bench = Bench::new();
+        let mut node = Punt::new(Box::new(Choosy(false)));
+        let bytes = frame4(MAC_A, 64, b"payload");
+        let mut packets: Vec<Packet> = (0..5).map(|_| bench.packet(&bytes)).collect();
+        let mut edges = [DROP; 5];
+        node.process(&mut bench.context, &mut packets, &mut edges);
+        assert_eq!(edges, [CONSUMED, DROP, CONSUMED, DROP, CONSUMED]);
+        assert_eq!(packets[3].reason, DropReason::PuntRefused);
+        assert_eq!(bench.context.counters.snapshot().punted, 3);
+    }
+
+    #[test]
+    fn a_flood_is_limited() {
+        let mut bench = Bench::new();
+        let mut node = Punt::new(Box::new(crate::punt::Discard));
+        let bytes = frame4(MAC_A, 64, b"payload");
+        let mut punted = |bench: &mut Bench, count: u32| {
+            let taken = (0..count).filter(|_| {
+                let packet = bench.packet(&bytes);
+                let (edge, packet) = bench.process(&mut node, packet);
+                if edge == DROP {
+                    assert_eq!(packet.reason, DropReason::PuntLimited);
+                    bench.context.pool.free(packet.frame.offset);
+                }
+                edge == CONSUMED
+            });
+            taken.count()
+        };
+        bench.context.now = Time::ZERO + Span::from_millis(1);
+        assert_eq!(punted(&mut bench, 2 * BURST), BURST as usize);
+        bench.context.now += Span::from_millis(1);
+        assert_eq!(punted(&mut bench, 1000), 50);
     }
 }

@@ -1,10 +1,10 @@
 //! Eight loads at a time.
 
-use super::EXTENDED;
+use super::entry::EXTENDED;
 use crate::NextHopId;
 use crate::avx2::{LANES, Words, load, store_next_hops};
+use crate::family::CHUNK;
 use crate::multibit::Tables;
-use crate::reader::CHUNK;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 

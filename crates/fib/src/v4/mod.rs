@@ -6,20 +6,22 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod entry;
 mod scalar;
 
 use crate::NextHopId;
-use crate::fib::{Family, Fib};
+use crate::family::{CHUNK, Family};
+use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
 use crate::prefetch::prefetch;
-use crate::reader::{CHUNK, Reader};
+use crate::reader::Reader;
+use entry::EXTENDED;
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
 /// As many groups as an entry can number.
 const MAX_GROUPS: usize = 1 << 15;
-const EXTENDED: u16 = 1 << 15;
 
 /// The writer's side of the IPv4 table. It has room for as many /24s with longer prefixes inside
 /// as entries can number: 32,768 (512 bytes each, used as needed), or fewer if asked.

@@ -1,6 +1,6 @@
 //! One load at a time, for every processor.
 
-use super::EXTENDED;
+use super::entry::EXTENDED;
 use crate::NextHopId;
 use crate::multibit::{GROUP_CELLS, ROOT_CELLS, Tables};
 use std::sync::atomic::{AtomicU16, Ordering, fence};

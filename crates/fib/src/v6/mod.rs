@@ -5,12 +5,14 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod entry;
 mod scalar;
 
 use crate::NextHopId;
-use crate::fib::{Family, Fib};
+use crate::family::{CHUNK, Family};
+use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
-use crate::reader::{CHUNK, Reader};
+use crate::reader::Reader;
 use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
 use std::sync::atomic::AtomicU32;
@@ -19,11 +21,6 @@ use std::sync::atomic::AtomicU32;
 const DEFAULT_GROUPS: usize = 1 << 18;
 /// As many groups as have cells that a gather can number, in 31 bits: 8 GiB.
 const MAX_GROUPS: usize = 1 << 23;
-const EXTENDED: u32 = 1 << 31;
-
-/// Levels below the root that a chunk goes down together: to /48, where nearly all of the
-/// Internet table ends. What is left then goes on alone.
-const LEVELS_TOGETHER: u32 = 3;
 
 /// The writer's side of the IPv6 table. It has room for 262,144 groups of 1 KiB (used as needed)
 /// unless asked for others: a prefix of more than 24 bits needs one for every further 8 bits or

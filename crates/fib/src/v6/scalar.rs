@@ -1,6 +1,6 @@
 //! One load at a time, for every processor.
 
-use super::{EXTENDED, LEVELS_TOGETHER};
+use super::entry::{EXTENDED, LEVELS_TOGETHER};
 use crate::NextHopId;
 use crate::multibit::{GROUP_CELLS, ROOT_BITS, ROOT_CELLS, Tables};
 use std::sync::atomic::{AtomicU32, Ordering, fence};

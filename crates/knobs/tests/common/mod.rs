@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tempfile::TempDir;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Access, AccessError, Machine, Session, Setting};
+use wattline_linux::sysfs::Tree;
 
 pub struct Fixture {
     root: TempDir,

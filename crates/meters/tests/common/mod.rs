@@ -7,7 +7,7 @@ use copy::copy;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use wattline_kernel::sysfs::Tree;
+use wattline_linux::sysfs::Tree;
 
 pub struct Fixture {
     root: TempDir,

@@ -5,13 +5,15 @@
 //! that a frame received on one port is sent on another without being copied.
 //! Zero-copy is used where every driver can, else copy mode; [`QueueMode`] says which.
 //!
-//! An XDP program on the interface (see `wattline-kernel`) must hand the frames over:
+//! An XDP program on the interface (see `wattline-xdp`) must hand the frames over:
 //! [`AfXdpQueue::socket`] is what goes into its map of sockets.
 //!
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.
 
+mod address;
 mod error;
 mod fill_level;
+mod lent;
 mod open;
 mod options;
 mod queue;
@@ -20,8 +22,9 @@ mod ring;
 mod socket;
 mod status;
 
+pub use address::QueueAddress;
 pub use error::OpenError;
-pub use open::{OpenedWorker, QueueAddress, largest_mtu, open_worker};
+pub use open::{OpenedWorker, WorkerMemory, largest_mtu, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};
 pub use queue::AfXdpQueue;
 pub use socket::QueueMode;

@@ -1,13 +1,16 @@
 //! Opening all queues of a worker over one shared frame memory.
 
+use super::address::QueueAddress;
 use super::error::OpenError;
 use super::options::{CopyMode, Options};
 use super::queue::AfXdpQueue;
-use super::region::Frames;
+use super::region::{Frames, Region};
 use super::socket::Socket;
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
+use std::sync::Arc;
+use std::time::Duration;
 use wattline_dataplane::frame::{BATCH_MAX, FramePool};
-use wattline_dataplane::port::PortId;
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM: u32 = 256;
@@ -16,27 +19,21 @@ const LINK_OVERHEAD: u32 = 14 + 4;
 /// Chunk sizes that the kernel allows in ordinary pages.
 const CHUNK_SIZES: [u32; 2] = [2048, 4096];
 
-/// Which queue of which interface is to be opened, and as which port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueAddress {
-    /// The port that its frames will come from.
-    pub port: PortId,
-    /// Name of the interface, for messages.
-    pub interface: String,
-    /// Index of the interface in this thread's network namespace.
-    pub ifindex: u32,
-    /// Number of the queue, from 0.
-    pub queue: u32,
-    /// MTU of the interface in bytes.
-    pub mtu: u32,
-}
-
 /// All that a worker needs of AF_XDP.
 pub struct OpenedWorker {
     /// The memory that all the queues share.
     pub pool: FramePool,
     /// The queues, in the order in which they were asked for.
     pub queues: Vec<AfXdpQueue>,
+    /// What opens more of them later.
+    pub memory: WorkerMemory,
+}
+
+/// The frame memory of a worker, for whoever opens a queue over it when an interface has come back.
+pub struct WorkerMemory {
+    region: Arc<Region>,
+    chunk: u32,
+    options: Options,
 }
 
 impl OpenedWorker {
@@ -45,6 +42,37 @@ impl OpenedWorker {
     pub fn longest_packet(&self) -> u16 {
         let room = self.pool.chunk_size().saturating_sub(self.pool.headroom() + LINK_OVERHEAD);
         room.try_into().unwrap_or(u16::MAX)
+    }
+}
+
+impl WorkerMemory {
+    /// Opens one more queue, which lends the kernel nothing before its worker asks it to receive.
+    ///
+    /// `sharing` are sockets of the same worker: the first that the kernel takes as the owner of
+    /// the memory is. Where none is (their interfaces are gone, too, or their copy mode is not that
+    /// of the new one), the memory is registered anew, which counts against the limit of locked
+    /// memory a second time.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; a queue that is in use is not waited for.
+    pub fn open(
+        &self,
+        address: &QueueAddress,
+        sharing: &[BorrowedFd<'_>],
+    ) -> Result<AfXdpQueue, OpenError> {
+        let open = |copy, sharing| {
+            let Self { region, chunk, options } = self;
+            let options = Options { patience: Duration::ZERO, ..*options };
+            Socket::open(address, region, *chunk, &options, copy, sharing)
+        };
+        let shared = sharing.iter().find_map(|owner| open(self.options.copy, Some(*owner)).ok());
+        let socket = match shared.map_or_else(|| open(self.options.copy, None), Ok) {
+            Err(OpenError::NoZeroCopy { .. }) if self.options.copy == CopyMode::Auto => {
+                open(CopyMode::Copy, None)?
+            }
+            socket => socket?,
+        };
+        Ok(AfXdpQueue::new(address.port, socket, &self.region, self.chunk))
     }
 }
 
@@ -122,19 +150,21 @@ fn open_all(
     let mut pool = FramePool::new(Box::new(frames), chunk, KERNEL_HEADROOM + options.headroom);
     let mut queues: Vec<AfXdpQueue> = Vec::with_capacity(addresses.len());
     for address in addresses {
-        let sharing = queues.first().map(AfXdpQueue::shared);
+        let sharing = queues.first().map(AfXdpQueue::socket);
         let socket = Socket::open(address, &region, chunk, options, copy, sharing)?;
         queues.push(AfXdpQueue::new(address.port, socket, &region, chunk));
     }
     for queue in &mut queues {
         queue.fill_up(&mut pool);
     }
-    Ok(OpenedWorker { pool, queues })
+    let memory = WorkerMemory { region, chunk, options: *options };
+    Ok(OpenedWorker { pool, queues, memory })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_dataplane::port::PortId;
 
     fn address(mtu: u32) -> QueueAddress {
         QueueAddress { port: PortId(0), interface: "x0".into(), ifindex: 1, queue: 0, mtu }

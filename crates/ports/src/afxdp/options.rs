@@ -38,11 +38,20 @@ pub struct Options {
     pub headroom: u32,
     /// Preferred busy polling, off unless given.
     pub busy_poll: Option<BusyPoll>,
+    /// How long to wait for a queue that is in use: the kernel lets go of one a little after its
+    /// last socket was closed.
+    pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { ring: 2048, copy: CopyMode::Auto, headroom: 0, busy_poll: None }
+        Self {
+            ring: 2048,
+            copy: CopyMode::Auto,
+            headroom: 0,
+            busy_poll: None,
+            patience: Duration::from_millis(1500),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! An AF_XDP socket as a port queue.
 
 use super::fill_level::FillLevel;
+use super::lent::Lent;
 use super::region::Region;
 use super::socket::{QueueMode, Socket};
 use super::status::{QueueState, QueueStatus};
@@ -9,6 +10,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 
@@ -37,6 +39,8 @@ pub struct AfXdpQueue {
     chunk: u32,
     /// None for zero-copy: there the card takes chunks out of the fill ring to hold them itself.
     level: Option<FillLevel>,
+    /// The chunks that the kernel has.
+    lent: Lent,
     status: QueueStatus,
     /// Rounds since the kernel last answered.
     rounds: u32,
@@ -62,13 +66,15 @@ impl AfXdpQueue {
     pub(super) fn new(port: PortId, socket: Socket, region: &Arc<Region>, chunk: u32) -> Self {
         let length = region.length() as u64;
         let level = (!socket.mode.zero_copy).then(|| FillLevel::new(socket.fill.size()));
+        let limit = length - length % u64::from(chunk);
         Self {
             port,
             socket,
             _region: Arc::clone(region),
-            limit: length - length % u64::from(chunk),
+            limit,
             chunk,
             level,
+            lent: Lent::new(limit, chunk),
             status: QueueStatus::default(),
             rounds: 0,
             uncounted_rounds: 0,
@@ -88,13 +94,18 @@ impl AfXdpQueue {
         self.socket.mode
     }
 
+    /// Gives every chunk back that the kernel has, when the interface is gone: from then on the
+    /// kernel neither reads nor writes for this socket (it unbinds it before it lets the interface
+    /// go, `xsk_notifier()`). What was on its way out is at worst seen damaged by whoever was at
+    /// the other end of the interface. The queue is of no use afterwards.
+    pub fn give_back(&mut self, pool: &mut FramePool) {
+        self.status.set(QueueState::Gone);
+        self.lent.take_all(|chunk| pool.free(chunk));
+    }
+
     /// A handle by which other threads see whether the interface is still there.
     pub fn status(&self) -> QueueStatus {
         self.status.clone()
-    }
-
-    pub(super) fn shared(&self) -> &Socket {
-        &self.socket
     }
 
     /// Fills the fill ring as far as is of use and the pool has chunks.
@@ -111,6 +122,7 @@ impl AfXdpQueue {
             let Some(offset) = pool.take_chunk() else { break };
             // There is room: it was asked for, and only we fill it.
             self.socket.fill.push(u64::from(offset));
+            self.lent.lend(u64::from(offset));
         }
         self.socket.fill.publish();
         if self.socket.fill.needs_wakeup() {
@@ -125,14 +137,16 @@ impl AfXdpQueue {
         let fragment = continued || self.in_fragments;
         self.in_fragments = continued;
         let place = place_of(&descriptor, self.limit, self.chunk);
-        if let (Some((offset, length)), false) = (place, fragment) {
+        // One that was not lent is somebody else's: neither taken nor freed.
+        let ours = self.lent.take_back(descriptor.addr);
+        if let (true, Some((offset, length)), false) = (ours, place, fragment) {
             return Some(Frame { offset, length, port_in: self.port });
         }
         // A frame in fragments counts once, at its last one.
         if !continued {
             self.counters.receive_invalid += 1;
         }
-        if descriptor.addr < self.limit {
+        if ours {
             pool.free(descriptor.addr as u32);
         }
         None
@@ -143,7 +157,7 @@ impl AfXdpQueue {
         let mut any = false;
         while let Some(address) = self.socket.completion.pop() {
             any = true;
-            if address < self.limit {
+            if self.lent.take_back(address) {
                 pool.free(address as u32);
             }
         }
@@ -264,6 +278,7 @@ impl PortQueue for AfXdpQueue {
             if !self.socket.transmit.push(descriptor) {
                 break;
             }
+            self.lent.lend(u64::from(frame.offset));
             count += 1;
             self.counters.transmitted_bytes += u64::from(frame.length);
         }
@@ -308,6 +323,13 @@ impl PortQueue for AfXdpQueue {
             QueueState::Down | QueueState::Gone => 0,
         };
         (received + unsent) as usize
+    }
+
+    fn refuses(&self) -> DropReason {
+        match self.status.state() {
+            QueueState::Gone => DropReason::PortGone,
+            QueueState::Up | QueueState::Down => DropReason::TransmitRingFull,
+        }
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -1,7 +1,7 @@
 //! One AF_XDP socket: its rings, its binding to a queue, its kicks.
 
+use super::address::QueueAddress;
 use super::error::OpenError;
-use super::open::QueueAddress;
 use super::options::{BusyPoll, CopyMode, Options};
 use super::region::Region;
 use super::ring::{Consumer, Producer};
@@ -27,8 +27,6 @@ const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
 /// Bytes of kernel memory that frames on their way out may hold in copy mode: enough for
 /// full rings of small frames, where the usual 208 KiB stop at about 250 frames.
 const SEND_BUFFER: usize = 8 << 20;
-/// The kernel lets go of a queue a little after its last socket was closed.
-const BUSY_PATIENCE: Duration = Duration::from_millis(1500);
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// How a queue came to be opened.
@@ -67,7 +65,7 @@ impl Socket {
         chunk: u32,
         options: &Options,
         copy: CopyMode,
-        sharing: Option<&Socket>,
+        sharing: Option<BorrowedFd<'_>>,
     ) -> Result<Self, OpenError> {
         let failed = |action| {
             move |source| OpenError::System {
@@ -135,7 +133,7 @@ impl Socket {
             .or_else(|_| sockopt::set_socket_send_buffer_size(fd, SEND_BUFFER));
         let whole_ring_kick = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, ring).is_ok();
 
-        bind(fd, address, copy, sharing.map(|socket| socket.descriptor.as_fd()))?;
+        bind(fd, address, copy, sharing, options.patience)?;
         let zero_copy = sockopt::xdp_options(fd)
             .map_err(failed("asking for the copy mode"))?
             .contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
@@ -176,6 +174,7 @@ fn bind(
     address: &QueueAddress,
     copy: CopyMode,
     sharing: Option<BorrowedFd<'_>>,
+    patience: Duration,
 ) -> Result<(), OpenError> {
     let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
         | match copy {
@@ -183,7 +182,7 @@ fn bind(
             CopyMode::Copy => SocketAddrXdpFlags::XDP_COPY,
             CopyMode::ZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
         };
-    let deadline = Instant::now() + BUSY_PATIENCE;
+    let deadline = Instant::now() + patience;
     let bind_once = || match sharing {
         None => {
             rustix::net::bind(socket, &SocketAddrXdp::new(flags, address.ifindex, address.queue))

@@ -1,10 +1,24 @@
 //! How well the model predicts rows that it was not fitted to.
 
+use super::form;
 use super::power::{self, Base, Sample};
-use super::{HeldOutError, form};
+use serde::Serialize;
 
 /// Parts into which the rows are cut; each is left out in turn.
 const FOLDS: usize = 5;
+
+/// Relative errors of predicted power on rows that the prediction had not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HeldOutError {
+    /// Parts that were left out in turn.
+    pub folds: usize,
+    /// Mean absolute relative error.
+    pub mean: f64,
+    /// Root of the mean squared relative error.
+    pub root_mean_square: f64,
+    /// The largest absolute relative error.
+    pub largest: f64,
+}
 
 /// Fits again without every fifth row, then predicts those; r_max and gamma stay.
 pub(super) fn error(

@@ -7,8 +7,10 @@
 //! in the end; then the simplest χ is sought that departs from the richest by no more than
 //! the bound. Errors on rows that were left out say how far the model can be trusted.
 
+mod error;
 mod estimate;
 mod form;
+mod groups;
 mod held_out;
 mod linear;
 mod output;
@@ -16,12 +18,14 @@ mod power;
 pub mod rows;
 mod saturation;
 
+pub use error::FitError;
 pub use estimate::{CONFIDENCE, Estimate};
+pub use held_out::HeldOutError;
 pub use rows::Row;
 
+use groups::Groups;
 use power::{Base, PowerFit, Sample};
 use serde::Serialize;
-use thiserror::Error;
 
 /// What to fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,24 +44,6 @@ impl Default for FitOptions {
     fn default() -> Self {
         Self { order_max: 7, error_bound: 0.02, base_watts: None }
     }
-}
-
-/// Why there is no fit.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum FitError {
-    /// The rows are right but do not determine the model.
-    #[error("{0}")]
-    Unidentified(String),
-    /// An option is outside its range.
-    #[error("{field} = {value}: must be {allowed}")]
-    BadOption {
-        /// The option.
-        field: &'static str,
-        /// As it was given.
-        value: String,
-        /// Its range.
-        allowed: &'static str,
-    },
 }
 
 /// What was fitted for one frequency.
@@ -95,19 +81,6 @@ pub struct ChiFit {
     pub departure: f64,
     /// The bound that it had to meet.
     pub error_bound: f64,
-}
-
-/// Relative errors of predicted power on rows that the prediction had not seen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct HeldOutError {
-    /// Parts that were left out in turn.
-    pub folds: usize,
-    /// Mean absolute relative error.
-    pub mean: f64,
-    /// Root of the mean squared relative error.
-    pub root_mean_square: f64,
-    /// The largest absolute relative error.
-    pub largest: f64,
 }
 
 /// Measured against predicted power of one row.
@@ -150,31 +123,6 @@ pub struct Fit {
     pub residuals: Vec<Residual>,
     /// What the reader should know about this fit.
     pub notes: Vec<String>,
-}
-
-/// Which frequency and number of cores each row belongs to.
-struct Groups {
-    frequencies: Vec<f64>,
-    cores: Vec<usize>,
-    /// Indices into the two lists above, by row.
-    of_row: Vec<(usize, usize)>,
-}
-
-impl Groups {
-    fn of(rows: &[Row]) -> Self {
-        let mut frequencies: Vec<f64> = rows.iter().map(|row| row.frequency_hertz).collect();
-        frequencies.sort_by(f64::total_cmp);
-        frequencies.dedup();
-        let mut cores: Vec<usize> = rows.iter().map(|row| row.cores).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        let index = |row: &Row| {
-            let frequency = frequencies.partition_point(|other| *other < row.frequency_hertz);
-            (frequency, cores.partition_point(|other| *other < row.cores))
-        };
-        let of_row = rows.iter().map(index).collect();
-        Self { frequencies, cores, of_row }
-    }
 }
 
 /// Fits the model to checked rows ([`rows::load`]).

@@ -3,9 +3,11 @@
 //! In logarithms the capacity of n cores is a sum, log r_max(f) + log gamma(n), with
 //! gamma(1) = 1: a linear least-squares problem over all saturated rows at once.
 
+use super::error::FitError;
 use super::estimate::Estimate;
+use super::groups::Groups;
 use super::linear::{self, Solution};
-use super::{FitError, Row};
+use super::rows::Row;
 use nalgebra::{DMatrix, DVector};
 
 /// Without a column of offered rates, rows this near to the most that was forwarded at the
@@ -16,14 +18,14 @@ const PLATEAU: f64 = 0.95;
 pub(super) struct Saturation {
     /// r_max(f) in packets per second, by frequency.
     pub(super) max_rate: Vec<Estimate>,
-    /// gamma(n), by number of cores as in [`super::Groups::cores`].
+    /// gamma(n), by number of cores as in [`Groups::cores`].
     pub(super) gamma: Vec<Estimate>,
     /// Whether each row is saturated, known from its offered rate.
     pub(super) saturated: Vec<bool>,
 }
 
 /// Finds the saturated rows of each (frequency, cores) and fits both factors.
-pub(super) fn fit(rows: &[Row], groups: &super::Groups) -> Result<Saturation, FitError> {
+pub(super) fn fit(rows: &[Row], groups: &Groups) -> Result<Saturation, FitError> {
     let (frequencies, core_counts) = (groups.frequencies.len(), groups.cores.len());
     let mut plateau = Vec::new();
     let mut saturated = vec![false; rows.len()];

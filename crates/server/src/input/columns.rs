@@ -1,6 +1,6 @@
 //! Reads CSV files of numbers by the names of their columns, noting all that is wrong.
 
-use super::document::nearest;
+use super::nearest::nearest;
 use super::{InvalidFile, Problem, ProblemKind};
 use std::ops::RangeInclusive;
 

@@ -10,7 +10,7 @@
 //! power_watts = { missing = "the figure that shows it is lost" }
 //! ```
 
-use super::document::nearest;
+use super::nearest::nearest;
 use super::{Document, FigureValue, Problem, ProblemKind};
 use std::cell::RefCell;
 use toml::Spanned;

@@ -6,4 +6,5 @@ mod fit_recovers;
 mod optimise;
 mod powersave_constraints;
 mod published;
+mod receive_path;
 mod sohan_and_liao;

@@ -1,10 +1,8 @@
 //! The sums that reports are made of.
 
 use super::Engine;
-use crate::egress::EgressCounts;
-use crate::report::power_terms;
-use crate::states::Spent;
 use crate::totals::Totals;
+use wattline_cores::{EgressCounts, Spent, power_terms};
 use wattline_policy::PowerView;
 use wattline_units::{BitsPerSecond, Provenance, Span, Watts};
 

@@ -2,18 +2,15 @@
 
 mod accounts;
 
-use crate::context::{Costs, Sink, Stop, Watched};
-use crate::cores::Core;
-use crate::egress::Egress;
 use crate::error::SimError;
-use crate::latency::Latency;
-use crate::make::CoreMake;
 use crate::nic::Nic;
-use crate::platform::platform_of;
 use crate::profile::{Phase, Stopwatch};
 use crate::setting::Setting;
 use crate::totals::Totals;
 use crate::views::Views;
+use wattline_cores::{
+    Core, CoreMake, Costs, Egress, Latency, ModelError, Sink, Stop, Watched, platform_of,
+};
 use wattline_policy::{
     AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
 };
@@ -72,7 +69,7 @@ impl<'a> Engine<'a> {
     ) -> Result<Self, SimError> {
         let server = setting.server;
         let platform = platform_of(server);
-        platform.check()?;
+        platform.check().map_err(ModelError::from)?;
         let policy = make(&BuildContext {
             platform: &platform,
             server: Some(server),

@@ -1,8 +1,9 @@
 //! What must hold in every simulation, whatever the policy.
 
 use crate::common::{poisson, seeded, server, setting, simulate, timeless};
+use wattline_cores::{CoreState, StateSpan};
 use wattline_policy::POLICIES;
-use wattline_sim::{CoreState, Setting, StateSpan, run, sweep};
+use wattline_sim::{Setting, run, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod error;
+mod found;
 mod link_type;
 mod pcap;
 mod pcapng;

@@ -1,7 +1,7 @@
 //! The classic pcap format (draft-ietf-opsawg-pcap): one header, then records.
 
 use super::buffer::Buffer;
-use super::read::{Found, need};
+use super::found::{Found, need};
 use super::{LinkType, MAX_PACKET, Problem};
 use pcap_parser::{LegacyPcapBlock, PcapHeader};
 use std::io::Read;

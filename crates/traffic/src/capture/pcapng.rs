@@ -2,7 +2,7 @@
 //! with its own byte order and its own list of interfaces.
 
 use super::buffer::Buffer;
-use super::read::{Found, need};
+use super::found::{Found, need};
 use super::{LinkType, MAX_PACKET, Problem};
 use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode};
 use std::io::Read;

@@ -3,7 +3,7 @@
 use super::ask::Which;
 use crate::exit::ExitError;
 use std::io::Write;
-use wattline_control::socket::Request;
+use wattline_router::socket::Request;
 
 /// How many, of which router.
 #[derive(Debug, clap::Args)]

@@ -1,10 +1,11 @@
 //! `wattline config`: the keys of a configuration.
 
+use crate::applications;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_control::config::{Config, keys, routes_file};
+use wattline_router::config::{Config, keys, routes_file};
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]
@@ -18,8 +19,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let sections = applications::sections();
     if let Some(path) = &args.check {
-        let config = Config::load(path)?;
+        let config = Config::load(path, &sections)?;
         if let Some(file) = &config.routes_file {
             routes_file::load(file, &config)?;
         }
@@ -27,8 +29,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut out = std::io::stdout().lock();
     if json {
-        let list: Vec<_> = keys::KEYS
-            .iter()
+        let list: Vec<_> = keys::all(&sections)
             .map(|key| {
                 json!({
                     "section": key.section.heading(),
@@ -42,9 +43,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             .collect();
         writeln!(out, "{}", json!({ "keys": list }))?;
     } else if args.markdown {
-        write!(out, "{}", keys::as_markdown())?;
+        write!(out, "{}", keys::as_markdown(&sections))?;
     } else {
-        write!(out, "{}", keys::as_toml())?;
+        write!(out, "{}", keys::as_toml(&sections))?;
     }
     Ok(())
 }

@@ -8,11 +8,12 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wattline_control::config::parse_duration;
-use wattline_lab::demo::{self, Settings, day};
-use wattline_lab::forwarder::Mode;
-use wattline_lab::leftovers::clean_up_on_signals;
-use wattline_lab::probe::Load;
+use wattline_demo::compare::{self, Settings};
+use wattline_demo::day;
+use wattline_router::config::parse_duration;
+use wattline_testbed::forwarder::Mode;
+use wattline_testbed::leftovers::clean_up_on_signals;
+use wattline_testbed::probe::Load;
 
 /// Name of the page with the plots.
 const PAGE: &str = "wattline-demo.html";
@@ -99,7 +100,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<demo::Report>,
+    comparison: Option<compare::Report>,
 }
 
 /// Runs the command.
@@ -132,7 +133,7 @@ fn show(
         (shown.day, shown.page) = (Some(report), Some(page.to_owned()));
     }
     if let Some(settings) = comparison {
-        let report = demo::run(settings)?;
+        let report = compare::run(settings)?;
         if !json {
             output::print(&report, json, |out, report| {
                 writeln!(out, "Real time: the kernel and Wattline, one processor's work each")?;

@@ -5,7 +5,7 @@ use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wattline_lab::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::fit::{Fit, FitError, FitOptions, fit, rows};
 use wattline_units::{Accuracy, Source};
 

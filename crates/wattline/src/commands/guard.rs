@@ -2,7 +2,7 @@
 
 use super::root::Root;
 use crate::exit::ExitError;
-use wattline_control::governor::host::guard;
+use wattline_host::guard;
 use wattline_knobs::OnExit;
 
 /// What to do when the router dies.
@@ -26,6 +26,5 @@ pub fn run(args: &Args) -> Result<(), ExitError> {
     }
     let tree = args.root.tree()?;
     let report = guard(std::io::stdin().lock(), &tree, &args.root.state(), args.on_exit)?;
-    let failed: Vec<String> = report.failures().map(ToString::to_string).collect();
-    if failed.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, failed.join("\n"))) }
+    super::restore::verdict(&report)
 }

@@ -9,8 +9,10 @@ mod duration;
 mod fit;
 mod graph;
 mod guard;
+mod load;
 mod lookup;
 mod meter;
+mod nics;
 mod optimise;
 mod plan;
 mod policies;
@@ -63,6 +65,8 @@ pub enum Command {
     Policies(policies::Args),
     /// List the shipped server models, or show one with the origin of its figures.
     Servers(servers::Args),
+    /// List network cards, compare them, or choose one for a throughput and its budgets.
+    Nics(nics::Args),
     /// Fit a power and capacity model to measured rows.
     Fit(fit::Args),
     /// Find the cheapest frequency and number of cores for a rate or a trace.
@@ -78,6 +82,8 @@ pub enum Command {
     Guard(guard::Args),
     /// Undo what a run that was killed left behind.
     Restore(restore::Args),
+    /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
+    Load(load::Args),
     /// Make the figures and tables of the papers again, ours beside theirs.
     Reproduce(reproduce::Args),
     /// Measure how fast Wattline itself is on this machine.
@@ -102,6 +108,7 @@ impl Command {
             Self::Sweep(args) => sweep::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
             Self::Servers(args) => servers::run(&args, json),
+            Self::Nics(args) => nics::run(&args, json),
             Self::Fit(args) => fit::run(&args, json),
             Self::Optimise(args) => optimise::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),
@@ -109,6 +116,7 @@ impl Command {
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
             Self::Restore(args) => restore::run(&args, json),
+            Self::Load(args) => load::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }

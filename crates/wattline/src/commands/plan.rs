@@ -1,13 +1,15 @@
 //! `wattline plan`: what a governor would write on this machine, and why.
 
 use super::root::Root;
+use crate::applications;
 use crate::exit::ExitError;
 use crate::output;
+use crate::platforms::{PlanError, plan};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_control::config::Config;
-use wattline_control::governor::host::{PlanError, PowerPlan, plan};
+use wattline_host::PowerPlan;
+use wattline_router::config::Config;
 
 /// Values of a setting that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;
@@ -25,7 +27,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let config = Config::load(&args.config)?;
+    let config = Config::load(&args.config, &applications::sections())?;
     let tree = args.root.tree()?;
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });

@@ -4,7 +4,7 @@ use super::ask::Which;
 use crate::exit::ExitError;
 use serde_json::Value;
 use std::io::Write;
-use wattline_control::socket::Request;
+use wattline_router::socket::Request;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -26,6 +26,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let names: Vec<&str> = names.collect();
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         writeln!(out, "{title}: {names}")?;
+    }
+    for port in answer["not_as_configured"].as_array().into_iter().flatten() {
+        writeln!(out, "not as configured: {}", port.as_str().unwrap_or_default())?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_lab::reproduce::{self, Paper, ReproduceError, Reproduction, Target, Verdict};
+use wattline_report::Verdict;
+use wattline_reproduce::{Paper, ReproduceError, Reproduction, Target};
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
@@ -23,20 +24,20 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let targets = targets(&args.targets)?;
     // Draws nothing where standard error is no terminal.
-    let bar = ProgressBar::new(reproduce::steps(&targets) as u64);
+    let bar = ProgressBar::new(wattline_reproduce::steps(&targets) as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(500));
     let mut begun = 0;
-    let results = reproduce::reproduce(&targets, |step| {
+    let results = wattline_reproduce::reproduce(&targets, |step| {
         bar.set_position(begun);
         bar.set_message(step.to_owned());
         begun += 1;
     })
     .map_err(failed)?;
     bar.finish_and_clear();
-    reproduce::write(&results, &args.out).map_err(failed)?;
+    wattline_reproduce::write(&results, &args.out).map_err(failed)?;
     output::print(&results, json, |out, results| {
         table(out, results)?;
         writeln!(out, "\n{}", args.out.join("index.html").display())

@@ -4,7 +4,7 @@ use super::root::Root;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
-use wattline_knobs::restore::Restored;
+use wattline_knobs::restore::{Report, Restored};
 use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
 
 /// What to undo, and how.
@@ -23,15 +23,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let state = args.root.state();
     let mut out = std::io::stdout().lock();
     if args.print {
-        let commands = restore_commands(&tree, &state)?;
+        let undo = restore_commands(&tree, &state)?;
         if json {
-            writeln!(out, "{}", json!({ "commands": commands }))?;
+            writeln!(out, "{}", json!(undo))?;
         } else {
-            for command in commands {
+            for command in &undo.commands {
                 writeln!(out, "{command}")?;
             }
         }
-        return Ok(());
+        let damaged: Vec<String> = undo.bad_lines.iter().map(|line| damage(line)).collect();
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        return Err(ExitError::new(ExitError::DATA, damaged.join("\n")));
     }
     let report = restore_now(&mut Bounded::new(Machine::new(&tree)), &tree, &state)?;
     if json {
@@ -40,22 +44,46 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         for line in &report.lines {
             writeln!(out, "{line}")?;
         }
-        for line in &report.bad_lines {
-            writeln!(out, "journal, {line}; the journal is kept as knobs.journal.damaged")?;
-        }
         if report.outlived > 0 {
             writeln!(out, "changes of an earlier boot ended with it; nothing to undo")?;
         } else if report.lines.is_empty() && report.bad_lines.is_empty() {
             writeln!(out, "nothing to undo")?;
         }
     }
-    let failed: Vec<String> = report.failures().map(ToString::to_string).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
+    verdict(&report)
+}
+
+/// How a restore ends: well only when all that the journal held is undone, and the journal away.
+///
+/// # Errors
+/// What is not as it was, or not known to be.
+pub(super) fn verdict(report: &Report) -> Result<(), ExitError> {
+    let mut problems: Vec<String> = report.failures().map(ToString::to_string).collect();
     let denied = |line: &wattline_knobs::restore::Line| {
         matches!(line.result, Restored::Failed { permission: true, .. })
     };
-    let code = if report.failures().any(denied) { ExitError::NO_PERMISSION } else { ExitError::IO };
-    Err(ExitError::new(code, failed.join("\n")))
+    let code = if report.failures().any(denied) {
+        ExitError::NO_PERMISSION
+    } else if !problems.is_empty() || report.journal_problem.is_some() {
+        ExitError::IO
+    } else {
+        ExitError::DATA
+    };
+    let kept = problems.is_empty() && report.journal_problem.is_none();
+    if let Some(problem) = &report.journal_problem {
+        problems.push(format!("the journal cannot be put away: {problem}"));
+    }
+    problems.extend(report.bad_lines.iter().map(|line| damage(line)));
+    if kept && !report.bad_lines.is_empty() {
+        problems.push(
+            "the journal is kept as knobs.journal.damaged: look whether it names settings that \
+             still have the values of that run"
+                .into(),
+        );
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ExitError::new(code, problems.join("\n"))) }
+}
+
+fn damage(line: &str) -> String {
+    format!("journal, {line}: what it held is not undone")
 }

@@ -2,9 +2,9 @@
 
 use crate::exit::ExitError;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::{ReadError, Tree};
 use wattline_knobs::journal::JournalError;
 use wattline_knobs::{STATE_DIRECTORY, SessionError};
+use wattline_linux::sysfs::{ReadError, Tree};
 
 /// The machine: this one, or a recording.
 #[derive(Debug, clap::Args)]
@@ -52,6 +52,7 @@ impl From<SessionError> for ExitError {
             SessionError::State { .. }
             | SessionError::Journal(_)
             | SessionError::Boot(_)
+            | SessionError::Left(_)
             | SessionError::Unrestored(..) => Self::IO,
         };
         Self::new(code, error)

@@ -1,7 +1,9 @@
 //! `wattline run`: the router.
 
 use super::stats;
+use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
+use crate::platforms::PLATFORMS;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +11,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
-use wattline_control::config::LogLevel;
-use wattline_control::router::{Remedy, Router, RouterError};
-use wattline_control::stats::Stats;
+use wattline_router::config::LogLevel;
+use wattline_router::stats::Stats;
+use wattline_router::{Extensions, Remedy, Router, RouterError};
+
+/// What this program adds to a router.
+const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -24,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let level = log_to_standard_error();
     let set_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
-    let router = Router::start(&args.config, Box::new(set_level))?;
+    let router = Router::start(&args.config, EXTENSIONS, Box::new(set_level))?;
     tracing::info!("control socket {}", router.socket_path().display());
     let (account, outcome) = router.run();
     let printed = print(&account, json);
@@ -80,6 +85,7 @@ impl From<RouterError> for ExitError {
             Remedy::Permission => Self::NO_PERMISSION,
             Remedy::Machine => Self::UNAVAILABLE,
             Remedy::System => Self::IO,
+            Remedy::Defect => Self::SOFTWARE,
         };
         Self::new(code, error)
     }

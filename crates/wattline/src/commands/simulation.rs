@@ -3,6 +3,7 @@
 use super::server_errors;
 use crate::exit::ExitError;
 use std::fmt::Display;
+use wattline_cores::ModelError;
 use wattline_policy::{PolicySpec, parse_span};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
 use wattline_sim::SimError;
@@ -96,14 +97,26 @@ impl From<SimError> for ExitError {
             SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
                 of_capture(capture)
             }
-            SimError::Platform(_) | SimError::Application { .. } => Self::CONFIG,
+            SimError::Model(error) => code_of_model(error),
             SimError::Duration
             | SimError::Interval
             | SimError::BeyondLinks { .. }
-            | SimError::Source(BuildError::Spec(_))
-            | SimError::Policy(_) => Self::USAGE,
+            | SimError::Source(BuildError::Spec(_)) => Self::USAGE,
         };
         Self::new(code, error)
+    }
+}
+
+impl From<ModelError> for ExitError {
+    fn from(error: ModelError) -> Self {
+        Self::new(code_of_model(&error), error)
+    }
+}
+
+fn code_of_model(error: &ModelError) -> u8 {
+    match error {
+        ModelError::Platform(_) | ModelError::Application { .. } => ExitError::CONFIG,
+        ModelError::Policy(_) => ExitError::USAGE,
     }
 }
 

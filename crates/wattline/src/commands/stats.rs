@@ -4,7 +4,7 @@ use super::ask::Which;
 use crate::exit::ExitError;
 use serde_json::Value;
 use std::io::{self, Write};
-use wattline_control::socket::Request;
+use wattline_router::socket::Request;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -50,10 +50,7 @@ fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
     if let (Some(median), Some(high)) =
         (micros("latency_p50_seconds"), micros("latency_p99_seconds"))
     {
-        writeln!(
-            out,
-            "latency since asked last, model time: p50 {median:.1} us, p99 {high:.1} us"
-        )?;
+        writeln!(out, "latency of the last 5 s, model time: p50 {median:.1} us, p99 {high:.1} us")?;
     }
     print_host(&power["host"], out)
 }
@@ -112,14 +109,17 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             .iter()
             .map(|key| number(&port[*key]))
             .sum();
-        let state = match port["state"].as_str() {
-            None | Some("up") => String::new(),
-            Some("gone") => ", GONE: restart the router once its interface is back".to_owned(),
-            Some(state) => format!(", {state}"),
+        let state = match (port["state"].as_str(), port["reason"].as_str()) {
+            (None | Some("up"), None) => String::new(),
+            (None | Some("up"), Some(reason)) => format!(", {reason}"),
+            (Some(state), None) => format!(", {state}"),
+            (Some(state), Some(reason)) => format!(", {}: {reason}", state.to_uppercase()),
         };
+        let workers = (port["xdp_closed_because"].as_str())
+            .map_or_else(String::new, |why| format!(", by workers: {why}"));
         writeln!(
             out,
-            "{:<16} {:>14} {:>16} {:>14} {:>16} {lost:>10}  {}{state}",
+            "{:<16} {:>14} {:>16} {:>14} {:>16} {lost:>10}  {}{state}{workers}",
             port["name"].as_str().unwrap_or_default(),
             number(&port["received_packets"]),
             number(&port["received_bytes"]),
@@ -139,7 +139,11 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "{index:<8} {:>8} {:>14} {:>14} {busy:>12.1} {:>12}",
-            if worker["active"] == Value::Bool(true) { "yes" } else { "no" },
+            match (&worker["hangs"], &worker["active"]) {
+                (Value::Bool(true), _) => "HANGS",
+                (_, Value::Bool(true)) => "yes",
+                _ => "no",
+            },
             number(&worker["received"]),
             number(&worker["forwarded"]),
             number(&worker["sleeps"]),

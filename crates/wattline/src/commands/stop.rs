@@ -3,7 +3,7 @@
 use super::ask::Which;
 use crate::exit::ExitError;
 use std::io::Write;
-use wattline_control::socket::Request;
+use wattline_router::socket::Request;
 
 /// Which router.
 #[derive(Debug, clap::Args)]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wattline_control::governor::host::Watchdog;
-use wattline_kernel::sysfs::Tree;
+use wattline_host::Watchdog;
 use wattline_knobs::{Machine, OnExit, Session, SessionError};
+use wattline_linux::sysfs::Tree;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
 const ROOT: &str = "WATTLINE_GUARDED_WRITER";

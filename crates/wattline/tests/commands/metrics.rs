@@ -62,7 +62,6 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = free_port();
     let _router = router(folder.path(), metrics, "[power]\nplatform = \"scale\"\nscale = 100\n");
-    // Power is a mean since the last look: there from the second on.
     let text = until("power is told", || {
         let text = get(metrics, "/metrics")?;
         sample(&text, "wattline_power_watts{source=\"emulated\"}").map(|_| text)
@@ -75,6 +74,19 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
     assert_eq!(sample(&text, "wattline_core_active{core=\"0\"}"), Some(1.0));
     let written = "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"}";
     assert!(sample(&text, written).is_some_and(|count| count >= 1.0), "{text}");
+    // Several read, as often as they like: no one takes anything from another.
+    let count = "wattline_latency_seconds_count";
+    until("seven latencies are told", || {
+        (sample(&get(metrics, "/metrics")?, count)? >= 7.0).then_some(())
+    });
+    for _ in 0..3 {
+        let text = get(metrics, "/metrics").unwrap();
+        assert_eq!(sample(&text, count), Some(7.0), "{text}");
+        let all = sample(&text, "wattline_latency_seconds_bucket{le=\"+Inf\"}");
+        assert_eq!(all, Some(7.0), "{text}");
+        let watts = sample(&text, "wattline_power_watts{source=\"emulated\"}");
+        assert!(watts.is_some_and(|watts| watts > 100.0), "{text}");
+    }
 }
 
 /// A router between captures: seven packets at once, and one long after, so that it goes on.

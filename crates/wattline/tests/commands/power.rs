@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Machine, Session};
+use wattline_linux::sysfs::Tree;
 
 const MAX: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 const NOBODY: u32 = 65_534;
@@ -87,6 +87,28 @@ fn restore_prints_commands_and_then_does_it() {
     let again = run(&[&["restore"][..], &at].concat());
     assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
     assert_eq!(again.status.code(), Some(0));
+}
+
+/// As versions left it that did not cut off what a full disk had taken of a line.
+#[test]
+fn a_damaged_journal_is_named_undone_as_far_as_it_goes_and_no_success() {
+    let (_directory, root) = killed();
+    let journal = root.join("var/lib/wattline/knobs.journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("no entry\n{}{text}", &text[..40])).unwrap();
+    let at = ["--root", root.to_str().unwrap()];
+    let printed = run(&[&["restore", "--print"][..], &at].concat());
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), format!("echo 3300000 > /{MAX}\n"));
+    assert_eq!(printed.status.code(), Some(65));
+    let restored = run(&[&["restore"][..], &at].concat());
+    let told = String::from_utf8_lossy(&restored.stderr).into_owned();
+    assert_eq!(restored.status.code(), Some(65), "{told}");
+    for part in ["line 1: ", "line 2: ", "knobs.journal.damaged"] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert_eq!(value(&root), "3300000\n");
+    assert!(root.join("var/lib/wattline/knobs.journal.damaged").exists() && !journal.exists());
+    assert!(run(&[&["restore"][..], &at].concat()).status.success(), "nothing is left to undo");
 }
 
 /// The file of a driver that hangs: a pipe that nobody reads.

@@ -1,9 +1,9 @@
 //! Wattline's ESP with the kernel of an emulated machine and with strongSwan as its peers.
 //! Skipped where `rig/fetch` (part of `make tools`) has fetched nothing.
 
+use crate::checks::{self, Checks};
 use std::path::Path;
-use wattline_lab::rig::Rig;
-use wattline_lab::rig::checks::{self, Checks};
+use wattline_testbed::rig::Rig;
 
 #[test]
 fn the_kernel_and_strongswan_are_understood() {
@@ -14,9 +14,8 @@ fn the_kernel_and_strongswan_are_understood() {
         );
     };
     let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));
-    let mut checks = Checks::default();
+    let mut checks = Checks::told_by(|check| println!("{check}"));
     let ended = checks::ipsec(&rig, wattline, &mut checks);
-    println!("{checks}");
     ended.unwrap_or_else(|error| panic!("{error}"));
     assert!(!checks.checks.is_empty());
     let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();

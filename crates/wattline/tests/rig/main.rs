@@ -2,11 +2,12 @@
 //! card and power meter. Skipped where `rig/fetch` (part of `make tools`) has fetched nothing.
 //! Two machines are booted side by side, one for each processor of a small host.
 
+mod checks;
 mod ipsec;
 
+use checks::Checks;
 use std::path::PathBuf;
-use wattline_lab::rig::checks::{self, Checks};
-use wattline_lab::rig::{Machine, Options, Rig, agent};
+use wattline_testbed::rig::{Machine, Options, Rig, agent};
 
 /// What turns the knobs inside: this very program, started there with a list of wishes.
 #[test]
@@ -32,9 +33,11 @@ fn knobs_and_meters_work_on_real_drivers_and_leave_no_trace() {
     let Some(mut machine) = boot("knobs_and_meters_work_on_real_drivers_and_leave_no_trace") else {
         return;
     };
-    let mut checks = Checks::default();
+    let mut checks = Checks::told_by(|check| println!("{check}"));
     let ended = checks::all(&mut machine, &mut checks);
-    println!("{checks}");
+    let mut load = String::new();
+    checks.write_load(&mut load).unwrap();
+    println!("{load}");
     ended.unwrap_or_else(|error| panic!("{error}"));
     machine.power_off().unwrap_or_else(|error| panic!("{error}"));
     assert!(!checks.checks.is_empty());

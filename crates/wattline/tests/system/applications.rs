@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wattline_kernel::namespace::interface_index;
-use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
-use wattline_lab::command;
-use wattline_lab::raw::Sniffer;
-use wattline_lab::replay::{fingerprint, is_transit, load, send};
-use wattline_lab::topology::{Options, RIGHT, SOURCE};
+use wattline_linux::namespace::interface_index;
 use wattline_packet::FromBytes;
 use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
+use wattline_testbed::command;
+use wattline_testbed::raw::Sniffer;
+use wattline_testbed::replay::{fingerprint, is_transit, load, send};
+use wattline_testbed::topology::{Options, RIGHT, SOURCE};
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Slow enough that no ring on the way ever fills up, beside iperf3.

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wattline_lab::command;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::probe::{Load, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::probe::{Load, Probe};
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const V4_ROUTES: u32 = 80_000;
@@ -162,7 +162,7 @@ impl Bird {
         bird
     }
 
-    fn control(&self, order: &str) -> Result<String, wattline_lab::Error> {
+    fn control(&self, order: &str) -> Result<String, wattline_testbed::Error> {
         let mut birdc = std::process::Command::new("birdc");
         command::run(birdc.args(["-s", &self.socket]).args(order.split(' ')), LIMIT)
     }

@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use wattline_lab::command;
-use wattline_lab::forwarder::Totals;
-use wattline_lab::raw::Received;
-use wattline_lab::replay::{cross, is_transit};
-use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, mac_text};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Totals;
+use wattline_testbed::raw::Received;
+use wattline_testbed::replay::{cross, is_transit};
+use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, mac_text};
 use wattline_traffic::capture::{LinkType, Reader, Resolution, Writer};
 
 const LIMIT: Duration = Duration::from_secs(120);

@@ -8,8 +8,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wattline_lab::forwarder::Wattline;
-use wattline_lab::topology::{RIGHT, SINK};
+use wattline_testbed::forwarder::Wattline;
+use wattline_testbed::topology::{RIGHT, SINK};
 
 const NETS: [&str; 2] = ["198.18.0.0/24", "198.19.8.0/24"];
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use crate::harness::{binary, privileged};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use wattline_lab::forwarder::{Mode, Wattline, configuration};
-use wattline_lab::topology::{LEFT, Options, SINK, SOURCE, Topology};
+use wattline_testbed::forwarder::{Mode, Wattline, configuration};
+use wattline_testbed::topology::{LEFT, Options, SINK, SOURCE, Topology};
 
 const WORKERS: u16 = 4;
 const FLOWS: usize = 64;

@@ -3,7 +3,7 @@
 
 use etherparse::PacketBuilder;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wattline_lab::topology::{LEFT, RIGHT, SOURCE};
+use wattline_testbed::topology::{LEFT, RIGHT, SOURCE};
 
 /// Where most packets go: beyond the sink, by the default route.
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);

@@ -12,10 +12,10 @@ use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, captures, privileged};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::raw::Received;
-use wattline_lab::replay::{Crossing, cross, load};
-use wattline_lab::topology::{LEFT, Options, RIGHT};
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::raw::Received;
+use wattline_testbed::replay::{Crossing, cross, load};
+use wattline_testbed::topology::{LEFT, Options, RIGHT};
 
 /// Slow enough that no ring on the way ever fills up, also while the router gets no processor for
 /// some tenths of a second: a lost frame is a difference.

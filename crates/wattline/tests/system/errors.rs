@@ -6,11 +6,11 @@ use crate::harness::{Bench, KERNEL};
 use crate::multipath::{OTHER, SECOND};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::raw::Sniffer;
-use wattline_lab::replay;
-use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, connect};
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::raw::Sniffer;
+use wattline_testbed::replay;
+use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, connect};
 
 quietly_with_every_kind_of_forwarder!(
     nothing_is_said_to_a_whole_network,

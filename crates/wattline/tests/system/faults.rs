@@ -6,10 +6,10 @@ use crate::throughput::Server;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use wattline_lab::command;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::probe::{Load, Outcome, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::probe::{Load, Outcome, Probe};
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,9 +5,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
-use wattline_lab::forwarder::{Forwarder, Mode, Running};
-use wattline_lab::leftovers::can_build_namespaces;
-use wattline_lab::topology::{Options, Topology};
+use wattline_testbed::forwarder::{Forwarder, Mode, Running};
+use wattline_testbed::leftovers::can_build_namespaces;
+use wattline_testbed::topology::{Options, Topology};
 
 /// Kernel forwarding, the reference.
 pub const KERNEL: Forwarder = Forwarder::Kernel;
@@ -112,7 +112,7 @@ fn locked(test: &str, how: FlockOperation, body: impl FnOnce()) {
 
 /// True when a program is there; otherwise says that `test` is skipped.
 pub fn has(program: &str, test: &str) -> bool {
-    let there = wattline_lab::command::installed(program);
+    let there = wattline_testbed::command::installed(program);
     if !there {
         eprintln!("SKIPPED {test}: `{program}` is not installed (`make tools` installs it)");
     }

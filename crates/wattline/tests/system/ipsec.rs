@@ -14,10 +14,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use wattline_lab::command;
-use wattline_lab::forwarder::Wattline;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::topology::{Options, RIGHT, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Wattline;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BRANCH4: &str = "10.77.0.2";
@@ -27,11 +27,11 @@ const BRANCH_NETS: [&str; 2] = ["10.77.0.0/24", "2001:2:0:77::/64"];
 
 /// How the tunnel is made.
 #[derive(Clone, Copy)]
-struct Kind {
-    algorithm: &'static str,
-    key_bytes: usize,
-    ipv6: bool,
-    udp: bool,
+pub struct Kind {
+    pub algorithm: &'static str,
+    pub key_bytes: usize,
+    pub ipv6: bool,
+    pub udp: bool,
 }
 
 /// A network behind the sink, which becomes a gateway by this.
@@ -59,7 +59,7 @@ fn branch(topology: &Topology) -> Namespace {
 }
 
 /// One gateway's configuration; `near` is the router, else the sink.
-fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String {
+pub fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String {
     let mut text = format!("[router]\nsocket = \"{}\"\n", socket.display());
     for port in if near { ["left", "right"] } else { ["uplink", "lan"] } {
         text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
@@ -94,7 +94,7 @@ fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> String
     text
 }
 
-fn keys(folder: &Path, kind: Kind) {
+pub fn keys(folder: &Path, kind: Kind) {
     for number in 0..2u8 {
         let path = folder.join(format!("{number}.key"));
         std::fs::write(&path, format!("{:02x}", 0x50 + number).repeat(kind.key_bytes)).unwrap();

@@ -4,10 +4,10 @@ use crate::faults::reaches;
 use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, privileged};
 use crate::throughput::Server;
 use std::time::Duration;
-use wattline_lab::command;
-use wattline_lab::forwarder::{Forwarder, Mode, Wattline, configuration};
-use wattline_lab::probe::{Load, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
+use wattline_testbed::probe::{Load, Probe};
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::raw::{Received, Sniffer};
-use wattline_lab::topology::{Options, SINK, SOURCE, Station, Topology, connect};
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::raw::{Received, Sniffer};
+use wattline_testbed::topology::{Options, SINK, SOURCE, Station, Topology, connect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

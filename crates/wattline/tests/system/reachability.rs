@@ -4,9 +4,9 @@ use crate::faults::reaches;
 use crate::harness::{Bench, XDP, has};
 use crate::throughput::{self, PORT};
 use std::time::Duration;
-use wattline_lab::command;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::topology::{LEFT, Options, SINK};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::topology::{LEFT, Options, SINK};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

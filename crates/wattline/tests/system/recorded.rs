@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use wattline_lab::command;
-use wattline_lab::namespace::Namespace;
+use wattline_testbed::command;
+use wattline_testbed::namespace::Namespace;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where a [`Collector`] listens, in its namespace's loopback.

@@ -9,12 +9,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_kernel::namespace::interface_index;
-use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
-use wattline_lab::command;
-use wattline_lab::forwarder::Wattline;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Wattline;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
 
 const LIMIT: Duration = Duration::from_secs(60);
 pub const HOST4: &str = "198.19.8.2";

@@ -5,11 +5,11 @@ use crate::harness::{Bench, binary, has, privileged};
 use crate::throughput::Server;
 use std::process::Command;
 use std::time::Duration;
-use wattline_kernel::namespace::interface_index;
-use wattline_kernel::steer::{Steering, TABLE_ENTRIES, balance};
-use wattline_lab::command;
-use wattline_lab::forwarder::{Forwarder, Mode};
-use wattline_lab::topology::{LEFT, Options, SINK, SOURCE, Topology};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode};
+use wattline_testbed::topology::{LEFT, Options, SINK, SOURCE, Topology};
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(200);

@@ -4,11 +4,11 @@ use crate::harness::{Bench, has, load_time};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use wattline_lab::command;
-use wattline_lab::forwarder::Forwarder;
-use wattline_lab::namespace::Namespace;
-use wattline_lab::probe::receive_buffer_errors;
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::probe::receive_buffer_errors;
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 /// Where iperf3 listens where nothing else is said.
 pub const PORT: u16 = 5201;

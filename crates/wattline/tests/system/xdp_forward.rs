@@ -7,10 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wattline_lab::command;
-use wattline_lab::forwarder::{Mode, Wattline, configuration};
-use wattline_lab::probe::{Load, Probe};
-use wattline_lab::topology::{Options, SINK, Topology};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Mode, Wattline, configuration};
+use wattline_testbed::probe::{Load, Probe};
+use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
+use wattline_xdp::PassAll;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -152,5 +154,95 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
         let outcome = probe.stop().unwrap();
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
         assert!(router.stop().unwrap().balance());
+    });
+}
+
+/// Takes NAPI from the sink's end of the wire while that is down, when its driver clears nothing:
+/// the kernel goes on to say that the router's end takes XDP frames, and each is refused.
+fn while_down(topology: &Topology, lose_napi: impl FnOnce()) {
+    topology.sink.ip("link set uplink down").unwrap();
+    lose_napi();
+    topology.sink.ip("link set uplink up").unwrap();
+    // Went with the link.
+    topology.sink.ip(&format!("route replace default via {}", RIGHT.v4)).unwrap();
+}
+
+/// How many of `count` pings, five in a second, are answered.
+fn answered(topology: &Topology, count: u32) -> u32 {
+    let mut ping = topology.source.command("ping");
+    ping.args(["-n", "-c", &count.to_string(), "-i", "0.2", "-W", "1", &SINK.v4.to_string()]);
+    let output = command::run_to_end(&mut ping, LIMIT, "").unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, rest) = text.split_once("packets transmitted, ").unwrap();
+    rest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn set_gro_of_sink(topology: &Topology, state: &str) {
+    topology.sink.run("ethtool", &["-K", "uplink", "gro", state], LIMIT).unwrap();
+}
+
+/// Pings go through the router although its interface towards the sink refuses XDP frames, and
+/// who asks for statistics is told.
+fn workers_take_over(topology: &Topology, router: &Wattline) {
+    // As long as the link counts as down, workers send there anyway.
+    std::thread::sleep(Duration::from_secs(3));
+    let refused = || router.stats().unwrap()["dropped"]["xdp-refused"].as_u64().unwrap_or_default();
+    let before = refused();
+    let answered = answered(topology, 50);
+    // Long enough for some trials, each of which may cost a batch of the driver's.
+    let trials = refused() - before;
+    println!("{answered} of 50 pings answered, {trials} frames refused, {before} before");
+    assert!(answered >= 46, "{answered} of 50 pings answered");
+    assert!(trials <= 4 * 16, "{trials} frames refused");
+    let right = &router.stats().unwrap()["ports"][1];
+    let why = right["xdp_closed_because"].as_str().unwrap_or_default();
+    assert!(why.contains("refuse") && why.contains("ENXIO"), "{right}");
+    let mut shown = Command::new(binary());
+    shown.args(["stats", "--socket"]).arg(router.socket());
+    let shown = command::run(&mut shown, LIMIT).unwrap();
+    assert!(shown.contains("by workers: it refuse"), "{shown}");
+}
+
+/// An interface that refuses every frame, whatever the kernel says of it, is left to workers at
+/// once, tried now and then, and sent to again once it takes frames.
+#[test]
+fn a_port_that_refuses_every_frame_is_left_to_workers() {
+    let test = "a_port_that_refuses_every_frame_is_left_to_workers";
+    if !has("ping", test) {
+        return;
+    }
+    privileged(test, || {
+        let topology = Topology::build(static_neighbours()).unwrap();
+        set_gro(&topology, "on");
+        let router = Wattline::start_with(&topology, binary(), auto).unwrap();
+        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, true);
+        while_down(&topology, || set_gro_of_sink(&topology, "off"));
+        workers_take_over(&topology, &router);
+        set_gro_of_sink(&topology, "on");
+        until(&router, true);
+        let told = |log: &str| log.lines().filter(|line| line.contains("refuse")).count();
+        let log = router.log();
+        assert_eq!(told(&log), 1, "{log}");
+
+        // NAPI by an XDP program, which is taken off.
+        let program = topology.sink.enter(|| PassAll::attach(interface_index("uplink").unwrap()));
+        let program = program.unwrap().unwrap();
+        set_gro_of_sink(&topology, "off");
+        until(&router, true);
+        while_down(&topology, || drop(program));
+        std::thread::sleep(Duration::from_secs(3));
+        let answered = answered(&topology, 50);
+        println!("without the program: {answered} of 50 pings answered");
+        assert!(answered >= 46, "{answered} of 50 pings answered");
+        set_gro_of_sink(&topology, "on");
+        until(&router, true);
+        let log = router.log();
+        assert!(told(&log) <= 2, "{log}");
+        drop(probe);
+        let totals = router.stop().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+        println!("{totals:?}\n{log}");
     });
 }

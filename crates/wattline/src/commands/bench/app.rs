@@ -5,9 +5,9 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_dataplane::apps::esp::algorithm::Algorithm;
+use wattline_bench::app::{self, Added, Cost, Direction, Report};
 use wattline_dataplane::frame::BATCH_MAX;
-use wattline_lab::bench::app::{self, Added, Cost, Direction, Report};
+use wattline_ipsec::esp::algorithm::Algorithm;
 
 /// Which application, and on what.
 #[derive(Debug, clap::Args)]

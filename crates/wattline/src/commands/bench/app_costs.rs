@@ -5,7 +5,7 @@ use crate::output;
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::PathBuf;
-use wattline_lab::bench::app::costs;
+use wattline_bench::app::costs;
 
 /// What to read, and what to call it.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use crate::commands::simulation;
 use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
-use wattline_lab::bench::control_loop::{self, Report};
+use wattline_bench::control_loop::{self, Report};
 
 /// Which policy on which server.
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,9 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use wattline_bench::fib::{self, Error, Lookups, Options, Report, Variant};
 use wattline_fib::Kernel;
 use wattline_fib::routes_file::RoutesFileError;
-use wattline_lab::bench::fib::{self, Error, Lookups, Options, Report, Variant};
 
 /// Which table, and beside what.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
-use wattline_lab::bench::forward::{self, Options, Report};
-use wattline_lab::leftovers::clean_up_on_signals;
+use wattline_bench::forward::{self, Options, Report};
+use wattline_testbed::leftovers::clean_up_on_signals;
 
 /// Beside whom, and how long.
 #[derive(Debug, clap::Args)]

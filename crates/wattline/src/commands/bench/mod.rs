@@ -1,6 +1,8 @@
 //! `wattline bench`: benchmarks, one file each.
 
+#[cfg(feature = "bench-app")]
 mod app;
+#[cfg(feature = "bench-app")]
 mod app_costs;
 mod control_loop;
 mod fib;
@@ -20,8 +22,10 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Benchmark {
     /// What an application costs on top of plain forwarding, on one core.
+    #[cfg(feature = "bench-app")]
     App(app::Args),
     /// Makes of the JSON of `bench app all` a file of costs for `--app-costs`.
+    #[cfg(feature = "bench-app")]
     Costs(app_costs::Args),
     /// Longest-prefix match: lookups, build, memory and updates of a table.
     Fib(fib::Args),
@@ -38,7 +42,9 @@ enum Benchmark {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.benchmark {
+        #[cfg(feature = "bench-app")]
         Benchmark::App(args) => app::run(args, json),
+        #[cfg(feature = "bench-app")]
         Benchmark::Costs(args) => app_costs::run(args, json),
         Benchmark::Fib(args) => fib::run(args, json),
         Benchmark::Pipeline(args) => pipeline::run(args, json),

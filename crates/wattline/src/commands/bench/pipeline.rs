@@ -4,8 +4,8 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
+use wattline_bench::pipeline::{self, Error, Report};
 use wattline_dataplane::frame::BATCH_MAX;
-use wattline_lab::bench::pipeline::{self, Error, Report};
 
 /// Which table, and how.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `wattline meter attribute`: where a loaded machine's watts go, by subtraction.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::output;
@@ -157,7 +158,7 @@ fn sample(meters: &mut [Box<dyn Meter>], clock: &Clock, time: Span) -> Vec<Row> 
         ticks.taken(clock.now());
         for meter in meters.iter_mut() {
             let now = clock.now();
-            let result = meter.read(now);
+            let result = super::reading::reading(&mut **meter, now);
             rows.push(Row::of(now, meter.description(), &result));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::exit::ExitError;
 use std::path::PathBuf;
-use wattline_kernel::sysfs::ReadError;
+use wattline_linux::sysfs::ReadError;
 use wattline_meters::Meter;
 use wattline_meters::external::{External, ExternalError, Options};
 use wattline_units::Accuracy;

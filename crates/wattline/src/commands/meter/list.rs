@@ -1,6 +1,6 @@
 //! `wattline meter list`.
 
-use super::Meters;
+use super::meters::Meters;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;

@@ -1,18 +1,18 @@
 //! `wattline meter`: list, read, record or take apart power.
 
 mod attribute;
+mod clock;
 mod external;
 mod list;
+mod meters;
 mod read;
+mod reading;
 mod record;
 
 pub use read::over;
 
-use super::root::Root;
 use crate::exit::ExitError;
-use std::time::Instant;
-use wattline_meters::{Meter, Missing, Survey, survey};
-use wattline_units::{Span, Time};
+use meters::Meters;
 
 /// What to do with the meters.
 #[derive(Debug, clap::Args)]
@@ -36,39 +36,6 @@ enum Action {
     Attribute(attribute::Args),
 }
 
-/// Which meters to look at.
-#[derive(Debug, clap::Args)]
-struct Meters {
-    #[command(flatten)]
-    root: Root,
-    #[command(flatten)]
-    external: external::ExternalMeter,
-}
-
-impl Meters {
-    fn open(&self) -> Result<Survey, ExitError> {
-        let mut survey = survey(&self.root.tree()?);
-        survey.meters.extend(self.external.open()?);
-        Ok(survey)
-    }
-
-    /// At least one meter, else why there is none.
-    fn some(&self) -> Result<Vec<Box<dyn Meter>>, ExitError> {
-        let Survey { meters, missing } = self.open()?;
-        if !meters.is_empty() {
-            return Ok(meters);
-        }
-        let mut message = String::from("power is unavailable: no meter can be read");
-        for Missing { what, why, remedy, .. } in &missing {
-            message.push_str(&format!("\n{what}: {why}; {remedy}"));
-        }
-        // Without the right to read, the remedy is another one than other hardware.
-        let denied = missing.iter().any(|missing| missing.permission);
-        let code = if denied { ExitError::NO_PERMISSION } else { ExitError::UNAVAILABLE };
-        Err(ExitError::new(code, message))
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.action {
@@ -76,22 +43,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::Read(read) => read::run(read, &args.meters, json),
         Action::Record(record) => record::run(record, &args.meters, json),
         Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
-    }
-}
-
-/// Monotonic time since the start of the command.
-struct Clock(Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn now(&self) -> Time {
-        Time::ZERO + Span::from(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, then: Time) {
-        std::thread::sleep(then.since(self.now()).into());
     }
 }

@@ -1,6 +1,7 @@
 //! `wattline meter read`.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use serde_json::json;
@@ -40,10 +41,11 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
 /// What all meters say of an interval that begins now.
 pub fn over(meters: &mut [Box<dyn Meter>], interval: Span) -> Vec<Result<Reading, Rejection>> {
     let clock = Clock::start();
-    let first: Vec<_> = meters.iter_mut().map(|meter| meter.read(clock.now())).collect();
+    let read = |meter: &mut Box<dyn Meter>| super::reading::reading(&mut **meter, clock.now());
+    let first: Vec<_> = meters.iter_mut().map(read).collect();
     clock.sleep_until(clock.now() + interval);
     let both = meters.iter_mut().zip(first);
-    both.map(|(meter, first)| match meter.read(clock.now()) {
+    both.map(|(meter, first)| match read(meter) {
         // An instrument that sends seldom: what it sent before is the latest there is.
         Err(Rejection::NothingNew) if first.is_ok() => first,
         result => result,

@@ -1,6 +1,7 @@
 //! `wattline meter record`: readings as CSV, a line per meter and tick.
 
-use super::{Clock, Meters};
+use super::clock::Clock;
+use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use std::fs::File;
@@ -45,7 +46,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         ticks.taken(clock.now());
         for meter in &mut meters {
             let now = clock.now();
-            let result = meter.read(now);
+            let result = super::reading::reading(&mut **meter, now);
             let row = Row::of(now, meter.description(), &result);
             out.serialize(row).map_err(io::Error::from)?;
         }

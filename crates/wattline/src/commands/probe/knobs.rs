@@ -1,10 +1,10 @@
 //! The knobs of a machine in words.
 
 use serde::Serialize;
-use wattline_kernel::ethtool::Coalesce;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::latency::{self, DmaLatency};
 use wattline_knobs::{Access, Machine, cpufreq, cpuidle, moderation, uncore};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::sysfs::Tree;
 use wattline_meters::{Missing, is_guest};
 
 /// A knob and its present state.

@@ -4,9 +4,9 @@ use crate::exit::ExitError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use wattline_kernel::ethtool::Coalesce;
-use wattline_kernel::sysfs::Tree;
 use wattline_knobs::{Access, Machine, Setting, moderation, redirect};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::sysfs::Tree;
 
 /// How deep sysfs is followed, and how many files a recording has at most: a cycle of links
 /// or a machine of thousands of CPUs must end somewhere.

@@ -12,13 +12,14 @@ pub const MISSING: &str =
 pub use built_in::write;
 
 #[cfg(not(feature = "arrow"))]
-pub fn write(_: &std::path::Path, _: &[super::Row]) -> Result<(), &'static str> {
+pub fn write(_: &std::path::Path, _: &[super::row::Row]) -> Result<(), &'static str> {
     Err(MISSING)
 }
 
 #[cfg(feature = "arrow")]
 mod built_in {
-    use crate::commands::sweep::{Row, columns};
+    use crate::commands::sweep::columns;
+    use crate::commands::sweep::row::Row;
     use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
     use arrow_ipc::writer::FileWriter;
     use arrow_schema::{ArrowError, DataType, Field, Schema};

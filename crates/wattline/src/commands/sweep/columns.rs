@@ -1,6 +1,6 @@
 //! The columns of the tables that a sweep writes, and the table of comma-separated values.
 
-use super::Row;
+use super::row::Row;
 use std::fs::File;
 use std::path::Path;
 use wattline_sim::Report;

@@ -2,18 +2,20 @@
 
 mod arrow;
 mod columns;
+mod row;
 
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
+use row::Row;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
-use wattline_sim::{Report, Scenario, sweep};
+use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -66,17 +68,6 @@ struct Case<'a> {
     traffic: (&'a str, &'a Spec),
     application: Application,
     seed: u64,
-}
-
-#[derive(Serialize)]
-struct Row {
-    server: String,
-    policy: String,
-    traffic: String,
-    application: Application,
-    seed: u64,
-    #[serde(flatten)]
-    report: Report,
 }
 
 #[derive(Serialize)]

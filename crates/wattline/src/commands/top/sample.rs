@@ -40,7 +40,7 @@ struct WorkerCounts {
 pub struct Power {
     /// Name of the policy.
     pub policy: String,
-    /// Mean power since the router was asked last; `None` where nothing can tell.
+    /// Mean power of the last five seconds; `None` where nothing can tell.
     pub power_watts: Option<f64>,
     /// How it was come by, and how accurate it is.
     pub source: String,
@@ -50,7 +50,7 @@ pub struct Power {
     pub frequency_hertz: Vec<f64>,
     /// Cores that packets are sent to, where the governor says.
     pub cores_active: Option<u64>,
-    /// Median latency since the router was asked last; an emulated machine's, in its time.
+    /// Median latency of the last five seconds; an emulated machine's, in its time.
     pub latency_p50_seconds: Option<f64>,
     /// The 99th percentile.
     pub latency_p99_seconds: Option<f64>,

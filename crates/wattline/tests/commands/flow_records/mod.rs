@@ -9,7 +9,7 @@ use collectors::{TcpCollector, UdpCollector};
 use router::Folder;
 use std::net::UdpSocket;
 use tools::{Flows, Nfcapd, dissect, is_there, nfpcapd, softflowd, version};
-use wattline_lab::replay;
+use wattline_testbed::replay;
 
 /// Captures of tens of flows to hundreds, IPv4 and IPv6, TCP, UDP and ICMP.
 const CAPTURES: [&str; 5] =

@@ -121,7 +121,7 @@ pub fn is_forwarded(frame: &[u8]) -> bool {
         }),
         _ => false,
     };
-    sound && frame.len() <= 1514 && wattline_lab::replay::is_transit(frame)
+    sound && frame.len() <= 1514 && wattline_testbed::replay::is_transit(frame)
 }
 
 /// The frame up to the end of its IP packet: softflowd counts padding too, where Wattline and

@@ -1,0 +1,134 @@
+//! Repeats of one kind of traffic: plain forwarding and every application in turns.
+
+use super::application::{Application, Make};
+use super::args::Args;
+use super::report::{Added, Cost, Node, Order, Row};
+use super::traffic::{FlowTraffic, Replay};
+use crate::memory_router::{Error, MemoryRouter, PACKETS, Repeat, Traffic};
+use crate::sample::Sample;
+use ipnet::IpNet;
+use quanta::Clock;
+use wattline_traffic::Sizes;
+
+/// A kind of traffic: its name, and a source of it that is the same each time.
+pub(super) struct Workload {
+    name: String,
+    make: Box<dyn Fn() -> Box<dyn Traffic>>,
+    /// Repeats until every flow has been seen.
+    warm_up: usize,
+}
+
+pub(super) fn workloads(args: &Args) -> Result<Vec<Workload>, Error> {
+    let flows = args.flows;
+    let of = |name: String, lengths: Vec<usize>| Workload {
+        name,
+        make: Box::new(move || Box::new(FlowTraffic::new(flows, &lengths))),
+        warm_up: flows.div_ceil(PACKETS),
+    };
+    let mut list: Vec<Workload> =
+        [64, 512, 1420].into_iter().map(|size| of(format!("{size} B"), vec![size - 4])).collect();
+    let imix = Sizes::IMIX.iter();
+    let imix = imix.flat_map(|(bytes, count)| vec![usize::from(*bytes); *count as usize]);
+    list.push(of("imix".to_owned(), imix.collect()));
+    for file in &args.captures {
+        let replay = Replay::load(file)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let warm_up = replay.len().div_ceil(PACKETS);
+        list.push(Workload { name, make: Box::new(move || Box::new(replay.clone())), warm_up });
+    }
+    Ok(list)
+}
+
+/// A router under measurement with its own source of the packets.
+struct Lane {
+    router: MemoryRouter,
+    traffic: Box<dyn Traffic>,
+    repeats: Vec<Repeat>,
+}
+
+impl Lane {
+    fn repeat(&mut self, clock: &Clock, timed: bool) -> Result<(), Error> {
+        let repeat = self.router.repeat(clock, &mut *self.traffic)?;
+        self.repeats.extend(timed.then_some(repeat));
+        Ok(())
+    }
+
+    fn cost(&self, bytes: f64, clock_hertz: f64) -> Option<Cost> {
+        let cycles = Sample::of(self.repeats.iter().map(|repeat| repeat.typical).collect())?;
+        let nanoseconds_per_packet = cycles.median / clock_hertz * 1e9;
+        Some(Cost {
+            cycles_per_packet: cycles,
+            cycles_per_byte: cycles.median / bytes,
+            nanoseconds_per_packet,
+            rate_gbps: bytes * 8.0 / nanoseconds_per_packet,
+        })
+    }
+}
+
+/// Repeats of one workload.
+pub(super) struct Measured {
+    name: String,
+    plain: Lane,
+    others: Vec<(Lane, Box<dyn Application>)>,
+}
+
+impl Measured {
+    pub fn new(
+        args: &Args,
+        make: Make,
+        prefixes: &[IpNet],
+        clock: &Clock,
+        workload: Workload,
+    ) -> Result<Self, Error> {
+        let lane = |features, traffic| {
+            let router = MemoryRouter::new(prefixes, features, args.batch)?;
+            Ok(Lane { router, traffic, repeats: Vec::with_capacity(args.repeats) })
+        };
+        let mut plain = lane(Vec::new(), (workload.make)())?;
+        let with = |mut application: Box<dyn Application>| {
+            let traffic = application.traffic((workload.make)());
+            Ok::<_, Error>((lane(application.features(), traffic)?, application))
+        };
+        let mut others = make(args)?.into_iter().map(with).collect::<Result<Vec<_>, _>>()?;
+        for round in 0..workload.warm_up + 1 + args.repeats {
+            let timed = round > workload.warm_up;
+            plain.repeat(clock, timed)?;
+            for (lane, application) in &mut others {
+                lane.repeat(clock, timed)?;
+                application.settle()?;
+            }
+        }
+        Ok(Self { name: workload.name, plain, others })
+    }
+
+    /// `None` without a repeat.
+    pub fn into_row(self, clock_hertz: f64) -> Option<Row> {
+        let bytes = self.plain.repeats.iter().map(|repeat| repeat.bytes).sum::<f64>();
+        let packet_size_bytes = bytes / self.plain.repeats.len() as f64;
+        let ipv4 = self.plain.cost(packet_size_bytes, clock_hertz)?;
+        let known = self.plain.router.names();
+        let added = |(lane, application): &(Lane, Box<dyn Application>)| {
+            let pairs = lane.repeats.iter().zip(&self.plain.repeats);
+            let added =
+                Sample::of(pairs.map(|(with, plain)| with.typical - plain.typical).collect())?;
+            let names = lane.router.names().into_iter().enumerate();
+            let node = |(number, name): (usize, &'static str)| {
+                let cycles = lane.repeats.iter().map(|repeat| repeat.nodes[number]).collect();
+                Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
+            };
+            let cost = lane.cost(packet_size_bytes, clock_hertz)?;
+            let counted = application.counted(&cost);
+            Some(Added {
+                name: application.name(),
+                cost,
+                added_cycles_per_packet: added,
+                added_nanoseconds_per_packet: added.median / clock_hertz * 1e9,
+                nodes: names.filter(|(_, name)| !known.contains(name)).filter_map(node).collect(),
+                counted,
+            })
+        };
+        let applications: Vec<Added> = self.others.iter().filter_map(added).collect();
+        let order = Order::of(&ipv4, &applications);
+        Some(Row { name: self.name, packet_size_bytes, ipv4, applications, order })
+    }
+}

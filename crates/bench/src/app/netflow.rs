@@ -1,0 +1,43 @@
+//! `netflow`: flow records, every packet looked at, with all flows of the traffic in the table.
+
+use super::application::Application;
+use super::args::Args;
+use super::report::Cost;
+use crate::memory_router::Error;
+use serde_json::json;
+use wattline_dataplane::feature::Feature;
+use wattline_flow_records::nodes::{Records, Settings, worker};
+
+/// The flows, and where their records come out.
+struct Netflow {
+    feature: Option<Feature>,
+    records: Records,
+}
+
+/// A table with twice as many places as flows, so that next to none is evicted.
+pub(super) fn make(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
+    let settings = Settings { flows: args.flows.saturating_mul(2), ..Settings::default() };
+    let (feature, records) = worker(&settings);
+    Ok(vec![Box::new(Netflow { feature: Some(feature), records })])
+}
+
+impl Application for Netflow {
+    fn name(&self) -> &'static str {
+        "netflow"
+    }
+
+    fn features(&mut self) -> Vec<Feature> {
+        self.feature.take().into_iter().collect()
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.records.take(usize::MAX, |_| {});
+        Ok(())
+    }
+
+    fn counted(&self, _: &Cost) -> serde_json::Value {
+        let [mut totals, ipv6] = self.records.totals();
+        totals.merge(&ipv6);
+        json!(totals)
+    }
+}

@@ -1,0 +1,120 @@
+//! `re`, `re-maxp`, `re-modp`: redundancy elimination, the encoder, with SAMPLEBYTE and others;
+//! `re-link`: encoder and decoder one after the other, so that each packet leaves as it came.
+//!
+//! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
+//! nearly all of a payload has been seen before, in pieces: the work that the encoder is for.
+
+use super::application::Application;
+use super::args::Args;
+use super::report::Cost;
+use crate::memory_router::Error;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use wattline_dataplane::feature::{Feature, Place};
+use wattline_dataplane::graph::Node;
+use wattline_packet::redundancy::Key;
+use wattline_redundancy::nodes::select::Selection;
+use wattline_redundancy::nodes::{
+    DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeCounters, EncodeNode,
+    EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
+};
+
+const CACHE: usize = 64 << 20;
+const PROTOCOL: u8 = 253;
+
+type Made = Result<Vec<Box<dyn Application>>, Error>;
+
+pub(super) fn make(_: &Args) -> Made {
+    Redundancy::make("re", Selection::SampleByte, false)
+}
+
+pub(super) fn make_modp(_: &Args) -> Made {
+    Redundancy::make("re-modp", Selection::Modp, false)
+}
+
+pub(super) fn make_maxp(_: &Args) -> Made {
+    Redundancy::make("re-maxp", Selection::Maxp, false)
+}
+
+pub(super) fn make_link(_: &Args) -> Made {
+    Redundancy::make("re-link", Selection::SampleByte, true)
+}
+
+struct Redundancy {
+    name: &'static str,
+    settings: EncodeSettings,
+    with_decoder: bool,
+    encoded: Arc<EncodeCounters>,
+    decoded: Arc<DecodeCounters>,
+}
+
+fn rules() -> Rules {
+    Rules {
+        port: None,
+        prefixes: Vec::new(),
+        except: Vec::new(),
+        protocol: PROTOCOL,
+        bypass_ports: Vec::new(),
+    }
+}
+
+impl Redundancy {
+    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> Made {
+        let settings = EncodeSettings {
+            cache_bytes: CACHE,
+            selection,
+            period: 32,
+            stream: 0,
+            key: Key::from_secret(""),
+            bypass_entropy: true,
+        };
+        let (encoded, decoded) = (Arc::default(), Arc::default());
+        Ok(vec![Box::new(Self { name, settings, with_decoder, encoded, decoded })])
+    }
+}
+
+fn feature(family: Family, node: Box<dyn Node>, name: &'static str) -> Feature {
+    let of = |wanted: Family| (family == wanted).then_some(name);
+    let (ipv4, ipv6) = (of(Family::V4), of(Family::V6));
+    Feature { place: Place::Routed, ipv4, ipv6, nodes: vec![node] }
+}
+
+impl Application for Redundancy {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn features(&mut self) -> Vec<Feature> {
+        let (mut encoding, mut decoding) = (Vec::new(), Vec::new());
+        let near = Arc::new(EncoderCache::new(&self.settings));
+        near.decoder_is_alive(u64::MAX, 0, true);
+        let far = self.with_decoder.then(|| Arc::new(DecoderCache::new(CACHE, 0)));
+        for family in [Family::V4, Family::V6] {
+            let encoder = Encoder::new(&self.settings, near.clone());
+            let section = EncodeSection { rules: rules(), encoder, counters: self.encoded.clone() };
+            let node = Box::new(EncodeNode::new(family, vec![section]));
+            encoding.push(feature(family, node, EncodeNode::name_of(family)));
+            if let Some(cache) = &far {
+                let decoder = Decoder::new(0, self.settings.key, cache.clone());
+                let counters = self.decoded.clone();
+                let section = DecodeSection { rules: rules(), decoder, counters };
+                let node = Box::new(DecodeNode::new(family, vec![section]));
+                decoding.push(feature(family, node, DecodeNode::name_of(family)));
+            }
+        }
+        encoding.append(&mut decoding);
+        encoding
+    }
+
+    fn counted(&self, _: &Cost) -> Value {
+        let object = |list: Vec<(&'static str, u64)>| {
+            let list = list.into_iter().filter(|(_, count)| *count > 0);
+            list.map(|(name, count)| (name.to_owned(), json!(count))).collect::<Map<_, _>>()
+        };
+        let mut all = json!({ "encoder": object(self.encoded.list()) });
+        if self.with_decoder {
+            all["decoder"] = object(self.decoded.list()).into();
+        }
+        all
+    }
+}

@@ -1,0 +1,234 @@
+//! `wattline bench fib`: longest-prefix match over a table of the user's.
+
+mod addresses;
+mod error;
+mod family;
+mod passes;
+mod peer;
+mod report;
+mod tables;
+
+pub use addresses::Kind;
+pub use error::Error;
+pub use family::Family;
+pub use peer::{Load, Loads, Variant};
+pub use report::{Lookups, PeerLookups, Report, Table, Updates};
+
+use crate::calibration::{Calibration, spin};
+use passes::passes;
+use peer::{Peer, write_file};
+use quanta::Clock;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tables::Tables;
+use wattline_fib::Kernel;
+use wattline_fib::routes_file::RoutesFile;
+
+/// Addresses of one pass.
+const ADDRESSES: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
+/// Any; the same addresses in every run.
+const SEED: u64 = 1;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The table.
+    pub routes: PathBuf,
+    /// Passes over each file of addresses.
+    pub repeats: usize,
+    /// The harness of the peer, to be measured in the same run.
+    pub peer: Option<PathBuf>,
+    /// How to look up, if not in the best way that this processor has.
+    pub kernel: Option<Kernel>,
+}
+
+/// Measures; `progress` is told what comes next.
+///
+/// # Errors
+/// When the routes cannot be read or held, or the peer does not answer.
+pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, Error> {
+    let kernel = options.kernel.unwrap_or_else(Kernel::best);
+    if !kernel.is_available() {
+        return Err(Error::Kernel(kernel));
+    }
+    progress("reading the routes");
+    let file = RoutesFile::load(&options.routes)?;
+    if file.routes.is_empty() {
+        return Err(Error::Empty(options.routes.clone()));
+    }
+    let clock = Clock::new();
+    let (ticks, started) = (clock.raw(), Instant::now());
+    let spin_before = spin(&clock);
+    let tables = Tables::build(&file)?;
+
+    let mut ipv4 = Vec::new();
+    let mut ipv6 = Vec::new();
+    for kind in Kind::ALL {
+        if !tables.ipv4.prefixes.is_empty() {
+            let prefixes: Vec<_> = tables.ipv4.prefixes.iter().map(|(p, _)| *p).collect();
+            ipv4.push((kind, kind.ipv4(&prefixes, ADDRESSES, SEED)?));
+        }
+        if !tables.ipv6.prefixes.is_empty() {
+            let prefixes: Vec<_> = tables.ipv6.prefixes.iter().map(|(p, _)| *p).collect();
+            ipv6.push((kind, kind.ipv6(&prefixes, ADDRESSES, SEED)?));
+        }
+    }
+
+    let mut loads = None;
+    let mut running = None;
+    let mut directory = None;
+    if let Some(program) = &options.peer {
+        progress("loading the peer");
+        let directory = directory.insert(Directory::new()?);
+        tables.write_routes(&directory.0)?;
+        write_addresses(&directory.0, Family::Ipv4, &ipv4, |a| a.to_ne_bytes().to_vec())?;
+        write_addresses(&directory.0, Family::Ipv6, &ipv6, |a| a.to_be_bytes().to_vec())?;
+        let (peer, said) = Peer::start(program, &directory.0)?;
+        loads = Some(said);
+        running = Some(peer);
+    }
+
+    let mut measured = Vec::new();
+    let reader4 = tables.ipv4.reader(kernel)?;
+    for (kind, addresses) in &ipv4 {
+        progress(&format!("ipv4, {} addresses", kind.name()));
+        let key = (Family::Ipv4, *kind);
+        measured.push(passes(key, &reader4, addresses, &mut running, options.repeats)?);
+    }
+    let reader6 = tables.ipv6.reader(kernel)?;
+    for (kind, addresses) in &ipv6 {
+        progress(&format!("ipv6, {} addresses", kind.name()));
+        let key = (Family::Ipv6, *kind);
+        measured.push(passes(key, &reader6, addresses, &mut running, options.repeats)?);
+    }
+    // Gone before the updates are measured, and its files with it.
+    drop((running, directory));
+
+    progress("updates");
+    let (routed4, routed6) = (routed(&ipv4), routed(&ipv6));
+    let tables = tables.update(kernel, routed4, routed6)?;
+    let calibration = Calibration::new(spin_before, spin(&clock));
+    let ticks = clock.raw().wrapping_sub(ticks);
+    let tsc_hertz = ticks as f64 / started.elapsed().as_secs_f64();
+    let (mut updates, mut seconds) = (0, 0.0);
+    for table in &tables {
+        updates += table.updates.updates;
+        seconds += table.updates.seconds;
+    }
+    Ok(Report {
+        results: measured.into_iter().filter_map(|m| m.summary(tsc_hertz)).collect(),
+        build_seconds: tables.iter().map(|table| table.build_seconds).sum(),
+        memory_bytes: tables.iter().map(|table| table.memory_bytes).sum(),
+        updates_per_second: updates as f64 / seconds,
+        tables,
+        peer: loads,
+        tsc_hertz,
+        disturbed: calibration.disturbed,
+        calibration,
+    })
+}
+
+fn routed<A>(sets: &[(Kind, Vec<A>)]) -> &[A] {
+    sets.iter().find(|(kind, _)| *kind == Kind::Routed).map_or(&[], |(_, set)| set)
+}
+
+fn write_addresses<A: Copy>(
+    directory: &Path,
+    family: Family,
+    sets: &[(Kind, Vec<A>)],
+    bytes: impl Fn(A) -> Vec<u8>,
+) -> Result<(), Error> {
+    for (kind, addresses) in sets {
+        let name = format!("{}-{}.addresses", family.name(), kind.name());
+        write_file(directory, &name, |file| {
+            addresses.iter().try_for_each(|&address| file.write_all(&bytes(address)))
+        })?;
+    }
+    Ok(())
+}
+
+/// Files for the peer, removed when dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("wattline-bench-fib-{}", std::process::id()));
+        match std::fs::create_dir(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(source) => Err(Error::Write { path, source }),
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Nothing is lost if some stay in the temporary directory.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of routes that is removed when dropped.
+    struct Routes(PathBuf);
+
+    impl Routes {
+        fn new(name: &str, text: &str) -> Self {
+            let name = format!("wattline-bench-fib-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, text).unwrap();
+            Self(path)
+        }
+
+        fn options(&self) -> Options {
+            Options { routes: self.0.clone(), repeats: 2, peer: None, kernel: None }
+        }
+    }
+
+    impl Drop for Routes {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn measures_each_family_that_the_table_has() {
+        let routes = Routes::new("both", "10.0.0.0/8\n192.0.2.1/32 a\n2001:db8::/32\n");
+        let mut steps = 0;
+        let report = run(&routes.options(), |_| steps += 1).unwrap();
+        let measured: Vec<_> = report.results.iter().map(|r| (r.family, r.addresses)).collect();
+        let expected: Vec<_> = [Family::Ipv4, Family::Ipv6]
+            .into_iter()
+            .flat_map(|family| Kind::ALL.map(|kind| (family, kind)))
+            .collect();
+        assert_eq!(measured, expected);
+        for result in &report.results {
+            assert_eq!(result.lookups_per_second_spread.repeats, 2);
+            let ticks = result.cycles_per_lookup * result.lookups_per_second;
+            assert!((ticks / report.tsc_hertz - 1.0).abs() < 1e-9);
+        }
+        let prefixes: Vec<_> = report.tables.iter().map(|table| table.prefixes).collect();
+        assert_eq!(prefixes, [2, 1]);
+        assert!(report.memory_bytes > 32 << 20 && report.updates_per_second > 0.0);
+        assert!(steps >= expected.len());
+
+        let ipv6 = Routes::new("ipv6", "2001:db8::/32\n");
+        let options = Options { kernel: Some(Kernel::Scalar), ..ipv6.options() };
+        let report = run(&options, |_| {}).unwrap();
+        assert!(report.results.iter().all(|result| result.kernel == "scalar"));
+        assert!(report.results.iter().all(|result| result.family == Family::Ipv6));
+        assert_eq!(report.tables.len(), 1);
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let empty = Routes::new("empty", "# nothing\n");
+        assert!(matches!(run(&empty.options(), |_| {}), Err(Error::Empty(_))));
+        let routes = Routes::new("peer", "10.0.0.0/8\n");
+        let options = Options { peer: Some("/nonexistent/peer".into()), ..routes.options() };
+        let error = run(&options, |_| {}).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/peer") && error.contains("make -C bench/peers"));
+    }
+}

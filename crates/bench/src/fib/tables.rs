@@ -1,0 +1,192 @@
+//! The tables that are measured, and their updates.
+
+use super::addresses::BATCH;
+use super::error::Error;
+use super::family::Family;
+use super::peer::write_file;
+use super::report::{Table, Updates};
+use crate::cpu_time::thread_cpu_seconds;
+use ipnet::IpNet;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+use wattline_fib::grace::Grace;
+use wattline_fib::routes_file::RoutesFile;
+use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
+
+/// Next hops that routes without one are spread over.
+const NEXT_HOPS: usize = 256;
+/// Prefixes that are removed and inserted again; fewer in tests, whose short prefixes take long.
+const UPDATED: usize = if cfg!(test) { 500 } else { 100_000 };
+
+/// A table and what it was filled from.
+pub(super) struct Filled<F: wattline_fib::Family> {
+    table: Fib<F>,
+    pub(super) prefixes: Vec<(F::Net, NextHopId)>,
+    build_seconds: f64,
+}
+
+/// Both families.
+pub(super) struct Tables {
+    grace: Grace,
+    pub(super) ipv4: Filled<V4>,
+    pub(super) ipv6: Filled<V6>,
+}
+
+impl<F: wattline_fib::Family> Filled<F> {
+    /// Inserts the prefixes in their order.
+    fn new(grace: &Grace, prefixes: Vec<(F::Net, NextHopId)>) -> Result<Self, Error> {
+        let mut table = Fib::new(grace);
+        let start = thread_cpu_seconds();
+        for &(prefix, next_hop) in &prefixes {
+            table.insert(prefix, next_hop)?;
+        }
+        Ok(Self { table, prefixes, build_seconds: thread_cpu_seconds() - start })
+    }
+
+    /// A reader by this kernel.
+    pub(super) fn reader(&self, kernel: Kernel) -> Result<Reader<F>, Error> {
+        self.table.reader().with_kernel(kernel).ok_or(Error::Kernel(kernel))
+    }
+
+    /// A line for each prefix.
+    fn write_routes(&self, directory: &Path, family: Family) -> Result<(), Error>
+    where
+        F::Net: Display,
+    {
+        write_file(directory, &format!("{}.routes", family.name()), |file| {
+            self.prefixes.iter().try_for_each(|(p, id)| writeln!(file, "{p} {}", id.0))
+        })
+    }
+
+    /// Removes prefixes and inserts them again while another thread looks addresses up.
+    fn update(
+        mut self,
+        family: Family,
+        grace: &Grace,
+        kernel: Kernel,
+        addresses: &[F::Bits],
+    ) -> Result<Table, Error> {
+        let reader = self.reader(kernel)?;
+        let huge_pages = self.table.huge_pages();
+        let updates = updates(grace, reader, addresses, &self.prefixes, |(prefix, id)| {
+            self.table.remove(prefix);
+            self.table.insert(prefix, id).map(drop)
+        })?;
+        Ok(Table {
+            family,
+            prefixes: self.table.len(),
+            build_seconds: self.build_seconds,
+            memory_bytes: self.table.memory_bytes(),
+            resident_bytes: huge_pages.map(|pages| pages.resident_bytes),
+            huge_page_bytes: huge_pages.map(|pages| pages.huge_bytes),
+            updates,
+        })
+    }
+}
+
+impl Tables {
+    /// Fills the tables with the routes of a file, in its order.
+    pub(super) fn build(file: &RoutesFile) -> Result<Self, Error> {
+        let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+        for (i, route) in file.routes.iter().enumerate() {
+            let next_hop = route.next_hop.unwrap_or(NextHopId(scattered(i) as u16 + 1));
+            match route.prefix {
+                IpNet::V4(prefix) => ipv4.push((prefix, next_hop)),
+                IpNet::V6(prefix) => ipv6.push((prefix, next_hop)),
+            }
+        }
+        let grace = Grace::new();
+        let (ipv4, ipv6) = (Filled::new(&grace, ipv4)?, Filled::new(&grace, ipv6)?);
+        Ok(Self { grace, ipv4, ipv6 })
+    }
+
+    /// Writes what the tables hold for the peer.
+    pub(super) fn write_routes(&self, directory: &Path) -> Result<(), Error> {
+        self.ipv4.write_routes(directory, Family::Ipv4)?;
+        self.ipv6.write_routes(directory, Family::Ipv6)
+    }
+
+    /// Updates each table that holds something while routed addresses are looked up.
+    pub(super) fn update(
+        self,
+        kernel: Kernel,
+        ipv4: &[u32],
+        ipv6: &[u128],
+    ) -> Result<Vec<Table>, Error> {
+        let mut tables = Vec::new();
+        if !self.ipv4.prefixes.is_empty() {
+            tables.push(self.ipv4.update(Family::Ipv4, &self.grace, kernel, ipv4)?);
+        }
+        if !self.ipv6.prefixes.is_empty() {
+            tables.push(self.ipv6.update(Family::Ipv6, &self.grace, kernel, ipv6)?);
+        }
+        Ok(tables)
+    }
+}
+
+/// Spreads numbers that follow each other over the next hops (Fibonacci hashing: Knuth, "The
+/// Art of Computer Programming", volume 3, section 6.4).
+fn scattered(i: usize) -> usize {
+    (i as u32).wrapping_mul(2_654_435_769) as usize >> 24 & (NEXT_HOPS - 1)
+}
+
+/// Ends the reader however its writer ends.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Two updates for each of a number of prefixes from all over the table.
+fn updates<F, P>(
+    grace: &Grace,
+    reader: Reader<F>,
+    addresses: &[F::Bits],
+    prefixes: &[(P, NextHopId)],
+    mut flip: impl FnMut((P, NextHopId)) -> Result<(), FibError>,
+) -> Result<Updates, Error>
+where
+    F: wattline_fib::Family,
+    P: Copy,
+{
+    let stop = AtomicBool::new(false);
+    let slot = grace.register();
+    thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
+        let stop = &stop;
+        let reading = scope.spawn(move || {
+            let mut next_hops = [NextHopId::NONE; BATCH];
+            let (mut lookups, start) = (0, thread_cpu_seconds());
+            while !stop.load(Ordering::Relaxed) {
+                for batch in addresses.chunks_exact(BATCH) {
+                    reader.lookup_batch(batch, &mut next_hops);
+                    slot.quiescent();
+                    std::hint::black_box(&next_hops);
+                }
+                lookups += addresses.len();
+            }
+            lookups as f64 / (thread_cpu_seconds() - start)
+        });
+        let (cpu, wall) = (thread_cpu_seconds(), Instant::now());
+        for i in 0..UPDATED {
+            // A large odd stride: neighbours in time are no neighbours in the table.
+            flip(prefixes[i.wrapping_mul(2_654_435_769) % prefixes.len()])?;
+        }
+        let seconds = thread_cpu_seconds() - cpu;
+        let wall_seconds = wall.elapsed().as_secs_f64();
+        drop(stopping);
+        let updates = 2 * UPDATED;
+        Ok(Updates {
+            updates,
+            seconds,
+            updates_per_second: updates as f64 / seconds,
+            updates_per_wall_second: updates as f64 / wall_seconds,
+            reader_lookups_per_second: reading.join().unwrap_or_default(),
+        })
+    })
+}

@@ -1,0 +1,291 @@
+//! Who forwards: the kernel, Wattline's data plane, DPDK's l3fwd.
+
+use super::arrangement::INSIDE;
+use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
+use super::round::Round;
+use super::threads::{Level, Thread};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{channel, sync_channel};
+use std::time::{Duration, Instant};
+use wattline_dataplane::next_hop::{Adjacency, NextHop};
+use wattline_dataplane::nodes::RouterParts;
+use wattline_dataplane::port::{PortId, PortQueue};
+use wattline_dataplane::punt::Discard;
+use wattline_dataplane::routes::Routes;
+use wattline_dataplane::worker::{Command, Control, Mode, Worker, WorkerParts};
+use wattline_linux::namespace::{enter_thread, interface_index};
+use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
+use wattline_ports::waiter::PollWaiter;
+use wattline_testbed::Error;
+use wattline_testbed::command;
+use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
+
+/// How long l3fwd may take until the first frame is at the sink.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Who forwards.
+#[derive(Debug, Clone)]
+pub enum Contestant {
+    /// The kernel, in the context of its receiving thread.
+    Kernel,
+    /// The complete router graph of `wattline-dataplane` over AF_XDP, with one worker.
+    Wattline(Mode),
+    /// The same with forwarding in its XDP program, in the context of the kernel's receiving
+    /// thread; the worker is there for what is not plain, and sleeps.
+    WattlineXdp,
+    /// This program over DPDK's AF_XDP driver.
+    L3fwd(PathBuf),
+}
+
+impl Contestant {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Wattline(Mode::Poll) => "wattline_poll",
+            Self::Wattline(Mode::Interrupt) => "wattline_interrupt",
+            Self::Wattline(Mode::Adaptive) => "wattline_adaptive",
+            Self::WattlineXdp => "wattline_xdp_forward",
+            Self::L3fwd(_) => "l3fwd_af_xdp",
+        }
+    }
+
+    /// Whether threads of its own forward, and not the kernel's receiving thread.
+    pub fn has_threads(&self) -> bool {
+        !matches!(self, Self::Kernel | Self::WattlineXdp)
+    }
+
+    /// One round.
+    pub fn measure(&self, course: &Course, duration: Duration) -> Result<Round, Error> {
+        match self {
+            Self::Kernel => {
+                Thread::napi(&course.left)?.precede(Level::Drain)?;
+                observe(course, duration, || Ok(Vec::new()))
+            }
+            Self::Wattline(mode) => by_wattline(course, duration, *mode, false),
+            Self::WattlineXdp => {
+                Thread::napi(&course.left)?.precede(Level::Drain)?;
+                by_wattline(course, duration, Mode::Adaptive, true)
+            }
+            Self::L3fwd(program) => {
+                let router = L3fwd::start(course, program)?;
+                let pid = router.child.id();
+                observe(course, duration, move || Thread::of_process(pid))
+            }
+        }
+    }
+}
+
+fn by_wattline(
+    course: &Course,
+    duration: Duration,
+    mode: Mode,
+    xdp_forward: bool,
+) -> Result<Round, Error> {
+    let router = Router::start(course, mode, xdp_forward)?;
+    let thread = router.thread;
+    observe(course, duration, move || Ok(vec![thread]))
+}
+
+/// Offers load, waits until it comes through, and measures.
+fn observe(
+    course: &Course,
+    duration: Duration,
+    own_threads: impl FnOnce() -> Result<Vec<Thread>, Error>,
+) -> Result<Round, Error> {
+    let receiving = [Thread::napi(&course.left)?, Thread::napi(&course.right)?];
+    let sink = [Thread::napi(&course.terminal)?];
+    course.under_load(|generator, count| {
+        let deadline = Instant::now() + PATIENCE;
+        while count()?.forwarded == 0 {
+            if Instant::now() > deadline {
+                return Err(kernel("no frame came through"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        let own = own_threads()?;
+        let groups: [&[Thread]; 4] = [&[generator], &receiving, &own, &sink];
+        let used = || groups.map(|threads| threads.iter().map(|t| t.cpu_time()).sum::<Duration>());
+        std::thread::sleep(duration / 5);
+        let before = (Instant::now(), count()?, used());
+        std::thread::sleep(duration);
+        let after = (Instant::now(), count()?, used());
+        let seconds = (after.0 - before.0).as_secs_f64();
+        let forwarded = (after.1.forwarded - before.1.forwarded) as f64;
+        let mut used = after
+            .2
+            .iter()
+            .zip(before.2)
+            .map(|(after, before)| after.saturating_sub(before).as_secs_f64() / forwarded);
+        let mut next = || used.next().unwrap_or(0.0);
+        let (generator, receive, own, sink) = (next(), next(), next(), next());
+        Ok(Round {
+            offered_rate_pps: (after.1.offered - before.1.offered) as f64 / seconds,
+            rate_pps: forwarded / seconds,
+            cpu_seconds_per_packet: receive + own,
+            receive_thread_seconds_per_packet: receive,
+            own_threads_seconds_per_packet: own,
+            generator_seconds_per_packet: generator,
+            sink_thread_seconds_per_packet: sink,
+        })
+    })
+}
+
+/// Wattline's data plane on a thread of its own; ended when dropped.
+struct Router {
+    control: Arc<Control>,
+    thread: Thread,
+    worker: Option<std::thread::JoinHandle<()>>,
+    _programs: Programs,
+}
+
+impl Router {
+    fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
+        let namespace = course.router.name().to_owned();
+        let (left, right) = (course.left.clone(), course.right.clone());
+        let (report, reported) = channel();
+        let worker = std::thread::spawn(move || {
+            match prepare(&namespace, [&left, &right], xdp_forward) {
+                Ok((mut worker, mut waiter, programs)) => {
+                    worker.control().set_mode(mode);
+                    let started = (worker.control(), Thread::current(), programs);
+                    if report.send(Ok(started)).is_ok() {
+                        worker.run(&mut waiter);
+                    }
+                }
+                // Whoever started us has gone: nobody to tell.
+                Err(error) => drop(report.send(Err(error))),
+            }
+        });
+        let started = reported.recv().map_err(|_| kernel("the worker ended at its start"))?;
+        let (control, thread, programs) = started?;
+        Ok(Self { control, thread, worker: Some(worker), _programs: programs })
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.control.command(Command::Stop);
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// What has to stay for frames to be handed over.
+type Programs = (Vec<XdpProgram>, Option<XdpForward>);
+type Prepared = (Worker, PollWaiter, Programs);
+
+fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<Prepared, Error> {
+    enter_thread(namespace)?;
+    Thread::current().pin(INSIDE)?;
+    Thread::current().precede(Level::Drain)?;
+    let mut addresses = Vec::new();
+    for (number, interface) in interfaces.into_iter().enumerate() {
+        let ifindex = interface_index(interface)?;
+        let (port, interface) = (PortId(number as u16), interface.to_owned());
+        addresses.push(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 });
+    }
+    let opened = open_worker(&addresses, &Options::default()).map_err(kernel)?;
+    let forward = xdp_forward.then(XdpForward::new).transpose().map_err(kernel)?;
+    let mut programs = Vec::new();
+    for ((address, queue), mac) in addresses.iter().zip(&opened.queues).zip([LEFT_MAC, RIGHT_MAC]) {
+        let program = XdpProgram::load_forwarding(
+            address.ifindex,
+            mac,
+            XdpModeChoice::Auto,
+            forward.as_ref(),
+        )
+        .map_err(kernel)?;
+        program.set_socket(0, queue.socket()).map_err(kernel)?;
+        if let Some(forward) = &forward {
+            forward.add(address.ifindex, address.port.0.into()).map_err(kernel)?;
+            forward.open(address.ifindex).map_err(kernel)?;
+        }
+        programs.push(program);
+    }
+    let waiter = PollWaiter::new(opened.queues.iter().map(AfXdpQueue::socket)).map_err(kernel)?;
+
+    let configs = [LEFT_MAC, RIGHT_MAC]
+        .map(|mac| wattline_dataplane::forwarding::PortConfig { mac, ..Default::default() });
+    let mut routes = Routes::new(configs.into());
+    let sink = NextHop::Forward(Adjacency {
+        port: PortId(1),
+        mtu: 1500,
+        destination_mac: SINK_MAC,
+        source_mac: RIGHT_MAC,
+        vlan: None,
+    });
+    let prefix = ipnet::IpNet::new_assert([10, 9, 0, 0].into(), 24);
+    routes.route(prefix, &sink).map_err(kernel)?;
+    routes.publish().map_err(|errors| kernel(format!("{errors:?}")))?;
+    let (neighbours, _requests) = sync_channel(16);
+    let worker = Worker::new(WorkerParts {
+        ports: opened
+            .queues
+            .into_iter()
+            .map(|queue| Box::new(queue) as Box<dyn PortQueue>)
+            .collect(),
+        pool: opened.pool,
+        routes: routes.reader(),
+        router: RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 10, icmp_burst: 10 },
+    })
+    .map_err(|errors| kernel(format!("{errors:?}")))?;
+    Ok((worker, waiter, (programs, forward)))
+}
+
+/// DPDK's l3fwd; killed when dropped.
+struct L3fwd {
+    child: Child,
+    _rules: tempfile::TempDir,
+}
+
+impl L3fwd {
+    fn start(course: &Course, program: &Path) -> Result<Self, Error> {
+        let rules = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
+        let write = |name: &str, text: &str| {
+            let path = rules.path().join(name);
+            std::fs::write(&path, text).map_err(|e| Error::io(path.display().to_string(), e))?;
+            Ok::<_, Error>(path)
+        };
+        let v4 = write("v4", "R10.9.0.0/24 1\n")?;
+        let v6 = write("v6", "R2001:0db8:0000:0000:0000:0000:0000:0000/48 1\n")?;
+        let device = |number: u8, interface: &str| {
+            // By default its driver receives in its own system calls (preferred busy polling): it
+            // would take over what the generator's processor is to do.
+            format!(
+                "--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
+                 busy_budget=0"
+            )
+        };
+        let mut start = course.router.command(&program.to_string_lossy());
+        start
+            // libxdp's own dispatcher needs a BPF file system that is not everywhere.
+            .env("LIBXDP_SKIP_DISPATCHER", "1")
+            .arg(format!("-l{INSIDE}"))
+            .args(["-n1", "--no-huge", "-m512", "--no-pci", "--no-telemetry"])
+            .arg(format!("--file-prefix=wl{}", std::process::id()))
+            .args([device(0, &course.left), device(1, &course.right)])
+            .args(["--", "-p3", "-P", "--parse-ptype", "--lookup=lpm"])
+            .arg(format!("--config=(0,0,{INSIDE}),(1,0,{INSIDE})"))
+            .arg(format!("--eth-dest=1,{}", wattline_testbed::topology::mac_text(SINK_MAC)))
+            .arg(format!("--rule_ipv4={}", v4.display()))
+            .arg(format!("--rule_ipv6={}", v6.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let started = Self { child: command::spawn(&mut start)?, _rules: rules };
+        // Before it has started other threads, which inherit it.
+        Thread::main_of(&started.child).precede(Level::Drain)?;
+        Ok(started)
+    }
+}
+
+impl Drop for L3fwd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

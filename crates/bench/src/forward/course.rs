@@ -1,0 +1,204 @@
+//! Where the contestants run: three namespaces, a generator, a sink that counts.
+
+use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement};
+use super::ration::Ration;
+use super::threads::{Level, Thread};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use wattline_linux::namespace::{enter_thread, interface_index};
+use wattline_testbed::Error;
+use wattline_testbed::command::LIMIT;
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::mac_text;
+use wattline_xdp::{CountingSink, LiveGenerator};
+
+/// Bytes of each frame without frame check sequence: 64 on the wire.
+pub const FRAME_BYTES: usize = 60;
+pub const SOURCE_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x12];
+pub const LEFT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x11];
+pub const RIGHT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x21];
+pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
+/// Frames that the generator makes at a time, due or not: a tenth of a second's worth at most.
+const HELPING: u32 = 1 << 18;
+
+/// Receivers look for frames so long after they found none, woken by a timer and by no sender:
+/// a card's interrupt moderation (`gro_flush_timeout`, `napi_defer_hard_irqs`). Without it every
+/// few frames cost the contestant a wake-up of the sink. Within this time a veth's 256 slots
+/// take 5 million frames per second.
+const MODERATION: Duration = Duration::from_micros(50);
+
+/// Frames so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Count {
+    /// Sent by the generator.
+    pub offered: u64,
+    /// Arrived at the sink.
+    pub forwarded: u64,
+}
+
+/// Three namespaces in a row, as [`wattline_testbed::topology`] builds, but with interface names that
+/// are unique on the machine: by these the kernel's receiving threads are found.
+pub struct Course {
+    source: Namespace,
+    pub router: Namespace,
+    sink: Namespace,
+    pub left: String,
+    pub right: String,
+    uplink: String,
+    pub terminal: String,
+    arrangement: Arrangement,
+}
+
+impl Course {
+    pub fn build(arrangement: Arrangement) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
+        let name = |end: char| format!("{end}{serial}p{}", std::process::id());
+        let course = Self {
+            source: Namespace::create("source")?,
+            router: Namespace::create("router")?,
+            sink: Namespace::create("sink")?,
+            left: name('l'),
+            right: name('r'),
+            uplink: name('u'),
+            terminal: name('t'),
+            arrangement,
+        };
+        course.wire()?;
+        Ok(course)
+    }
+
+    fn wire(&self) -> Result<(), Error> {
+        for (near, near_mac, far, far_mac, namespace) in [
+            (&self.left, LEFT_MAC, &self.uplink, SOURCE_MAC, &self.source),
+            (&self.right, RIGHT_MAC, &self.terminal, SINK_MAC, &self.sink),
+        ] {
+            self.router.ip(&format!(
+                "link add {near} address {} type veth peer name {far} address {} netns {}",
+                mac_text(near_mac),
+                mac_text(far_mac),
+                namespace.name()
+            ))?;
+            for (namespace, interface) in [(&self.router, near), (namespace, far)] {
+                let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
+                namespace.sysctl(&[(&ipv6, "1")])?;
+                // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
+                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
+                namespace.ip(&format!("link set {interface} up"))?;
+                let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
+                namespace.run("sh", &["-c", &thread], LIMIT)?;
+                let moderation = format!(
+                    "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
+                     echo 1000000 > napi_defer_hard_irqs",
+                    MODERATION.as_nanos()
+                );
+                namespace.run("sh", &["-c", &moderation], LIMIT)?;
+            }
+        }
+        self.router.ip(&format!(
+            "address add 10.1.0.1/24 dev {left}\naddress add 10.2.0.1/24 dev {right}\n\
+             neighbour add 10.2.0.2 lladdr {mac} nud permanent dev {right}\n\
+             route add 10.9.0.0/24 via 10.2.0.2",
+            left = self.left,
+            right = self.right,
+            mac = mac_text(SINK_MAC)
+        ))?;
+        self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
+        let Arrangement { placement, sink, .. } = self.arrangement;
+        // On the generator's processor a receiver drains what that makes; on its own, a
+        // contestant's receiver makes what its threads drain.
+        let receiver = match placement.receiver() {
+            OUTSIDE => Level::Drain,
+            _ => Level::Source,
+        };
+        for (interface, processor, level) in [
+            (&self.left, placement.receiver(), receiver),
+            (&self.right, placement.receiver(), receiver),
+            (&self.uplink, OUTSIDE, Level::Source),
+            (&self.terminal, sink.processor(), Level::Sink),
+        ] {
+            let receiving = Thread::napi(interface)?;
+            receiving.pin(processor)?;
+            receiving.precede(level)?;
+        }
+        Ok(())
+    }
+
+    /// Offers load while `observe` runs on the calling thread, which is handed the number of
+    /// frames whenever it asks.
+    pub fn under_load<R>(
+        &self,
+        observe: impl FnOnce(Thread, &mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let attach = || CountingSink::attach(interface_index(&self.terminal)?).map_err(kernel);
+        let sink = self.sink.enter(attach)??;
+        let load = self.arrangement.load;
+        let generator = self.source.enter(|| {
+            let uplink = interface_index(&self.uplink)?;
+            match (load, load.gap()) {
+                (Load::Ample, Some(gap)) => LiveGenerator::waiting(uplink, &frame(), gap),
+                (_, gap) => LiveGenerator::new(uplink, &frame(), gap),
+            }
+            .map_err(kernel)
+        })??;
+        let stop = AtomicBool::new(false);
+        let (name, named) = channel();
+        let (stop, generator) = (&stop, &generator);
+        std::thread::scope(|scope| {
+            let offering = scope.spawn(move || -> Result<(), Error> {
+                enter_thread(self.source.name())?;
+                Thread::current().pin(OUTSIDE)?;
+                Thread::current().precede(Level::Source)?;
+                let _ = name.send(Thread::current());
+                while !stop.load(Ordering::Relaxed) {
+                    generator.send(HELPING).map_err(kernel)?;
+                }
+                Ok(())
+            });
+            let observer = Thread::current();
+            let result = observer.precede(Level::Observer).and_then(|()| {
+                let _ration = (self.arrangement.placement == Placement::Rationed)
+                    .then(|| Ration::of(INSIDE))
+                    .transpose()?;
+                observe(named.recv().map_err(kernel)?, &mut || {
+                    let offered = generator.sent().map_err(kernel)?;
+                    Ok(Count { offered, forwarded: sink.frames().map_err(kernel)? })
+                })
+            });
+            let restored = observer.follow();
+            stop.store(true, Ordering::Relaxed);
+            offering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            restored.and(result)
+        })
+    }
+}
+
+/// An error of BPF or XDP as one of the laboratory's.
+pub fn kernel(error: impl std::fmt::Display) -> Error {
+    Error::Router { what: "benchmark failed".into(), log: error.to_string() }
+}
+
+/// A UDP packet of the shortest kind, from the source to beyond the sink.
+fn frame() -> Vec<u8> {
+    let mut frame = LEFT_MAC.to_vec();
+    frame.extend(SOURCE_MAC);
+    frame.extend([0x08, 0x00]);
+    let length = (FRAME_BYTES - 14) as u16;
+    let mut header = [0_u8; 20];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&length.to_be_bytes());
+    header[8] = 64;
+    header[9] = 17;
+    header[12..16].copy_from_slice(&[10, 1, 0, 2]);
+    header[16..20].copy_from_slice(&[10, 9, 0, 5]);
+    let checksum = wattline_packet::checksum::Sum::default().bytes(&header).checksum();
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend(header);
+    // Ports 1000 and 9; no checksum.
+    frame.extend(1000_u16.to_be_bytes());
+    frame.extend(9_u16.to_be_bytes());
+    frame.extend((length - 20).to_be_bytes());
+    frame.resize(FRAME_BYTES, 0);
+    frame
+}

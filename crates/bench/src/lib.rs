@@ -1,0 +1,19 @@
+//! Benchmarks: figures of this machine, made so that a noisy machine shows; ratios within
+//! one run count, absolute figures do not.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "applications")]
+pub mod app;
+pub mod calibration;
+pub mod control_loop;
+pub mod cpu_time;
+pub mod fib;
+pub mod forward;
+mod harness;
+pub mod machine;
+pub mod memory_router;
+pub mod pipeline;
+pub mod prefixes;
+#[cfg(feature = "applications")]
+pub mod redundancy;
+pub mod sample;

@@ -1,0 +1,312 @@
+//! The router between two memory rings on one core, with whatever is to be measured in it.
+//!
+//! What is timed is [`Worker::step`]: receive from a memory ring, all nodes, transmit into a
+//! memory ring, counters. Outside of it a [`Traffic`] writes new packets into a window of
+//! [`WINDOW`] frames, and it is checked that as many came out as went in.
+
+use crate::sample::median;
+use ipnet::IpNet;
+use quanta::Clock;
+use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
+use wattline_dataplane::counters::Snapshot;
+use wattline_dataplane::feature::Feature;
+use wattline_dataplane::forwarding::PortConfig;
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_dataplane::next_hop::{Adjacency, NextHop};
+use wattline_dataplane::nodes::RouterParts;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::punt::Discard;
+use wattline_dataplane::routes::Routes;
+use wattline_dataplane::worker::{Worker, WorkerParts};
+use wattline_packet::ipv4::Ipv4Header;
+use wattline_packet::protocol;
+use wattline_ports::memory::{DescriptorPeer, descriptor_ring};
+use wattline_units::{Span, Time};
+
+/// Frames in flight: eight batches (DPDK's l3fwd was measured over a ring of as many).
+pub const WINDOW: usize = 512;
+/// Windows per repeat; tests look at what is reported, not at how steady it is.
+pub const ROUNDS: usize = if cfg!(test) { 16 } else { 64 };
+/// Packets per repeat.
+pub const PACKETS: usize = ROUNDS * WINDOW;
+/// Longest frame of an Ethernet link, without FCS.
+pub const LONGEST: usize = 1514;
+/// Longest frame that a [`Traffic`] may write: one of these in a tunnel.
+pub const ROOM: usize = LONGEST + 96;
+/// The Ethernet address of the port where packets come in.
+pub const MAC_IN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const MAC_OUT: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// More than an Ethernet link has, so that what applications add to the longest packet fits too.
+const MTU: u16 = 1800;
+/// Rings hold a window, and the pool twice that.
+const CHUNKS: u32 = 1024;
+/// Not a power of two: else the headers of all frames would share few cache sets.
+const CHUNK: u32 = 2048 + 64;
+const HEADROOM: u32 = 128;
+/// Neighbours that routes are spread over.
+const NEIGHBOURS: u8 = 16;
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{file}: {error}")]
+    Open {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Lines that are no prefixes, at most ten of them named.
+    #[error("{file}: {}", .lines.join("; "))]
+    Routes {
+        /// Which file.
+        file: PathBuf,
+        /// Line numbers and what is wrong with each.
+        lines: Vec<String>,
+    },
+    /// A capture that cannot be read or holds nothing that could be forwarded.
+    #[error("{0}")]
+    Capture(String),
+    /// No such application.
+    #[error("there is no application `{name}`: {known} are known")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What is there.
+        known: String,
+    },
+    /// An argument out of range.
+    #[error("{what} is {value}: {allowed} is allowed")]
+    Argument {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: usize,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// The tables refused the routes, or the nodes make no graph.
+    #[error("{0}")]
+    Table(String),
+    /// A peer's harness does not answer.
+    #[error("{program}: {error}; `make -C bench/peers` builds it where its library is installed")]
+    Peer {
+        /// Its program.
+        program: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A check on the measurement itself failed.
+    #[error("the router lost packets that it should have forwarded: {0:?}")]
+    Lost(Box<Snapshot>),
+}
+
+/// Where packets come from.
+pub trait Traffic {
+    /// Writes the next frame, to [`MAC_IN`], at the start of `chunk`; gives its length without
+    /// FCS, at most [`ROOM`].
+    fn write(&mut self, chunk: &mut [u8]) -> usize;
+}
+
+/// Cycles per packet of one repeat.
+pub struct Repeat {
+    /// From receive to transmit.
+    pub total: f64,
+    /// The same, median of the windows: without those in which another program had the core.
+    /// What happens in few windows (the sweep at a tick) is not in it either.
+    pub typical: f64,
+    /// By node of the graph.
+    pub nodes: Vec<f64>,
+    /// Bytes per packet, FCS included.
+    pub bytes: f64,
+}
+
+/// The router between its rings.
+pub struct MemoryRouter {
+    worker: Worker,
+    way_in: DescriptorPeer,
+    way_out: DescriptorPeer,
+    frames: Vec<Frame>,
+    sent: Vec<Frame>,
+    batch: usize,
+    now: Time,
+    // The readers look at what it publishes.
+    _routes: Routes,
+}
+
+impl MemoryRouter {
+    /// A router with these prefixes, spread over a few neighbours on the way out, and with
+    /// applications on the packets' way; takes `batch` frames at once.
+    ///
+    /// # Errors
+    /// When tables or graph refuse them.
+    pub fn new<'a, P: Into<IpNet> + Copy + 'a>(
+        prefixes: impl IntoIterator<Item = &'a P>,
+        features: Vec<Feature>,
+        batch: usize,
+    ) -> Result<Self, Error> {
+        let port = |mac| PortConfig { mac, ..PortConfig::default() };
+        let mut routes = Routes::new(vec![port(MAC_IN), port(MAC_OUT)]);
+        let refused = |error: &dyn std::fmt::Display| Error::Table(error.to_string());
+        for (number, prefix) in prefixes.into_iter().enumerate() {
+            // Scrambled, so that neighbouring prefixes do not lead to neighbouring hops.
+            let neighbour = (number.wrapping_mul(0x9e37_79b1) >> 8) as u8 % NEIGHBOURS;
+            let next_hop = NextHop::Forward(Adjacency {
+                port: PortId(1),
+                mtu: MTU,
+                destination_mac: [2, 0, 0, 0, 1, neighbour],
+                source_mac: MAC_OUT,
+                vlan: None,
+            });
+            routes.route((*prefix).into(), &next_hop).map_err(|error| refused(&error))?;
+        }
+        routes.publish().map_err(|errors| refused(&errors[0]))?;
+
+        let mut pool =
+            FramePool::new(Box::new(vec![0u8; (CHUNK * CHUNKS) as usize]), CHUNK, HEADROOM);
+        let frames: Vec<Frame> = std::iter::from_fn(|| pool.take_chunk())
+            .take(WINDOW)
+            .map(|chunk| Frame { offset: chunk + HEADROOM, length: 0, port_in: PortId(0) })
+            .collect();
+        let (port_in, way_in) = descriptor_ring(PortId(0), WINDOW);
+        let (port_out, way_out) = descriptor_ring(PortId(1), WINDOW);
+        let (neighbours, _) = sync_channel(1);
+        let router =
+            RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 1000, icmp_burst: 50 };
+        let ports: Vec<Box<dyn wattline_dataplane::port::PortQueue>> =
+            vec![Box::new(port_in), Box::new(port_out)];
+        let parts = WorkerParts { ports, pool, routes: routes.reader(), router };
+        let worker =
+            Worker::with_features(parts, features).map_err(|errors| refused(&errors[0]))?;
+        worker.control().set_batch(batch);
+        Ok(Self {
+            worker,
+            way_in,
+            way_out,
+            sent: vec![Frame::default(); WINDOW],
+            frames,
+            batch,
+            now: Time::ZERO,
+            _routes: routes,
+        })
+    }
+
+    /// The names of its nodes.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.worker.graph().names()
+    }
+
+    /// Forwards [`PACKETS`] packets.
+    ///
+    /// # Errors
+    /// When not all came out.
+    pub fn repeat(&mut self, clock: &Clock, traffic: &mut dyn Traffic) -> Result<Repeat, Error> {
+        let before = self.worker.counters().snapshot();
+        let (mut windows, mut bytes) = ([0.0; ROUNDS], 0);
+        for window in &mut windows {
+            bytes += self.fill(traffic);
+            let start = clock.raw();
+            for _ in 0..WINDOW.div_ceil(self.batch) {
+                self.now += Span::from_micros(1);
+                self.worker.step(self.now);
+            }
+            *window = clock.raw().wrapping_sub(start) as f64;
+            let sent = self.way_out.pop(&mut self.sent);
+            if sent != WINDOW {
+                return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
+            }
+            // The next window is in the chunks of those that came out: an application may have
+            // put a packet into another.
+            for (frame, sent) in self.frames.iter_mut().zip(&self.sent) {
+                frame.offset = sent.offset - sent.offset % CHUNK + HEADROOM;
+            }
+        }
+        let packets = PACKETS as f64;
+        let after = self.worker.counters().snapshot();
+        // What they took of the packets that came to them while they were timed, for all.
+        let nodes = before.nodes.iter().zip(&after.nodes).map(|(a, b)| {
+            let timed = (b.timed_frames - a.timed_frames).max(1) as f64;
+            (b.cycles - a.cycles) as f64 / timed * (b.frames - a.frames) as f64 / packets
+        });
+        Ok(Repeat {
+            total: windows.iter().sum::<f64>() / packets,
+            typical: median(&mut windows) / WINDOW as f64,
+            nodes: nodes.collect(),
+            bytes: bytes as f64 / packets,
+        })
+    }
+
+    /// Writes new packets into the window and gives it to the way in; gives their bytes.
+    fn fill(&mut self, traffic: &mut dyn Traffic) -> usize {
+        let mut bytes = 0;
+        for frame in &mut self.frames {
+            frame.length = ROOM as u16;
+            let length = traffic.write(self.worker.pool().frame_bytes(frame)).min(ROOM);
+            frame.length = length as u16;
+            bytes += length + 4;
+        }
+        self.way_in.push(&self.frames);
+        bytes
+    }
+}
+
+/// A frame of so many bytes with UDP ports and zeros; the IPv4 header is filled in later.
+pub fn udp_template(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    bytes[..6].copy_from_slice(&MAC_IN);
+    bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 255]);
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    bytes[34..38].copy_from_slice(&[0x30, 0x39, 0x00, 0x35]);
+    let udp_length = (length - 34) as u16;
+    bytes[38..40].copy_from_slice(&udp_length.to_be_bytes());
+    bytes
+}
+
+/// The IPv4 header of a UDP packet of `length` bytes.
+pub fn ipv4_header(length: usize, source: u32, destination: u32) -> Ipv4Header {
+    let mut header = Ipv4Header {
+        version_ihl: 0x45,
+        service: 0,
+        total_length: (length as u16).into(),
+        identification: 0.into(),
+        fragment: 0.into(),
+        ttl: 64,
+        protocol: protocol::UDP,
+        checksum: 0.into(),
+        source: source.into(),
+        destination: destination.into(),
+    };
+    header.fill_checksum();
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_packet::IntoBytes;
+
+    struct Same(Vec<u8>);
+
+    impl Traffic for Same {
+        fn write(&mut self, chunk: &mut [u8]) -> usize {
+            chunk[..self.0.len()].copy_from_slice(&self.0);
+            self.0.len()
+        }
+    }
+
+    fn repeat(destination: u32) -> Result<Repeat, Error> {
+        let mut frame = udp_template(60);
+        frame[14..34].copy_from_slice(ipv4_header(46, 0xc000_0209, destination).as_bytes());
+        let prefix: IpNet = "192.0.2.0/24".parse().unwrap();
+        let mut router = MemoryRouter::new(&[prefix], Vec::new(), 64).unwrap();
+        router.repeat(&Clock::new(), &mut Same(frame))
+    }
+
+    #[test]
+    fn counts_bytes_and_fails_when_packets_are_lost() {
+        assert_eq!(repeat(0xc000_0201).unwrap().bytes, 64.0);
+        assert!(matches!(repeat(0xcb00_7101), Err(Error::Lost(_))));
+    }
+}

@@ -1,0 +1,342 @@
+//! One core: it polls its rings and serves their packets by the batch; how it waits when
+//! there are none is in `idle`.
+
+mod idle;
+
+use crate::context::{Costs, Counts, Sink, Stop, Watched};
+use crate::egress::Departure;
+use crate::fixed::CoreFixed;
+use crate::ring::Ring;
+use crate::service::Variation;
+use crate::states::Spent;
+use wattline_policy::{CoreSetting, CoreView, MAX_IDLE_STATES};
+use wattline_units::{Hertz, Span};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Serving a batch, or about to poll at `Core::at`.
+    Serving,
+    /// Polling empty rings without sleeping.
+    Spinning,
+    /// In an idle state until an interrupt or until `wake_at`; `from` is the state that it
+    /// was in at `since`.
+    Idle { since: u64, from: usize, wake_at: Option<u64> },
+    /// On the way from an idle state to its first poll, at `Core::at`.
+    Waking,
+}
+
+/// A core in virtual time, whoever brings it through: the simulator from event to event, the
+/// platform `scale` by a clock.
+#[derive(Debug)]
+pub struct Core {
+    /// Its number.
+    pub number: usize,
+    /// Its ring of every port.
+    pub rings: Vec<Ring>,
+    /// What it did.
+    pub counts: Counts,
+    /// Where its time went, as far as booked.
+    pub spent: Spent,
+    /// What it costs now.
+    pub costs: Costs,
+    state: State,
+    /// The time that it has come to: when it serves the next packet, or polls.
+    at: u64,
+    /// The time up to which it was last run through; it cannot be asked about an earlier one.
+    reached: u64,
+    /// What was spent is booked up to here.
+    booked: u64,
+    setting: CoreSetting,
+    active: bool,
+    batch: u32,
+    moderation: Vec<u64>,
+    /// The port that the batch comes from.
+    port: usize,
+    /// Of the packet that it served last.
+    flow: u32,
+    next_port: usize,
+    /// The policy has seen the batch that is about to be taken.
+    seen: bool,
+    empty_polls: u64,
+    overloaded_since: Option<u64>,
+    /// Residency after which a nap goes on in the idle state of this index, and what
+    /// leaving it takes beyond the wake-up work.
+    target_residency: Vec<u64>,
+    extra_exit: Vec<u64>,
+    /// How long an interrupt is under way to the core.
+    delivery: u64,
+    variation: Variation,
+}
+
+impl Core {
+    /// A core that sleeps in the lightest idle state.
+    pub(crate) fn new(
+        number: usize,
+        make: &CoreFixed,
+        costs: Costs,
+        setting: CoreSetting,
+        variation: Variation,
+    ) -> Self {
+        Self {
+            number,
+            rings: (0..make.ports).map(|_| Ring::new(make.ring)).collect(),
+            counts: Counts::default(),
+            spent: Spent::new(make.frequencies, make.extra_exit.len()),
+            costs,
+            state: State::Idle { since: 0, from: 0, wake_at: None },
+            at: 0,
+            reached: 0,
+            booked: 0,
+            setting,
+            active: true,
+            batch: 1,
+            moderation: vec![0; make.ports],
+            port: 0,
+            flow: 0,
+            next_port: 0,
+            seen: false,
+            empty_polls: 0,
+            overloaded_since: None,
+            target_residency: make.target_residency.clone(),
+            extra_exit: make.extra_exit.clone(),
+            delivery: make.delivery,
+            variation,
+        }
+    }
+
+    /// Runs it through everything that begins before `until`. Stops earlier where the
+    /// policy wants to be asked; the next call goes on from there.
+    pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
+        let stop = self.run(until, watched, sink);
+        self.reached = self.reached.max(stop.map_or(until, |stop| stop.at()));
+        stop
+    }
+
+    fn run(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
+        loop {
+            match self.state {
+                State::Serving => {
+                    self.serve(until, sink);
+                    if self.at >= until {
+                        return None;
+                    }
+                    match self.poll(watched) {
+                        Polled::Batch => {}
+                        Polled::Stop(stop) => return Some(stop),
+                        Polled::Nothing => self.rest(sink),
+                    }
+                }
+                State::Waking => {
+                    if self.at >= until {
+                        return None;
+                    }
+                    self.state = State::Serving;
+                }
+                State::Spinning => {
+                    let arrival = self.next_arrival().map_or(u64::MAX, |time| time.max(self.at));
+                    let due = watched.empty_polls.and_then(|after| self.empty_polls_due(after));
+                    if let Some(at) = due.filter(|due| *due < arrival.min(until)) {
+                        return Some(Stop::EmptyPolls { at });
+                    }
+                    if arrival >= until {
+                        return None;
+                    }
+                    self.counts.polls += (arrival - self.at) / self.costs.empty_poll.max(1);
+                    self.book(arrival, sink);
+                    self.at = arrival;
+                    self.state = State::Serving;
+                }
+                State::Idle { wake_at, .. } => {
+                    let wake = wake_at.or_else(|| self.next_interrupt()).unwrap_or(u64::MAX);
+                    if wake >= until {
+                        return None;
+                    }
+                    self.wake(wake, wake_at.is_none(), sink);
+                }
+            }
+        }
+    }
+
+    /// When it next does something, as far as is known now, in picoseconds: a batch ends (by
+    /// the mean service time), a wake-up is done, a packet that is on its way is polled or
+    /// interrupts. `None` while it waits for what is not known yet.
+    pub fn next_event(&self) -> Option<u64> {
+        match self.state {
+            State::Serving => {
+                let batch = self.rings[self.port].batch().iter();
+                let picos = batch.map(|packet| self.costs.service.picos(packet.length));
+                Some(self.at + picos.sum::<u64>())
+            }
+            State::Waking => Some(self.at),
+            State::Spinning => self.next_arrival().map(|time| time.max(self.at)),
+            State::Idle { wake_at, .. } => wake_at.or_else(|| self.next_interrupt()),
+        }
+    }
+
+    /// Whether it polls empty rings.
+    pub fn is_spinning(&self) -> bool {
+        matches!(self.state, State::Spinning)
+    }
+
+    /// Whether it waits for a packet, so that it does something when one comes.
+    pub fn awaits_packets(&self) -> bool {
+        matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
+    }
+
+    /// When it has found its rings empty so many times in a row, if nothing comes. A core that
+    /// had done so before anyone asked is due at once.
+    pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
+        let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
+        let due = self.at + wanted * self.costs.empty_poll;
+        matches!(self.state, State::Spinning).then(|| due.max(self.reached))
+    }
+
+    /// Serves the packets of the batch that begin before `until`, each when the one before it
+    /// is done, and not before the packet is there: who drives the core by a clock may have
+    /// looked at its rings from later on.
+    #[inline]
+    fn serve(&mut self, until: u64, sink: &mut Sink) {
+        let ring = &mut self.rings[self.port];
+        let batch = ring.batch();
+        // Counted aside: for all that is known here, what is written to `sink` might be counts.
+        let (mut at, mut counts, mut served) = (self.at, self.counts, 0);
+        for packet in batch {
+            if at >= until {
+                break;
+            }
+            let arrival = packet.time.as_picos();
+            let service = self.variation.apply(self.costs.service.picos(packet.length));
+            at = at.max(arrival) + service;
+            let departure = Departure {
+                arrival,
+                done: at,
+                flow: packet.flow,
+                length: packet.length,
+                port: self.port as u8,
+                core: self.number as u8,
+            };
+            if sink.watch.done(departure) {
+                sink.leave(departure);
+            }
+            served += 1;
+            counts.bytes += u64::from(packet.length);
+            counts.departure_sum = counts.departure_sum.wrapping_add(at);
+        }
+        counts.packets += served as u64;
+        (self.at, self.counts) = (at, counts);
+        self.flow = batch[..served].last().map_or(self.flow, |packet| packet.flow);
+        ring.served(served);
+    }
+
+    /// Port, flow and end of the packet that it serves at `now`.
+    pub fn in_service(&self, now: u64) -> Option<(usize, u32, u64)> {
+        let serves = matches!(self.state, State::Serving) && self.at > now;
+        serves.then_some((self.port, self.flow, self.at))
+    }
+
+    /// Looks at the rings in turn for a batch.
+    fn poll(&mut self, watched: Watched) -> Polled {
+        for _ in 0..self.rings.len() {
+            let port = self.next_port;
+            let ring = &mut self.rings[port];
+            ring.admit(self.at);
+            let fill = ring.fill();
+            if fill > 0 {
+                let taken = self.batch.min(fill.min(u32::MAX as usize) as u32);
+                let full = watched.fill.is_some_and(|level| fill >= level as usize);
+                if (watched.batches || full) && !self.seen {
+                    return Polled::Stop(Stop::Batch { at: self.at, port, taken, full });
+                }
+                if fill > self.batch as usize && self.overloaded_since.is_none() {
+                    self.overloaded_since = Some(self.at);
+                }
+                self.seen = false;
+                self.empty_polls = 0;
+                self.counts.polls += 1;
+                ring.begin_batch(taken);
+                self.port = port;
+                self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
+                return Polled::Batch;
+            }
+            self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
+        }
+        if let Some(after) = watched.empty_polls
+            && self.empty_polls + 1 >= u64::from(after)
+            && !self.seen
+        {
+            return Polled::Stop(Stop::EmptyPolls { at: self.at });
+        }
+        self.counts.polls += 1;
+        self.empty_polls = if self.seen { 0 } else { self.empty_polls + 1 };
+        self.seen = false;
+        Polled::Nothing
+    }
+
+    /// The policy has been asked at this stop: the core may go on.
+    pub fn asked(&mut self, stop: Stop) {
+        match (stop, self.state) {
+            (Stop::EmptyPolls { at }, State::Spinning) => {
+                self.counts.polls += (at - self.at) / self.costs.empty_poll.max(1);
+                self.empty_polls = 0;
+                self.at = at;
+            }
+            _ => self.seen = true,
+        }
+    }
+
+    fn end_overload(&mut self) {
+        if let Some(since) = self.overloaded_since.take() {
+            let picos = self.at - since;
+            self.counts.overloads += 1;
+            self.counts.overload_picos += picos;
+            self.counts.overload_longest = self.counts.overload_longest.max(picos);
+        }
+    }
+
+    fn next_arrival(&self) -> Option<u64> {
+        self.rings.iter().filter_map(Ring::earliest).min()
+    }
+
+    /// Changes what it costs, from the time on that is booked; a packet in service ends as
+    /// it began.
+    pub fn set_costs(&mut self, costs: Costs) {
+        self.costs = costs;
+    }
+
+    /// As policies see it, after [`Self::book`] up to `now`; `frequencies` are those of the
+    /// platform.
+    pub fn view(&self, now: u64, frequencies: &[Hertz]) -> CoreView {
+        let spent = &self.spent;
+        let mut residency = [Span::ZERO; MAX_IDLE_STATES];
+        for (shown, picos) in residency.iter_mut().zip(&spent.idle) {
+            *shown = Span::from_picos(*picos);
+        }
+        CoreView {
+            useful: Span::from_picos(spent.totals.useful),
+            empty: Span::from_picos(spent.totals.empty),
+            asleep: Span::from_picos(spent.totals.idle),
+            sleeps: self.counts.sleeps,
+            packets: self.counts.packets,
+            idle_state: self.idle_state(now),
+            frequency: frequencies.get(self.costs.frequency).copied(),
+            residency: Some(residency),
+            softirq: None,
+        }
+    }
+
+    /// Admits what has arrived at its rings.
+    pub fn admit(&mut self, now: u64) {
+        self.rings.iter_mut().for_each(|ring| ring.admit(now));
+    }
+
+    /// Time in an overload that has not ended yet.
+    pub fn open_overload(&self, now: u64) -> u64 {
+        self.overloaded_since.map_or(0, |since| now.saturating_sub(since))
+    }
+}
+
+enum Polled {
+    Batch,
+    Nothing,
+    Stop(Stop),
+}

@@ -1,0 +1,106 @@
+//! The demonstration with root: source, router and sink in namespaces.
+
+use super::live::Live;
+use super::mix::FRAMES_MAX;
+use super::notes::{background, notes};
+use super::passage::Passage;
+use super::report::{Report, Row};
+use super::settings::Settings;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::{Forwarder, Mode, Totals};
+use wattline_testbed::probe::{Outcome, Probe};
+use wattline_testbed::replay;
+use wattline_testbed::topology::{Options, Topology};
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A capture's packets, repeated to the length of a pass.
+pub(super) struct Replay {
+    /// The file's name.
+    pub name: String,
+    /// From the source's Ethernet address to the router's.
+    pub frames: Vec<Vec<u8>>,
+}
+
+pub(super) fn run(settings: &Settings) -> Result<Report, Error> {
+    let replays = settings
+        .captures
+        .iter()
+        .map(|path| prepare(path, settings))
+        .collect::<Result<Vec<_>, _>>()?;
+    let wattline = |mode| Forwarder::Wattline { mode, workers: 1 };
+    let (mut rows, none) = pass("kernel", Forwarder::Kernel, settings, &replays)?;
+    debug_assert!(none.is_none(), "the kernel keeps no such account");
+    let (more, totals) = pass("wattline", wattline(settings.mode), settings, &replays)?;
+    rows.extend(more);
+    let (more, xdp) = pass("wattline xdp", wattline(Mode::XdpForward), settings, &replays)?;
+    rows.extend(more);
+    Ok(Report { notes: notes(&rows), rows, wattline: totals, wattline_xdp: xdp })
+}
+
+/// The transit packets of a capture, as many as the load has.
+pub(super) fn prepare(path: &Path, settings: &Settings) -> Result<Replay, Error> {
+    let mut frames = replay::load(path)?;
+    // What is longer than the link (offloads of the capturing machine) or for no router to
+    // forward would count as lost and is not.
+    frames.retain(|frame| frame.len() <= 1514 && replay::is_transit(frame));
+    if frames.is_empty() {
+        return Err(Error::Data {
+            path: path.to_owned(),
+            reason: "no packet in it is one to forward (IPv4 or IPv6, unicast, whole)".to_owned(),
+        });
+    }
+    let wanted = usize::try_from(settings.load.packets()).unwrap_or(usize::MAX).min(FRAMES_MAX);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Replay { name, frames: frames.iter().cycle().take(wanted).cloned().collect() })
+}
+
+fn pass(
+    name: &str,
+    forwarder: Forwarder,
+    settings: &Settings,
+    replays: &[Replay],
+) -> Result<(Vec<Row>, Option<Totals>), Error> {
+    let options = Options { static_neighbours: true, ..Options::default() };
+    let topology = Topology::build(options)?;
+    let running = forwarder.start(&topology, &settings.binary)?;
+    let mut rows = Vec::new();
+
+    let background = background()?;
+    let before = CpuTime::of_machine()?;
+    let outcome = mix(name, &topology, settings)?;
+    rows.push(Row::new(
+        name,
+        "mix",
+        Passage::from(&outcome),
+        CpuTime::of_machine()? - before,
+        background,
+    ));
+
+    for replay in replays {
+        let live = Live::new(name, &replay.name, replay.frames.len() as u64);
+        live.show(0, 0);
+        let before = CpuTime::of_machine()?;
+        let crossing = replay::cross(&topology, &replay.frames, settings.load.rate_pps)?;
+        let cpu = CpuTime::of_machine()? - before;
+        let passage = Passage::of_frames(&replay.frames, &crossing);
+        rows.push(Row::new(name, &replay.name, passage, cpu, background));
+    }
+    Ok((rows, running.stop()?))
+}
+
+fn mix(name: &str, topology: &Topology, settings: &Settings) -> Result<Outcome, Error> {
+    let probe = Probe::start(topology, &settings.load)?;
+    let live = Live::new(name, "mix", settings.load.packets());
+    while !probe.is_over() {
+        let counters = probe.live();
+        let received = counters.received.load(Ordering::Relaxed);
+        live.show(counters.sent.load(Ordering::Relaxed), received);
+        std::thread::sleep(LOOK);
+    }
+    probe.finish()
+}

@@ -1,0 +1,39 @@
+//! What has to be said about the figures.
+
+use super::report::Row;
+use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::clock::monotonic_nanos;
+use wattline_testbed::cpu::CpuTime;
+
+/// How long the machine is watched before a pass.
+const BEFORE: Duration = Duration::from_millis(500);
+
+/// How much of one processor the machine uses without us.
+pub(super) fn background() -> Result<f64, Error> {
+    let (start, before) = (monotonic_nanos(), CpuTime::of_machine()?);
+    std::thread::sleep(BEFORE);
+    let seconds = (monotonic_nanos() - start) as f64 * 1e-9;
+    Ok((CpuTime::of_machine()? - before).busy_seconds() / seconds)
+}
+
+/// What the figures mean, and what disturbed them.
+pub(super) fn notes(rows: &[Row]) -> Vec<String> {
+    let mut notes = vec![
+        "CPU: time of all processors in programs, kernel and softirq (/proc/stat) divided by the \
+         packets forwarded; generator and receiver are in it, the same for every forwarder. Some \
+         kernels sample it at ticks only: where processors are mostly idle it is then too low."
+            .to_owned(),
+        "Virtual Ethernet in copy mode: this compares ways through one kernel, and says little \
+         about a network card."
+            .to_owned(),
+    ];
+    let busiest = rows.iter().map(|row| row.background_cpu_share).fold(0.0, f64::max);
+    if busiest > 0.1 {
+        notes.push(format!(
+            "DISTURBED: something else used up to {busiest:.1} processors; do not trust the CPU and \
+             latency figures."
+        ));
+    }
+    notes
+}

@@ -1,0 +1,72 @@
+//! What came of one traffic through one forwarder, however it was measured.
+
+use wattline_testbed::probe::Outcome;
+use wattline_testbed::replay::Crossing;
+
+/// The figures that the demonstration shows of a passage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Passage {
+    pub offered_packets: u64,
+    pub forwarded_packets: u64,
+    pub offered_rate_pps: f64,
+    pub latency_p50_seconds: f64,
+    pub latency_p99_seconds: f64,
+}
+
+impl From<&Outcome> for Passage {
+    fn from(outcome: &Outcome) -> Self {
+        Self {
+            offered_packets: outcome.offered_packets,
+            forwarded_packets: outcome.received_packets,
+            offered_rate_pps: outcome.offered_rate_pps,
+            latency_p50_seconds: outcome.latency_p50_seconds,
+            latency_p99_seconds: outcome.latency_p99_seconds,
+        }
+    }
+}
+
+impl Passage {
+    /// Of frames that were found again behind the router.
+    pub fn of_frames(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
+        let mut latencies = crossing.latencies(frames);
+        latencies.sort_unstable();
+        let at = |percent: usize| {
+            let rank = (latencies.len() * percent).div_ceil(100);
+            latencies.get(rank.saturating_sub(1)).map_or(0.0, |nanos| *nanos as f64 * 1e-9)
+        };
+        let sent: Vec<u64> = crossing.sent_nanos.iter().flatten().copied().collect();
+        let span = sent.last().zip(sent.first()).map_or(0, |(last, first)| last - first);
+        // One interval less than packets.
+        let intervals = sent.len().saturating_sub(1) as f64;
+        Self {
+            offered_packets: sent.len() as u64,
+            forwarded_packets: latencies.len() as u64,
+            offered_rate_pps: if span > 0 { intervals / (span as f64 * 1e-9) } else { 0.0 },
+            latency_p50_seconds: at(50),
+            latency_p99_seconds: at(99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_testbed::raw::Received;
+
+    #[test]
+    fn figures_of_frames_are_those_of_the_frames_that_arrived() {
+        let frames: Vec<Vec<u8>> = (0..4).map(|number| vec![number; 60]).collect();
+        let crossing = Crossing {
+            sent_nanos: vec![Some(0), Some(1_000_000), Some(2_000_000), None],
+            to_sink: [(0, 5_000), (2, 2_007_000)]
+                .map(|(number, nanos)| Received { nanos, frame: vec![number; 60] })
+                .into(),
+            to_source: vec![],
+        };
+        let passage = Passage::of_frames(&frames, &crossing);
+        assert_eq!((passage.offered_packets, passage.forwarded_packets), (3, 2));
+        assert!((passage.offered_rate_pps - 1_000.0).abs() < 1e-6);
+        assert!((passage.latency_p50_seconds - 5e-6).abs() < 1e-12);
+        assert!((passage.latency_p99_seconds - 7e-6).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,148 @@
+//! The demonstration's result, as data and as a table.
+
+use super::passage::Passage;
+use serde::Serialize;
+use std::fmt;
+use wattline_report::columns;
+use wattline_testbed::cpu::CpuTime;
+use wattline_testbed::forwarder::Totals;
+
+/// One forwarder under one traffic.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// `kernel`, `wattline` (by its workers), `wattline xdp` (by its XDP programs), or
+    /// `wattline in memory`.
+    pub forwarder: String,
+    /// `mix`, or the name of a capture.
+    pub traffic: String,
+    /// Packets sent.
+    pub offered_packets: u64,
+    /// Packets that arrived.
+    pub forwarded_packets: u64,
+    /// Packets that did not.
+    pub lost_packets: u64,
+    /// Packets per second as they were really offered.
+    pub offered_rate_pps: f64,
+    /// Median time from sending to arrival.
+    pub latency_p50_seconds: f64,
+    /// 99th percentile of it.
+    pub latency_p99_seconds: f64,
+    /// Processor time of the whole machine from the first packet to the last.
+    pub cpu: CpuTime,
+    /// All of it for each forwarded packet; `None` when none was.
+    pub cpu_seconds_per_packet: Option<f64>,
+    /// How busy the machine's processors were just before, of one of them, without this
+    /// traffic: it disturbs the figures.
+    pub background_cpu_share: f64,
+}
+
+impl Row {
+    pub(super) fn new(
+        forwarder: &str,
+        traffic: &str,
+        passage: Passage,
+        cpu: CpuTime,
+        background_cpu_share: f64,
+    ) -> Self {
+        Self {
+            forwarder: forwarder.to_owned(),
+            traffic: traffic.to_owned(),
+            offered_packets: passage.offered_packets,
+            forwarded_packets: passage.forwarded_packets,
+            lost_packets: passage.offered_packets.saturating_sub(passage.forwarded_packets),
+            offered_rate_pps: passage.offered_rate_pps,
+            latency_p50_seconds: passage.latency_p50_seconds,
+            latency_p99_seconds: passage.latency_p99_seconds,
+            cpu,
+            cpu_seconds_per_packet: (passage.forwarded_packets > 0)
+                .then(|| cpu.busy_seconds() / passage.forwarded_packets as f64),
+            background_cpu_share,
+        }
+    }
+}
+
+/// All rows, and what has to be said about them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// In the order in which they were measured.
+    pub rows: Vec<Row>,
+    /// What Wattline itself counted, when it ran as a router whose workers forward.
+    pub wattline: Option<Totals>,
+    /// The same where its XDP programs forward.
+    pub wattline_xdp: Option<Totals>,
+    /// What the figures mean, and what could not be shown.
+    pub notes: Vec<String>,
+}
+
+const HEAD: [&str; 9] = [
+    "forwarder",
+    "traffic",
+    "offered",
+    "forwarded",
+    "lost",
+    "rate, pps",
+    "p50, µs",
+    "p99, µs",
+    "CPU, µs/packet",
+];
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<[String; 9]> = self.rows.iter().map(cells).collect();
+        // Names to the left, numbers to the right.
+        columns::write(out, HEAD, &rows, 2)?;
+        for note in &self.notes {
+            writeln!(out, "- {note}")?;
+        }
+        Ok(())
+    }
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let micros = |seconds: f64| format!("{:.1}", seconds * 1e6);
+    [
+        row.forwarder.clone(),
+        row.traffic.clone(),
+        row.offered_packets.to_string(),
+        row.forwarded_packets.to_string(),
+        row.lost_packets.to_string(),
+        format!("{:.0}", row.offered_rate_pps),
+        micros(row.latency_p50_seconds),
+        micros(row.latency_p99_seconds),
+        row.cpu_seconds_per_packet.map_or("-".to_owned(), micros),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(received: u64) -> Row {
+        let passage = Passage {
+            offered_packets: 1000,
+            forwarded_packets: received,
+            offered_rate_pps: 1000.0,
+            latency_p50_seconds: 12.34e-6,
+            latency_p99_seconds: 99e-6,
+        };
+        let cpu = CpuTime { user_seconds: 0.001, system_seconds: 0.002, interrupt_seconds: 0.0015 };
+        Row::new("kernel", "mix", passage, cpu, 0.0)
+    }
+
+    #[test]
+    fn the_table_lines_up_and_has_the_figures() {
+        let report = Report {
+            rows: vec![row(900), row(0)],
+            wattline: None,
+            wattline_xdp: None,
+            notes: vec!["as measured".to_owned()],
+        };
+        let text = report.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines[0].chars().count(), lines[1].chars().count());
+        let words: Vec<_> = lines[1].split_whitespace().collect();
+        assert_eq!(words, ["kernel", "mix", "1000", "900", "100", "1000", "12.3", "99.0", "5.0"]);
+        assert!(lines[2].trim_end().ends_with('-'), "no packet, no cost of one");
+    }
+}

@@ -1,0 +1,288 @@
+//! What came of the day, as data.
+
+use super::settings::Settings;
+use super::step::Reaction;
+use crate::scale::Outcome;
+use serde::Serialize;
+use wattline_policy::PolicySpec;
+use wattline_report::Check;
+use wattline_traffic::Spec;
+use wattline_units::{Accuracy, Source};
+
+/// Mean power on `scale` and in the simulator agree within this ratio,
+pub(super) const POWER_TOLERANCE: f64 = 0.03;
+/// and mean active cores within this number.
+pub(super) const CORES_TOLERANCE: f64 = 0.3;
+/// Under which conditions the days were run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Conditions {
+    /// The server model.
+    pub server: String,
+    /// Its cores that forward packets.
+    pub cores: usize,
+    /// The traffic, as `wattline sim --traffic` takes it.
+    pub traffic: String,
+    /// What stands in for something else.
+    pub traffic_notes: Vec<String>,
+    /// How many times as long everything lasted.
+    pub scale: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Length of the day in model time.
+    pub day_seconds: f64,
+    /// Model time before it.
+    pub warmup_seconds: f64,
+    /// Length of an interval in model time.
+    pub interval_seconds: f64,
+    /// Mean rate that was asked for, in packets per second.
+    pub mean_rate_pps: Option<f64>,
+    /// The same as a share of what the links carry.
+    pub mean_load_ratio: Option<f64>,
+    /// What frames came in at and went out of.
+    pub ports: &'static str,
+}
+
+impl Conditions {
+    pub(super) fn of(settings: &Settings, spec: &Spec) -> Self {
+        let nic = &settings.server.nic;
+        let links = nic.link.0 * nic.ports as f64;
+        Self {
+            server: settings.server.name.clone(),
+            cores: wattline_cores::platform_of(&settings.server).cores,
+            traffic: settings.traffic(),
+            traffic_notes: spec.notes(),
+            scale: settings.dilation,
+            seed: settings.seed,
+            day_seconds: settings.day().as_seconds(),
+            warmup_seconds: settings.interval().as_seconds(),
+            interval_seconds: settings.interval().as_seconds(),
+            mean_rate_pps: spec.packet_rate().map(|rate| rate.0),
+            mean_load_ratio: spec.bit_rate().map(|rate| rate.0 / links),
+            ports: "memory",
+        }
+    }
+
+    /// The command that simulates the same, for a policy.
+    pub(super) fn simulation(&self, policy: &str) -> String {
+        let micros = |seconds: f64| (seconds * 1e6).round();
+        format!(
+            "wattline sim --server {} --policy {policy} --traffic {} --duration {}us --warmup {}us \
+             --seed {}",
+            self.server,
+            self.traffic,
+            micros(self.day_seconds),
+            micros(self.warmup_seconds),
+            self.seed
+        )
+    }
+
+    /// The hour of the day in the middle of an interval that begins at this model time.
+    pub(super) fn hour(&self, from_seconds: f64) -> f64 {
+        let middle = from_seconds + self.interval_seconds / 2.0;
+        24.0 * (middle / self.day_seconds).fract()
+    }
+}
+
+/// The simulator's figures of the same day.
+#[derive(Debug, Clone, Serialize)]
+pub struct Simulated {
+    /// Mean power.
+    pub power_watts: f64,
+    /// Energy.
+    pub energy_joules: f64,
+    /// How both were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// Mean number of active cores.
+    pub cores_active_mean: f64,
+    /// Mean frequency of active cores.
+    pub frequency_mean_hertz: f64,
+    /// Packets that arrived.
+    pub offered_packets: u64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Packets that came after a later one of their flow.
+    pub reordered_packets: u64,
+    /// Packets that were held back so that none did.
+    pub held_packets: u64,
+    /// Changes of the operating point.
+    pub transitions: u64,
+    /// Mean latency.
+    pub latency_mean_seconds: Option<f64>,
+    /// Median latency.
+    pub latency_p50_seconds: Option<f64>,
+    /// 99th percentile of latency.
+    pub latency_p99_seconds: Option<f64>,
+    /// By interval.
+    pub intervals: Vec<SimulatedInterval>,
+}
+
+/// An interval in the simulator.
+#[derive(Debug, Clone, Serialize)]
+pub struct SimulatedInterval {
+    /// When it began.
+    pub from_seconds: f64,
+    /// Mean power.
+    pub power_watts: f64,
+    /// Mean number of active cores.
+    pub cores_active_mean: f64,
+    /// Mean frequency of active cores.
+    pub frequency_mean_hertz: f64,
+}
+
+impl From<wattline_sim::Report> for Simulated {
+    fn from(report: wattline_sim::Report) -> Self {
+        let interval = |report: &wattline_sim::Report| SimulatedInterval {
+            from_seconds: report.from_seconds,
+            power_watts: report.power_watts,
+            cores_active_mean: report.cores_active_mean,
+            frequency_mean_hertz: report.frequency_mean_hertz,
+        };
+        Self {
+            power_watts: report.power_watts,
+            energy_joules: report.energy_joules,
+            source: report.source,
+            accuracy: report.accuracy,
+            cores_active_mean: report.cores_active_mean,
+            frequency_mean_hertz: report.frequency_mean_hertz,
+            offered_packets: report.offered_packets,
+            dropped_packets: report.dropped_packets,
+            reordered_packets: report.reordered_packets,
+            held_packets: report.held_packets,
+            transitions: report.transitions,
+            latency_mean_seconds: report.latency_mean_seconds,
+            latency_p50_seconds: report.latency_p50_seconds,
+            latency_p99_seconds: report.latency_p99_seconds,
+            intervals: report.intervals.iter().map(interval).collect(),
+        }
+    }
+}
+
+/// A day under one policy.
+#[derive(Debug, Clone, Serialize)]
+pub struct Day {
+    /// The policy with its parameters, as it was asked for.
+    pub policy: String,
+    /// What came of real packets.
+    pub outcome: Outcome,
+    /// What the simulator says of the same.
+    pub simulated: Simulated,
+    /// Mean power of `scale` over that of the simulator, less one.
+    pub power_difference_ratio: Option<f64>,
+    /// Mean active cores of `scale` less those of the simulator.
+    pub cores_difference: f64,
+    /// Whether both are within what is allowed.
+    pub agrees: bool,
+    /// Whether this machine was too busy to play the cores in step.
+    pub disturbed: bool,
+    /// Energy that is saved over `poll`, as a part of its.
+    pub saving_over_poll_ratio: Option<f64>,
+    /// Energy that is saved over `napi`.
+    pub saving_over_napi_ratio: Option<f64>,
+    /// How it followed a step of load; `None` for a policy that never changes anything.
+    pub step: Option<Reaction>,
+}
+
+impl Day {
+    pub(super) fn new(
+        policy: &PolicySpec,
+        outcome: Outcome,
+        simulated: Simulated,
+        step: Option<Reaction>,
+    ) -> Self {
+        let whole = &outcome.record.whole;
+        let power = whole.power_watts.map(|watts| watts / simulated.power_watts - 1.0);
+        let cores = whole.cores_active_mean - simulated.cores_active_mean;
+        Self {
+            policy: policy.to_string(),
+            power_difference_ratio: power,
+            cores_difference: cores,
+            agrees: power.is_some_and(|power| power.abs() <= POWER_TOLERANCE)
+                && cores.abs() <= CORES_TOLERANCE,
+            disturbed: outcome.is_disturbed(),
+            saving_over_poll_ratio: None,
+            saving_over_napi_ratio: None,
+            outcome,
+            simulated,
+            step,
+        }
+    }
+}
+
+/// All days, and what has to be said about them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Under which conditions.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// By policy.
+    pub days: Vec<Day>,
+    /// Ours beside the paper's.
+    pub checks: Vec<Check>,
+    /// What the figures mean, and what could not be shown.
+    pub notes: Vec<String>,
+    /// What must not happen, on however busy a machine: defects.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(conditions: Conditions, days: Vec<Day>, checks: Vec<Check>) -> Self {
+        let failures = days.iter().flat_map(failures).collect();
+        let mut notes = vec![
+            "All watts are emulated (source: model, accuracy: static, estimated): those of the server \
+             model for the states that the emulated cores passed through. Nothing here was measured."
+                .to_owned(),
+            format!(
+                "Frames went through cards in memory, which need neither root nor interfaces: on interfaces \
+                 frames carry no time of the model. Data plane, routes, policy and steering are the \
+                 real ones; {} cores of {} are played by threads, {} times slower.",
+                conditions.cores, conditions.server, conditions.scale
+            ),
+            "Order: what a core has served leaves only when no other core has earlier frames of its \
+             redirect-table entry, so no flow is ever reordered, and a single frame out of order fails \
+             the demonstration. Time that frames are held back for it is counted apart (holds), not in \
+             the latency."
+                .to_owned(),
+            format!(
+                "A day of {} ms: its spikes rise within {:.2} ms. A real day is slower, and asks less of a \
+                 policy.",
+                conditions.day_seconds * 1e3,
+                conditions.day_seconds * 1e3 / 288.0
+            ),
+        ];
+        notes.extend(conditions.traffic_notes.iter().cloned());
+        for day in days.iter().filter(|day| day.disturbed) {
+            let disturbance = &day.outcome.record.disturbance;
+            notes.push(format!(
+                "DISTURBED under {}: orders to cores came {:.1} µs of the model late at most, {} of {} frames \
+                 after their core had looked for them, and the generator was {:.0} ms behind at most. This \
+                 machine was too busy to play the cores in step; latency and differences may show it. A \
+                 greater --scale asks less of it.",
+                day.policy,
+                disturbance.order_lag_max_seconds * 1e6,
+                disturbance.late_frames,
+                disturbance.frames,
+                day.outcome.feed_lateness_max_seconds * 1e3,
+            ));
+        }
+        Self { conditions, days, checks, notes, failures }
+    }
+}
+
+/// Every frame is there at the end, or found a full ring; each once, and its flow in order.
+fn failures(day: &Day) -> Vec<String> {
+    let delivery = &day.outcome.delivery;
+    let heard = &delivery.heard;
+    let counts = [
+        (delivery.lost_packets(), "are neither there nor dropped by a full ring"),
+        (heard.reordered_packets as i64, "came after a later one of their flow"),
+        (heard.repeated_packets as i64, "came twice"),
+        (heard.strange_packets as i64, "were never sent"),
+    ];
+    let failed = counts.into_iter().filter(|(count, _)| *count != 0);
+    let text = |(count, what)| {
+        format!("under {}: {count} of {} frames {what}", day.policy, delivery.sent_packets)
+    };
+    failed.map(text).collect()
+}

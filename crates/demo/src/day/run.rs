@@ -1,0 +1,86 @@
+//! One policy after the other, on `scale` and in the simulator.
+
+use super::live::Live;
+use super::report::{Conditions, Day, Report, Simulated};
+use super::settings::Settings;
+use super::{checks, step};
+use crate::error::Error;
+use crate::scale;
+use wattline_policy::PolicySpec;
+use wattline_scale::Setting;
+use wattline_sim::Scenario;
+use wattline_traffic::Spec;
+
+/// Runs the day under every policy.
+///
+/// # Errors
+/// When the traffic cannot be described so, or a server cannot be emulated.
+pub fn run(settings: &Settings) -> Result<Report, Error> {
+    let spec = settings.spec().map_err(|error| wattline_testbed::Error::Data {
+        path: "traffic".into(),
+        reason: error.to_string(),
+    })?;
+    let mut days = Vec::new();
+    for policy in &settings.policies {
+        days.push(day(settings, &spec, policy)?);
+    }
+    save(&mut days);
+    let conditions = Conditions::of(settings, &spec);
+    let checks = checks::of(&conditions, &days);
+    Ok(Report::new(conditions, days, checks))
+}
+
+fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Error> {
+    let scenario = Scenario {
+        server: &settings.server,
+        application: Settings::APPLICATION,
+        policy: policy.clone(),
+        traffic: spec,
+        duration: settings.day(),
+        warmup: settings.interval(),
+        interval: Some(settings.interval()),
+        output_links: false,
+        seed: settings.seed,
+        profile: false,
+    };
+    let setting = Setting {
+        server: settings.server.clone(),
+        application: Settings::APPLICATION,
+        policy: policy.clone(),
+        mean_bytes: scenario.mean_bytes(),
+        dilation: settings.dilation,
+        seed: settings.seed,
+    };
+    let plan = scale::Plan {
+        setting,
+        duration: settings.day(),
+        warmup: settings.interval(),
+        interval: settings.interval(),
+    };
+    let source = spec.build(settings.seed).map_err(wattline_sim::SimError::from)?;
+    let mut live = Live::new(policy, settings);
+    let outcome = scale::run(&plan, source, |interval, _| live.show(interval))?;
+    drop(live);
+    // After the real packets, whose threads need this machine.
+    let simulated = Simulated::from(scenario.run()?);
+    let step = step::run(settings, &plan)?;
+    Ok(Day::new(policy, outcome, simulated, step))
+}
+
+/// Fills in what each policy saves over `poll`, and all but that over `napi`.
+fn save(days: &mut [Day]) {
+    let energy_of = |days: &[Day], name: &str| {
+        let day = days.iter().find(|day| day.policy == name)?;
+        day.outcome.record.whole.energy_joules
+    };
+    let (poll, napi) = (energy_of(days, "poll"), energy_of(days, "napi"));
+    for day in days {
+        let own = day.outcome.record.whole.energy_joules;
+        let over = |other: Option<f64>, name: &str| {
+            let other = other.filter(|joules| *joules > 0.0 && day.policy != name)?;
+            own.map(|own| 1.0 - own / other)
+        };
+        (day.saving_over_poll_ratio, day.saving_over_napi_ratio) =
+            (over(poll, "poll"), over(napi.filter(|_| day.policy != "poll"), "napi"));
+    }
+}

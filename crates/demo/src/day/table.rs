@@ -1,0 +1,172 @@
+//! The report as tables of text.
+
+use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
+use std::fmt;
+use wattline_report::{Check, Verdict, columns};
+
+pub(super) const HEAD: [&str; 12] = [
+    "policy",
+    "energy, J",
+    "mean, W",
+    "saved over poll",
+    "over napi",
+    "lost",
+    "reordered",
+    "cores",
+    "GHz",
+    "p50, µs",
+    "p99, µs",
+    "step, ms",
+];
+
+pub(super) fn cells(day: &Day) -> [String; 12] {
+    let whole = &day.outcome.record.whole;
+    let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let percent = |ratio: Option<f64>| optional(ratio.map(|r| format!("{:.1} %", r * 100.0)));
+    let micros = |seconds: Option<f64>| optional(seconds.map(|s| format!("{:.1}", s * 1e6)));
+    let delivery = &day.outcome.delivery;
+    let settled = day.step.as_ref().and_then(|step| step.settled_seconds);
+    [
+        day.policy.clone(),
+        optional(whole.energy_joules.map(|joules| format!("{joules:.3}"))),
+        optional(whole.power_watts.map(|watts| format!("{watts:.1}"))),
+        percent(day.saving_over_poll_ratio),
+        percent(day.saving_over_napi_ratio),
+        delivery.dropped_packets.to_string(),
+        delivery.heard.reordered_packets.to_string(),
+        format!("{:.2}", whole.cores_active_mean),
+        format!("{:.2}", whole.frequency_mean_hertz / 1e9),
+        micros(whole.latency.map(|latency| latency.latency_p50_seconds)),
+        micros(whole.latency.map(|latency| latency.latency_p99_seconds)),
+        optional(settled.map(|seconds| format!("{:.1}", seconds * 1e3))),
+    ]
+}
+
+pub(super) const AGREEMENT_HEAD: [&str; 9] = [
+    "policy",
+    "scale, W",
+    "sim, W",
+    "difference",
+    "scale, cores",
+    "sim, cores",
+    "difference",
+    "sim step, ms",
+    "agree",
+];
+
+pub(super) fn agreement(day: &Day) -> [String; 9] {
+    let whole = &day.outcome.record.whole;
+    let settled = day.step.as_ref().and_then(|step| step.simulated_settled_seconds);
+    [
+        day.policy.clone(),
+        whole.power_watts.map_or("-".into(), |watts| format!("{watts:.2}")),
+        format!("{:.2}", day.simulated.power_watts),
+        day.power_difference_ratio.map_or("-".into(), |ratio| format!("{:+.2} %", ratio * 100.0)),
+        format!("{:.3}", whole.cores_active_mean),
+        format!("{:.3}", day.simulated.cores_active_mean),
+        format!("{:+.3}", day.cores_difference),
+        settled.map_or("-".into(), |seconds| format!("{:.1}", seconds * 1e3)),
+        match (day.agrees, day.disturbed) {
+            (true, _) => "yes",
+            (false, true) => "no (disturbed)",
+            (false, false) => "NO",
+        }
+        .to_owned(),
+    ]
+}
+
+fn check(check: &Check) -> [String; 5] {
+    [
+        check.claims.join(" "),
+        check.quantity.clone(),
+        match check.tolerance.as_str() {
+            "" | "± 0" => check.published.clone(),
+            tolerance => format!("{} {tolerance}", check.published),
+        },
+        check.ours.clone(),
+        check.verdict.text().to_owned(),
+    ]
+}
+
+/// What the last column of the first table means.
+pub(super) fn about_step(report: &Report) -> Option<String> {
+    let step = report.days.iter().find_map(|day| day.step.as_ref())?;
+    Some(format!(
+        "step: a run of its own in which the load of the links leaps from {:.0} to {:.0} %; model time until \
+         active cores times frequency stays above nine tenths of what it ends at, to {:.1} ms. Policies that \
+         never change anything have none.",
+        step.low_load_ratio * 100.0,
+        step.high_load_ratio * 100.0,
+        step.resolution_seconds * 1e3
+    ))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let conditions = &self.conditions;
+        let mpps = conditions.mean_rate_pps.unwrap_or(f64::NAN) / 1e6;
+        writeln!(
+            out,
+            "A day on {} ({} cores), {} times slower: {mpps:.2} Mpps in the mean, {}, seed {}",
+            conditions.server,
+            conditions.cores,
+            conditions.scale,
+            conditions.traffic,
+            conditions.seed
+        )?;
+        writeln!(
+            out,
+            "\nReal packets over {} ports; watts emulated (estimated, static)",
+            conditions.ports
+        )?;
+        columns::write(out, HEAD, &self.days.iter().map(cells).collect::<Vec<_>>(), 1)?;
+        writeln!(
+            out,
+            "\nBeside the simulator (mean power within {:.0} %, mean active cores within {CORES_TOLERANCE})",
+            POWER_TOLERANCE * 100.0
+        )?;
+        columns::write(
+            out,
+            AGREEMENT_HEAD,
+            &self.days.iter().map(agreement).collect::<Vec<_>>(),
+            1,
+        )?;
+        writeln!(out, "\nBeside PowerSave's paper (claims of published/claims.csv)")?;
+        let head = ["claim", "quantity", "paper", "here", "verdict"];
+        columns::write(out, head, &self.checks.iter().map(check).collect::<Vec<_>>(), 5)?;
+        writeln!(out)?;
+        for check in self
+            .checks
+            .iter()
+            .filter(|check| check.verdict == Verdict::Differs && !check.note.is_empty())
+        {
+            writeln!(out, "- {}: {}", check.claims.join(" "), check.note)?;
+        }
+        for note in about_step(self).iter().chain(&self.notes) {
+            writeln!(out, "- {note}")?;
+        }
+        for day in self.days.iter().filter(|day| day.outcome.record.whole.core_changes > 0) {
+            let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
+            writeln!(
+                out,
+                "- {}: cores came and went {} times and {} table entries moved; {} of {} frames were held \
+                 back for it, {:.1} µs at most; {} out of order, {} lost",
+                day.policy,
+                whole.core_changes,
+                whole.entries_moved,
+                holds.held_packets,
+                day.outcome.delivery.sent_packets,
+                holds.hold_max_seconds * 1e6,
+                day.outcome.delivery.heard.reordered_packets,
+                day.outcome.delivery.lost_packets(),
+            )?;
+        }
+        for failure in &self.failures {
+            writeln!(out, "- FAILED {failure}")?;
+        }
+        if let Some(day) = self.days.last() {
+            writeln!(out, "- the simulator's part again: {}", conditions.simulation(&day.policy))?;
+        }
+        Ok(())
+    }
+}

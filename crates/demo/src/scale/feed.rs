@@ -1,0 +1,91 @@
+//! Puts the frames of a source on the wire, a little ahead of their time.
+
+use super::frames::Frames;
+use crate::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wattline_dataplane::port::PortId;
+use wattline_scale::card::Card;
+use wattline_scale::clock::ModelClock;
+use wattline_traffic::{Block, Source};
+use wattline_units::Time;
+
+/// Real time by which frames are on the wire before they arrive: longer than a generator on a
+/// busy machine is late.
+const LEAD: Duration = Duration::from_millis(60);
+/// It puts frames on the wire as often as this.
+const PACE: Duration = Duration::from_millis(10);
+
+/// The generator.
+pub(super) struct Feed {
+    card: Arc<Card>,
+    source: Box<dyn Source>,
+    block: Block,
+    /// Packets of the block that were sent.
+    next: usize,
+    frames: Frames,
+    end: Time,
+    fed: Fed,
+}
+
+/// What was sent, and how well.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fed {
+    /// Frames that the links took.
+    pub packets: u64,
+    /// Longest real time by which a frame was on the wire too late.
+    pub latest: Duration,
+}
+
+impl Feed {
+    /// Of the packets of a source up to `end`.
+    pub fn new(card: Arc<Card>, source: Box<dyn Source>, end: Time) -> Self {
+        let tables = card.tables();
+        let entries = tables.first().map_or(1, |table| table.entries().len());
+        let frames = Frames::new(tables.len().max(1), entries);
+        Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
+    }
+
+    /// Sends what comes first, before time runs.
+    pub fn send_ahead(&mut self) -> Result<(), Error> {
+        let standing = ModelClock::new(1);
+        self.send_due(&standing).map(drop)
+    }
+
+    /// Sends until the end, or until told to stop; says what became of it.
+    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<Fed, Error> {
+        while !stop.load(Ordering::Acquire) && self.send_due(clock)? {
+            std::thread::sleep(PACE);
+        }
+        Ok(self.fed)
+    }
+
+    /// Sends what is due; false when there is no more.
+    fn send_due(&mut self, clock: &ModelClock) -> Result<bool, Error> {
+        loop {
+            let Some(packet) = self.block.get(self.next) else {
+                self.source.next_block(&mut self.block)?;
+                self.next = 0;
+                if self.block.is_empty() {
+                    return Ok(false);
+                }
+                continue;
+            };
+            if packet.time >= self.end {
+                return Ok(false);
+            }
+            if clock.until(packet.time) > LEAD {
+                return Ok(true);
+            }
+            self.fed.latest = self.fed.latest.max(clock.since(packet.time));
+            self.next += 1;
+            let (port, frame) =
+                self.frames.next(packet).ok_or_else(|| wattline_testbed::Error::Data {
+                    path: "traffic".into(),
+                    reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
+                })?;
+            self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time, frame));
+        }
+    }
+}

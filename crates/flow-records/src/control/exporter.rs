@@ -1,0 +1,163 @@
+//! A thread for each collector, so that none of them holds up the control thread or another.
+
+use super::session::Session;
+use crate::nodes::Totals;
+use crate::section::{CollectorAddress, FlowRecordsSettings};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_linux::privileges;
+use wattline_packet::ipfix::{FlowRecord, Status};
+
+/// Batches that may wait for a collector.
+const QUEUE: usize = 64;
+/// How often the end of a thread is looked for, and room in a full queue.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What one collector got and did not get; read by the control thread.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub messages: AtomicU64,
+    pub records: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Packets and bytes of the flows in those records.
+    pub flow_packets: AtomicU64,
+    pub flow_bytes: AtomicU64,
+    pub lost_records: AtomicU64,
+    pub lost_packets: AtomicU64,
+    pub lost_bytes: AtomicU64,
+    /// Times that sending or connecting failed.
+    pub errors: AtomicU64,
+    pub up: AtomicBool,
+    /// Lost before records came here: the same for every collector.
+    before: [AtomicU64; 3],
+}
+
+impl Account {
+    /// Records will not be sent.
+    pub fn lose(&self, records: &[FlowRecord]) {
+        self.lost_records.fetch_add(records.len() as u64, Relaxed);
+        self.lost_packets.fetch_add(records.iter().map(|record| record.packets).sum(), Relaxed);
+        self.lost_bytes.fetch_add(records.iter().map(|record| record.bytes).sum(), Relaxed);
+    }
+
+    /// What the collector itself is told.
+    pub fn status(&self) -> Status {
+        let [records, packets, bytes] = self.before.each_ref().map(|count| count.load(Relaxed));
+        Status {
+            messages: self.messages.load(Relaxed),
+            records: self.records.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            lost_records: records + self.lost_records.load(Relaxed),
+            lost_packets: packets + self.lost_packets.load(Relaxed),
+            lost_bytes: bytes + self.lost_bytes.load(Relaxed),
+        }
+    }
+}
+
+/// The control thread's side.
+pub(super) struct Exporter {
+    collector: CollectorAddress,
+    account: Arc<Account>,
+    queue: Option<SyncSender<Arc<[FlowRecord]>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// Starts the thread.
+    pub fn start(
+        collector: CollectorAddress,
+        settings: &FlowRecordsSettings,
+    ) -> std::io::Result<Self> {
+        let account = Arc::new(Account::default());
+        let (queue, records) = sync_channel(QUEUE);
+        let session = Session::new(collector, settings, account.clone());
+        let thread = std::thread::Builder::new().name("collector".to_owned()).spawn(move || {
+            // It opens plain sockets only.
+            if let Err(error) = privileges::drop_all() {
+                tracing::debug!("the export of flow records keeps its capabilities: {error}");
+            }
+            run(session, &records);
+        })?;
+        Ok(Self { collector, account, queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Hands records over; waits for room until then, or not at all. What finds none is counted
+    /// as lost.
+    pub fn send(&self, mut records: Arc<[FlowRecord]>, until: Option<Instant>) {
+        let Some(queue) = &self.queue else { return };
+        loop {
+            match queue.try_send(records) {
+                Ok(()) => return,
+                Err(TrySendError::Full(back)) if until.is_some_and(|end| Instant::now() < end) => {
+                    records = back;
+                    std::thread::sleep(LOOK);
+                }
+                Err(TrySendError::Full(back) | TrySendError::Disconnected(back)) => {
+                    self.account.lose(&back);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Notes what was lost before it came here.
+    pub fn lost_before(&self, totals: &Totals) {
+        let counts = [totals.lost_records, totals.lost_packets, totals.lost_bytes];
+        self.account.before.iter().zip(counts).for_each(|(to, count)| to.store(count, Relaxed));
+    }
+
+    /// Nothing more will come.
+    pub fn close(&mut self) {
+        self.queue = None;
+    }
+
+    /// Waits for the thread to send what it has; leaves it alone after `until`.
+    pub fn join(&mut self, until: Instant) {
+        let Some(thread) = self.thread.take() else { return };
+        while !thread.is_finished() {
+            if Instant::now() >= until {
+                tracing::warn!("{}: took too long for the last flow records", self.collector);
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        if thread.join().is_err() {
+            tracing::error!("the export to {} has panicked: this is a defect", self.collector);
+        }
+    }
+
+    /// What it counted.
+    pub fn stats(&self) -> Value {
+        let account = &self.account;
+        let count = |count: &AtomicU64| count.load(Relaxed);
+        json!({
+            "collector": self.collector.to_string(),
+            "state": if account.up.load(Relaxed) { "up" } else { "down" },
+            "messages": count(&account.messages),
+            "records": count(&account.records),
+            "message_bytes": count(&account.bytes),
+            "flow_packets": count(&account.flow_packets),
+            "flow_bytes": count(&account.flow_bytes),
+            "lost_records": count(&account.lost_records),
+            "lost_packets": count(&account.lost_packets),
+            "lost_bytes": count(&account.lost_bytes),
+            "errors": count(&account.errors),
+        })
+    }
+}
+
+fn run(mut session: Session, records: &Receiver<Arc<[FlowRecord]>>) {
+    loop {
+        let wait = session.next_refresh().saturating_duration_since(Instant::now());
+        match records.recv_timeout(wait) {
+            Ok(records) => session.export(&records),
+            Err(RecvTimeoutError::Timeout) => session.refresh(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    session.end();
+}

@@ -1,0 +1,205 @@
+//! Flow records of all workers, on their way to collectors.
+//!
+//! The control thread takes records out of the workers' rings, adds what routing says of their
+//! addresses, and hands them to a thread per collector ([`exporter`]), which alone waits for
+//! anybody. Records of one flow from several workers stay apart: their counts are since the last
+//! record, so a collector adds them up.
+
+mod exporter;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use crate::nodes::{Record, Records, Settings, Totals, worker};
+use crate::section::FlowRecordsSettings;
+use exporter::Exporter;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wattline_dataplane::feature::Feature;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::routes::Routes;
+use wattline_packet::ipfix::FlowRecord;
+use wattline_rib::{FIRST_STATIC_LINK, Rib};
+use wattline_router::RouterError;
+use wattline_router::application::Application;
+use wattline_router::config::{Config, PortKind, PortSettings};
+
+/// Records that are taken at once, of each worker; the next round follows at once where there
+/// are more.
+const MOST: usize = 8192;
+/// Records that go to the collectors' threads together.
+const BATCH: usize = 1024;
+/// How often rings are looked into: while little comes, while much comes.
+const SELDOM: Duration = Duration::from_millis(500);
+const OFTEN: Duration = Duration::from_millis(5);
+/// How long collectors may take when the router stops.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Starts what the configuration asks for.
+pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let Some(settings) = config.of::<FlowRecordsSettings>() else { return Ok(Vec::new()) };
+    Ok(vec![Box::new(FlowRecords::start(settings, config)?)])
+}
+
+/// The application.
+pub struct FlowRecords {
+    settings: Settings,
+    workers: Vec<Records>,
+    exporters: Vec<Exporter>,
+    /// Interface numbers by port.
+    interfaces: Vec<u32>,
+    names: Vec<String>,
+    /// Taken and not yet handed on.
+    pending: Vec<FlowRecord>,
+    due: Instant,
+}
+
+impl FlowRecords {
+    /// Starts the collectors' threads.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(settings: &FlowRecordsSettings, config: &Config) -> Result<Self, RouterError> {
+        let mut chosen = Vec::new();
+        if !settings.ports.is_empty() {
+            chosen = vec![false; config.ports.len()];
+            settings.ports.iter().for_each(|port| chosen[*port] = true);
+        }
+        let exporters = settings.collectors.iter().map(|collector| {
+            Exporter::start(*collector, settings).map_err(|source| {
+                RouterError::system(format!("starting the export to {collector}"), source)
+            })
+        });
+        Ok(Self {
+            settings: Settings {
+                flows: settings.flows,
+                active: settings.active,
+                idle: settings.idle,
+                sampling_interval: settings.sampling_interval,
+                sampling: settings.sampling,
+                ports: chosen,
+                place: settings.place,
+                ..Settings::default()
+            },
+            workers: Vec::new(),
+            exporters: exporters.collect::<Result<_, _>>()?,
+            interfaces: interface_numbers(config),
+            names: config.ports.iter().map(|port| port.name.clone()).collect(),
+            pending: Vec::new(),
+            due: Instant::now(),
+        })
+    }
+
+    fn totals(&self) -> Totals {
+        let mut sum = Totals::default();
+        self.workers.iter().flat_map(Records::totals).for_each(|totals| sum.merge(&totals));
+        sum
+    }
+
+    /// Tells the collectors' threads what is pending; what they have no room for they count.
+    fn hand_on(&mut self, until: Option<Instant>) {
+        for batch in self.pending.chunks(BATCH) {
+            let batch: Arc<[FlowRecord]> = batch.into();
+            for exporter in &self.exporters {
+                exporter.send(batch.clone(), until);
+            }
+        }
+        self.pending.clear();
+    }
+}
+
+impl Application for FlowRecords {
+    fn name(&self) -> &'static str {
+        "flow_records"
+    }
+
+    fn features(&mut self, _: u16) -> Vec<Feature> {
+        let (feature, records) = worker(&self.settings);
+        self.workers.push(records);
+        vec![feature]
+    }
+
+    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+        let Self { workers, interfaces, pending, .. } = self;
+        for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
+            // One that was made again has another number.
+            interfaces[usize::from(port.0)] = link.index;
+        }
+        let mut most = 0;
+        let mut add = |record: &Record| pending.push(exported(record, interfaces, rib, routes));
+        for worker in workers {
+            most = worker.take(MOST, &mut add).max(most);
+            worker.take_rest(&mut add);
+        }
+        let wait = match most {
+            MOST.. => Duration::ZERO,
+            _ if most > MOST / 16 => OFTEN,
+            _ => SELDOM,
+        };
+        self.due = Instant::now() + wait;
+    }
+
+    fn tick(&mut self, _: Instant) -> Instant {
+        self.hand_on(None);
+        let lost = self.totals();
+        for exporter in &self.exporters {
+            exporter.lost_before(&lost);
+        }
+        self.due
+    }
+
+    fn stats(&self) -> Value {
+        let interfaces = self.interfaces.iter().zip(&self.names);
+        let interfaces: Vec<Value> =
+            interfaces.map(|(number, name)| json!({ "number": number, "port": name })).collect();
+        json!({
+            "tables": self.totals(),
+            "collectors": self.exporters.iter().map(Exporter::stats).collect::<Vec<_>>(),
+            "interfaces": interfaces,
+        })
+    }
+
+    fn finish(&mut self, _: bool) {
+        let until = Instant::now() + PATIENCE;
+        self.hand_on(Some(until));
+        self.exporters.iter_mut().for_each(Exporter::close);
+        self.exporters.iter_mut().for_each(|exporter| exporter.join(until));
+    }
+}
+
+/// What collectors know interfaces by: the kernel's number, as SNMP has it; for a capture its
+/// place in the configuration, from 1.
+fn interface_numbers(config: &Config) -> Vec<u32> {
+    let number = |(place, port): (usize, &PortSettings)| {
+        let PortKind::Interface(name) = &port.kind else { return place as u32 + 1 };
+        let text = std::fs::read_to_string(format!("/sys/class/net/{name}/ifindex"));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    config.ports.iter().enumerate().map(number).collect()
+}
+
+fn exported(record: &Record, interfaces: &[u32], rib: &Rib, routes: &Routes) -> FlowRecord {
+    let interface = |port: PortId| interfaces.get(usize::from(port.0)).copied().unwrap_or(0);
+    let way = rib.way_to(record.destination, routes);
+    FlowRecord {
+        source: record.source,
+        destination: record.destination,
+        next_hop: way.gateway.filter(|_| record.port_out.is_some()),
+        source_port: record.source_port,
+        destination_port: record.destination_port,
+        protocol: record.protocol,
+        service: record.service,
+        tcp_flags: record.tcp_flags,
+        ingress: interface(record.port_in),
+        egress: record.port_out.map_or(0, interface),
+        vlan: record.vlan_in,
+        source_prefix: rib.way_to(record.source, routes).prefix_length,
+        destination_prefix: way.prefix_length,
+        packets: record.packets,
+        bytes: record.bytes,
+        first_millis: record.first_millis,
+        last_millis: record.last_millis,
+        end_reason: record.end as u8,
+    }
+}

@@ -1,0 +1,298 @@
+//! The session with one collector: connecting, sending, and what happens when that fails.
+//!
+//! A collector that is down costs its own records only: they are counted as lost, it is logged
+//! once, and connecting is tried again after a second, then after twice as long each time, up to
+//! a minute. Over UDP the kernel tells of a message that nobody took when the *next* one is sent;
+//! the records of the earlier one are counted as lost then.
+
+use super::exporter::Account;
+use crate::nodes::Sampling;
+use crate::section::{CollectorAddress, FlowRecordsSettings, Transport};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use wattline_packet::ipfix::{Encoder, FlowRecord, Sampler, Version};
+
+/// How long a collector may take to answer, and to take what is sent.
+const PATIENCE: Duration = Duration::from_secs(2);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Messages over UDP that go out without a pause, so that receivers can follow.
+const BURST: u32 = 16;
+const BURST_PAUSE: Duration = Duration::from_millis(1);
+/// How long the kernel is given to tell of the last message over UDP.
+const LAST_ERROR: Duration = Duration::from_millis(20);
+
+enum Socket {
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    fn connect(collector: CollectorAddress) -> io::Result<Self> {
+        let address = collector.address;
+        if collector.transport == Transport::IpfixTcp {
+            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_nodelay(true)?;
+            return Ok(Self::Tcp(stream));
+        }
+        let any: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(address)?;
+        Ok(Self::Udp(socket))
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.send(message).map(|_| ()),
+            Self::Tcp(stream) => {
+                // A collector never says anything: what can be read is the end.
+                stream.set_nonblocking(true)?;
+                let read = stream.read(&mut [0]);
+                stream.set_nonblocking(false)?;
+                match read {
+                    Ok(0) => Err(io::Error::other("the collector has closed the connection")),
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                    _ => stream.write_all(message),
+                }
+            }
+        }
+    }
+}
+
+/// Records, packets and bytes of a message.
+type Content = [u64; 3];
+
+fn content(records: &[FlowRecord]) -> Content {
+    let sum = |of: fn(&FlowRecord) -> u64| records.iter().map(of).sum();
+    [records.len() as u64, sum(|record| record.packets), sum(|record| record.bytes)]
+}
+
+/// One collector.
+pub(super) struct Session {
+    collector: CollectorAddress,
+    socket: Option<Socket>,
+    encoder: Encoder,
+    sampler: Option<Sampler>,
+    account: Arc<Account>,
+    template_interval: Duration,
+    /// When templates are due.
+    refresh: Instant,
+    /// When connecting is tried again, and how long after that.
+    retry: Instant,
+    pause: Duration,
+    /// Whether it is known (and logged) to be down.
+    down: bool,
+    /// What the last message over UDP held, as long as the kernel may still say that it was lost.
+    last: Content,
+    burst: u32,
+    /// Whether templates were sent in this session.
+    has_templates: bool,
+}
+
+fn unix_millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+impl Session {
+    /// Nothing is connected yet.
+    pub fn new(
+        collector: CollectorAddress,
+        settings: &FlowRecordsSettings,
+        account: Arc<Account>,
+    ) -> Self {
+        let version = match collector.transport {
+            Transport::IpfixUdp | Transport::IpfixTcp => Version::Ipfix,
+            Transport::Netflow9 => Version::Netflow9,
+        };
+        let now = Instant::now();
+        let interval = settings.sampling_interval;
+        let random = settings.sampling == Sampling::Random;
+        Self {
+            collector,
+            socket: None,
+            encoder: Encoder::new(version, settings.domain, unix_millis(), settings.message_bytes),
+            sampler: (interval > 1).then_some(Sampler { interval, random }),
+            account,
+            template_interval: settings.template_interval,
+            refresh: now,
+            retry: now,
+            pause: SHORTEST_PAUSE,
+            down: false,
+            last: Content::default(),
+            burst: 0,
+            has_templates: false,
+        }
+    }
+
+    /// When [`Self::refresh`] is due.
+    pub fn next_refresh(&self) -> Instant {
+        if self.socket.is_some() { self.refresh } else { self.retry.max(self.refresh) }
+    }
+
+    /// Sends templates and options, connecting first where need be.
+    pub fn refresh(&mut self) {
+        if self.is_ready() {
+            self.send_templates();
+        }
+    }
+
+    /// Sends records, or counts them as lost.
+    pub fn export(&mut self, mut records: &[FlowRecord]) {
+        let due = |session: &Self| session.down || Instant::now() >= session.refresh;
+        if !self.is_ready() || due(self) && !self.send_templates() {
+            self.account.lose(records);
+            return;
+        }
+        while !records.is_empty() {
+            let (taken, message) = self.encoder.records(unix_millis(), records);
+            let message = message.to_vec();
+            let (now, later) = records.split_at(taken);
+            if !self.send(&message, content(now)) {
+                self.account.lose(records);
+                return;
+            }
+            records = later;
+        }
+    }
+
+    /// Sends a last status, and hears of the last error.
+    pub fn end(&mut self) {
+        if self.socket.is_some() && !self.down {
+            self.send_templates();
+        }
+        if let Some(Socket::Udp(socket)) = &self.socket {
+            std::thread::sleep(LAST_ERROR);
+            if let Ok(Some(error)) = socket.take_error() {
+                self.refused(&error);
+            }
+        }
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if self.socket.is_some() {
+            return true;
+        }
+        if Instant::now() < self.retry {
+            return false;
+        }
+        match Socket::connect(self.collector) {
+            Ok(socket) => {
+                // Nobody answers over UDP: there it is up until the kernel says otherwise.
+                let tcp = matches!(socket, Socket::Tcp(_));
+                self.socket = Some(socket);
+                self.encoder.restart();
+                self.has_templates = false;
+                self.refresh = Instant::now();
+                self.pause = SHORTEST_PAUSE;
+                if tcp || !self.down {
+                    self.is_up();
+                }
+                true
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn is_up(&mut self) {
+        if std::mem::take(&mut self.down) {
+            tracing::info!("flow records: {} is back", self.collector);
+        }
+        self.account.up.store(true, Relaxed);
+    }
+
+    fn is_down(&mut self, error: &io::Error) {
+        self.account.errors.fetch_add(1, Relaxed);
+        self.account.up.store(false, Relaxed);
+        if !std::mem::replace(&mut self.down, true) {
+            tracing::warn!(
+                "flow records: {} is down: {error}; its records are lost",
+                self.collector
+            );
+        }
+    }
+
+    /// Gives the session up, to be begun anew after a pause.
+    fn fail(&mut self, error: &io::Error) {
+        self.is_down(error);
+        self.socket = None;
+        self.last = Content::default();
+        self.retry = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// The last message over UDP was not taken.
+    fn refused(&mut self, error: &io::Error) {
+        self.is_down(error);
+        let [records, packets, bytes] = std::mem::take(&mut self.last);
+        let account = &self.account;
+        for (sent, lost, count) in [
+            (&account.records, &account.lost_records, records),
+            (&account.flow_packets, &account.lost_packets, packets),
+            (&account.flow_bytes, &account.lost_bytes, bytes),
+        ] {
+            sent.fetch_sub(count, Relaxed);
+            lost.fetch_add(count, Relaxed);
+        }
+    }
+
+    fn send_templates(&mut self) -> bool {
+        let status = self.account.status();
+        let (now, sampler) = (unix_millis(), self.sampler);
+        let again = std::mem::replace(&mut self.has_templates, true);
+        // A connection loses nothing: templates are sent there once.
+        let message = match &self.socket {
+            Some(Socket::Tcp(_)) if again => self.encoder.options(now, &status, sampler),
+            _ => self.encoder.templates(now, &status, sampler),
+        };
+        let message = message.to_vec();
+        self.refresh = Instant::now() + self.template_interval;
+        self.send(&message, Content::default())
+    }
+
+    /// False where the session is over.
+    fn send(&mut self, message: &[u8], content: Content) -> bool {
+        let Some(socket) = &mut self.socket else { return false };
+        let udp = matches!(socket, Socket::Udp(_));
+        let mut result = socket.send(message);
+        if udp && let Err(error) = &result {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                let error = io::Error::from(io::ErrorKind::ConnectionRefused);
+                self.refused(&error);
+                // That was about the message before: this one has not been tried yet.
+                result = match &mut self.socket {
+                    Some(socket) => socket.send(message),
+                    None => return false,
+                };
+            }
+        } else if udp && self.last[0] > 0 && self.down {
+            // A whole message with records went out, and nobody has refused it.
+            self.is_up();
+        }
+        if let Err(error) = result {
+            self.fail(&error);
+            return false;
+        }
+        self.last = if udp { content } else { Content::default() };
+        let account = &self.account;
+        account.messages.fetch_add(1, Relaxed);
+        account.bytes.fetch_add(message.len() as u64, Relaxed);
+        account.records.fetch_add(content[0], Relaxed);
+        account.flow_packets.fetch_add(content[1], Relaxed);
+        account.flow_bytes.fetch_add(content[2], Relaxed);
+        self.burst += 1;
+        if udp && self.burst.is_multiple_of(BURST) {
+            std::thread::sleep(BURST_PAUSE);
+        }
+        true
+    }
+}

@@ -1,0 +1,299 @@
+//! The `[flow_records]` section.
+
+use crate::nodes::Sampling;
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use toml::de::DeValue;
+use wattline_dataplane::feature::Place;
+use wattline_router::config::read::{Key, Reader, Section, Table, between, known, single};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+
+/// `[flow_records]`.
+const SECTION: Section = Section::Application("[flow_records]");
+
+/// The keys, in the order of the reference.
+#[rustfmt::skip]
+const KEYS: &[Key] = &[
+    Key::new(SECTION, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
+        "Record the flows that pass, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
+    Key::new(SECTION, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
+        "Only flows that come in on these ports; empty: on all."),
+    Key::new(SECTION, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
+        "Which packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
+    Key::new(SECTION, "active_timeout", Some("\"60s\""), "\"30min\"", "a duration from \"1s\" to \"24h\", such as \"60s\"",
+        "A flow that goes on gives a record this often."),
+    Key::new(SECTION, "idle_timeout", Some("\"15s\""), "\"30s\"", "a duration from \"1s\" to \"1h\", such as \"15s\"",
+        "A flow without a packet for so long has ended."),
+    Key::new(SECTION, "flows", Some("65536"), "1048576", "a whole number from 1024 to 16777216",
+        "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
+    Key::new(SECTION, "sampling", Some("1"), "100", "a whole number from 1 to 65535",
+        "Look at one in so many packets. Collectors are told, and multiply."),
+    Key::new(SECTION, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
+        "Which one of so many: the last, or a random one."),
+    Key::new(SECTION, "observation_domain", Some("1"), "7", "a whole number from 0 to 4294967295",
+        "The number of this router's records at the collector (source id of NetFlow version 9)."),
+    Key::new(SECTION, "template_interval", Some("\"60s\""), "\"10min\"", "a duration from \"1s\" to \"1h\", such as \"60s\"",
+        "How often templates and options are sent again."),
+    Key::new(SECTION, "message_bytes", Some("1400"), "8900", "a whole number from 512 to 65000",
+        "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
+];
+
+/// Most collectors.
+const MOST_COLLECTORS: usize = 16;
+
+/// What of flows is recorded, and who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowRecordsSettings {
+    /// At least one.
+    pub collectors: Vec<CollectorAddress>,
+    /// Indices into the ports; empty for all.
+    pub ports: Vec<usize>,
+    /// Where on their way packets are seen.
+    pub place: Place,
+    /// How often a flow that goes on gives a record.
+    pub active: Duration,
+    /// When a flow has ended.
+    pub idle: Duration,
+    /// Flows of each worker and family.
+    pub flows: usize,
+    /// One in so many packets is looked at.
+    pub sampling_interval: u32,
+    /// Which one.
+    pub sampling: Sampling,
+    /// The number of this router at the collectors.
+    pub domain: u32,
+    /// How often templates are sent again.
+    pub template_interval: Duration,
+    /// Longest message.
+    pub message_bytes: usize,
+}
+
+/// Where records are sent to, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CollectorAddress {
+    /// Format and transport.
+    pub transport: Transport,
+    /// Address and port.
+    pub address: SocketAddr,
+}
+
+/// Format and transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// IPFIX over UDP.
+    IpfixUdp,
+    /// IPFIX over TCP.
+    IpfixTcp,
+    /// NetFlow version 9, over UDP.
+    Netflow9,
+}
+
+impl fmt::Display for CollectorAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.transport {
+            Transport::IpfixUdp => "ipfix",
+            Transport::IpfixTcp => "ipfix+tcp",
+            Transport::Netflow9 => "netflow9",
+        };
+        write!(out, "{scheme}://{}", self.address)
+    }
+}
+
+fn parse_collector(text: &str) -> Option<CollectorAddress> {
+    let (scheme, rest) = text.split_once("://")?;
+    let transport = match scheme {
+        "ipfix" => Transport::IpfixUdp,
+        "ipfix+tcp" => Transport::IpfixTcp,
+        "netflow9" => Transport::Netflow9,
+        _ => return None,
+    };
+    let address: SocketAddr = rest.parse().ok()?;
+    let usable = address.port() != 0 && !address.ip().is_unspecified();
+    usable.then_some(CollectorAddress { transport, address })
+}
+
+impl Settings for FlowRecordsSettings {
+    fn heading(&self) -> &'static str {
+        SECTION.heading()
+    }
+
+    fn equals(&self, other: &dyn Settings) -> bool {
+        other.downcast() == Some(self)
+    }
+}
+
+/// The section in the configuration.
+pub struct FlowRecordsSection;
+
+impl ApplicationSection for FlowRecordsSection {
+    fn names(&self) -> &'static [&'static str] {
+        &["flow_records"]
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>> {
+        let table = single(reader, root, SECTION, "flow_records")?;
+        Some(Arc::new(read(reader, &table, ports)?))
+    }
+}
+
+/// Reads the section; `None` where collectors are missing or none is right.
+fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<FlowRecordsSettings> {
+    reader.refuse_unknown(table);
+    let mut settings = FlowRecordsSettings {
+        collectors: Vec::new(),
+        ports: Vec::new(),
+        place: Place::Routed,
+        active: Duration::from_secs(60),
+        idle: Duration::from_secs(15),
+        flows: 65536,
+        sampling_interval: 1,
+        sampling: Sampling::Deterministic,
+        domain: 1,
+        template_interval: Duration::from_secs(60),
+        message_bytes: 1400,
+    };
+    let text = |value: &DeValue| value.as_str().map(str::to_owned);
+    if let Some(names) = reader.list(table, "ports", false, text) {
+        for name in names.value {
+            match ports.iter().position(|port| port.name == name.value) {
+                Some(port) => settings.ports.push(port),
+                None => reader.problem(SECTION, "ports", &name.span, known(ports)),
+            }
+        }
+    }
+    let place = |text: &str| match text {
+        "routed" => Some(Place::Routed),
+        "received" => Some(Place::Received),
+        _ => None,
+    };
+    if let Some(place) = reader.parsed(table, "observe", place) {
+        settings.place = place.value;
+    }
+    let sampling = |text: &str| match text {
+        "deterministic" => Some(Sampling::Deterministic),
+        "random" => Some(Sampling::Random),
+        _ => None,
+    };
+    if let Some(sampling) = reader.parsed(table, "sampling_mode", sampling) {
+        settings.sampling = sampling.value;
+    }
+    let second = Duration::from_secs(1);
+    for (key, longest, field) in [
+        ("active_timeout", 24 * 3600, &mut settings.active),
+        ("idle_timeout", 3600, &mut settings.idle),
+        ("template_interval", 3600, &mut settings.template_interval),
+    ] {
+        let range = between(second, Duration::from_secs(longest));
+        if let Some(duration) = reader.parsed(table, key, range) {
+            *field = duration.value;
+        }
+    }
+    if let Some(flows) = reader.integer(table, "flows", 1024..=1 << 24) {
+        settings.flows = flows.value as usize;
+    }
+    if let Some(interval) = reader.integer(table, "sampling", 1..=65535) {
+        settings.sampling_interval = interval.value;
+    }
+    if let Some(domain) = reader.integer(table, "observation_domain", 0..=u32::MAX) {
+        settings.domain = domain.value;
+    }
+    if let Some(bytes) = reader.integer(table, "message_bytes", 512..=65000) {
+        settings.message_bytes = bytes.value as usize;
+    }
+    if !table.has("collectors") {
+        let allowed = reader.allowed(SECTION, "collectors");
+        reader.problem_in(table, "collectors", format!("is missing; it must be {allowed}"));
+    }
+    let collector = |value: &DeValue| value.as_str().and_then(parse_collector);
+    let problems = reader.problems.len();
+    let collectors = reader.list(table, "collectors", false, collector)?;
+    settings.collectors = collectors.value.iter().map(|collector| collector.value).collect();
+    let count = settings.collectors.len();
+    let distinct: HashSet<_> = settings.collectors.iter().collect();
+    if count > MOST_COLLECTORS || distinct.len() != count {
+        reader.not_allowed(SECTION, "collectors", &collectors.span);
+    }
+    if count == 0 && reader.problems.len() == problems {
+        reader.not_allowed(SECTION, "collectors", &collectors.span);
+    }
+    (count > 0).then_some(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_router::config::Config;
+
+    const PORT: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[flow_records]\n";
+
+    fn parse(text: &str) -> Result<FlowRecordsSettings, String> {
+        let text = format!("{PORT}{text}");
+        let config = Config::parse_with(&text, "test", &[&FlowRecordsSection]);
+        let config = config.map_err(|problems| problems.to_string())?;
+        Ok(config.of::<FlowRecordsSettings>().unwrap().clone())
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let settings = parse(
+            "collectors = [\"ipfix://192.0.2.9:4739\", \"ipfix+tcp://[2001:db8::9]:4739\", \
+             \"netflow9://192.0.2.9:2055\"]\nports = [\"a\"]\nobserve = \"received\"\n\
+             active_timeout = \"30min\"\nidle_timeout = \"1s\"\nflows = 1024\nsampling = 100\n\
+             sampling_mode = \"random\"\nobservation_domain = 4294967295\n\
+             template_interval = \"5s\"\nmessage_bytes = 9000\n",
+        )
+        .unwrap();
+        let names: Vec<String> = settings.collectors.iter().map(ToString::to_string).collect();
+        let expected = [
+            "ipfix://192.0.2.9:4739",
+            "ipfix+tcp://[2001:db8::9]:4739",
+            "netflow9://192.0.2.9:2055",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!((settings.ports, settings.place), (vec![0], Place::Received));
+        assert_eq!(
+            (settings.active, settings.idle),
+            (Duration::from_secs(1800), Duration::from_secs(1))
+        );
+        assert_eq!((settings.flows, settings.sampling_interval), (1024, 100));
+        assert_eq!((settings.sampling, settings.domain), (Sampling::Random, u32::MAX));
+        assert_eq!(settings.template_interval, Duration::from_secs(5));
+        assert_eq!(settings.message_bytes, 9000);
+    }
+
+    #[test]
+    fn what_is_recorded_must_pass_workers() {
+        let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n[flow_records]\n\
+                    collectors = [\"netflow9://192.0.2.9:2055\"]\n";
+        let config = Config::parse_with(text, "test", &[&FlowRecordsSection]).unwrap();
+        assert_eq!(config.obstacles_to_xdp_forwarding(), ["[flow_records]"]);
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let text = parse(
+            "collectors = [\"udp://192.0.2.9:1\", \"ipfix://name:4739\", \"ipfix://192.0.2.9:0\"]\n\
+             ports = [\"b\"]\nobserve = \"sent\"\nidle_timeout = \"2h\"\nflows = 1\nsampling = 0\n\
+             colectors = []\n",
+        )
+        .unwrap_err();
+        assert_eq!(text.lines().count(), 9, "{text}");
+        assert!(text.contains("did you mean \"collectors\"?"), "{text}");
+        assert!(parse("").unwrap_err().contains("collectors: is missing"));
+        assert!(parse("collectors = []").unwrap_err().contains("1 to 16"));
+        let twice = "collectors = [\"ipfix://192.0.2.9:1\", \"ipfix://192.0.2.9:1\"]";
+        assert!(parse(twice).unwrap_err().contains("without repetition"));
+    }
+}

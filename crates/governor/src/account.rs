@@ -1,0 +1,309 @@
+//! What is counted while a policy is in charge, and intervals of it.
+
+use super::energy::Energy;
+use super::machine::View;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_policy::{OperatingPoint, Platform};
+use wattline_units::{Accuracy, Source, Span, Time};
+
+/// What the loop counts by itself since it began.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoopTotals {
+    /// How often the policy was asked.
+    pub decisions: u64,
+    /// Changes of the set of active cores.
+    pub core_changes: u64,
+    /// Changes of frequencies.
+    pub frequency_changes: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps of which the machine made something else.
+    pub altered: u64,
+    /// Steps that failed, or were left because somebody else holds the knob.
+    pub failed: u64,
+    /// Integral of the number of active cores, in core seconds.
+    pub active_core_seconds: f64,
+    /// Integral of the frequencies of active cores, in cycles.
+    pub active_core_cycles: f64,
+}
+
+impl LoopTotals {
+    /// Books a span under one operating point.
+    pub(super) fn book(&mut self, span: Span, platform: &Platform, point: &OperatingPoint) {
+        let seconds = span.as_seconds();
+        let frequencies = point.frequencies(platform).enumerate();
+        let active = frequencies.filter(|(core, _)| point.active.contains(*core));
+        let hertz: f64 =
+            active.filter_map(|(_, index)| Some(platform.frequencies.get(index)?.0)).sum();
+        self.active_core_seconds += seconds * point.active.len() as f64;
+        self.active_core_cycles += seconds * hertz;
+    }
+}
+
+/// What the machine counted since the run began.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MachineTotals {
+    /// Packets that arrived, dropped ones included.
+    pub offered: u64,
+    /// Packets that were served.
+    pub forwarded: u64,
+    /// Packets that found their ring full.
+    pub dropped: u64,
+    /// Time that all cores together were awake with work.
+    pub useful: Span,
+    /// Time awake without work.
+    pub empty: Span,
+    /// Time asleep.
+    pub asleep: Span,
+    /// Times that cores fell asleep.
+    pub sleeps: u64,
+    /// Entries of redirect tables that were moved.
+    pub entries_moved: u64,
+    /// Energy drawn.
+    pub energy: Energy,
+}
+
+impl MachineTotals {
+    /// From a look at it.
+    pub fn of(view: &View, energy: Energy, entries_moved: u64) -> Self {
+        let mut totals = Self { energy, entries_moved, ..Self::default() };
+        for queue in &view.queues {
+            totals.offered += queue.arrivals;
+            totals.dropped += queue.drops;
+        }
+        for core in &view.cores {
+            totals.forwarded += core.packets;
+            totals.useful += core.useful;
+            totals.empty += core.empty;
+            totals.asleep += core.asleep;
+            totals.sleeps += core.sleeps;
+        }
+        totals
+    }
+}
+
+/// Everything that was counted up to a point of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Totals {
+    /// On the machine's clock.
+    pub at: Time,
+    /// By the loop.
+    pub own: LoopTotals,
+    /// By the machine.
+    pub machine: MachineTotals,
+}
+
+/// Latency within an interval, in seconds of the machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Mean.
+    pub latency_mean_seconds: f64,
+    /// Median.
+    pub latency_p50_seconds: f64,
+    /// 95th percentile.
+    pub latency_p95_seconds: f64,
+    /// 99th percentile.
+    pub latency_p99_seconds: f64,
+    /// Longest.
+    pub latency_max_seconds: f64,
+}
+
+impl LatencySummary {
+    /// Of what was recorded, in seconds; `quantile` takes the fraction of packets. `None` without
+    /// packets.
+    pub fn of(
+        mean: Option<f64>,
+        quantile: impl Fn(f64) -> Option<f64>,
+        max: Option<f64>,
+    ) -> Option<Self> {
+        Some(Self {
+            latency_mean_seconds: mean?,
+            latency_p50_seconds: quantile(0.5)?,
+            latency_p95_seconds: quantile(0.95)?,
+            latency_p99_seconds: quantile(0.99)?,
+            latency_max_seconds: max?,
+        })
+    }
+}
+
+/// What happened between two points of time. Times are those of the machine's clock: model
+/// time on an emulated one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Interval {
+    /// When it began, in seconds since the run did.
+    pub from_seconds: f64,
+    /// Its length.
+    pub duration_seconds: f64,
+    /// Packets that arrived, dropped ones included.
+    pub offered_packets: u64,
+    /// Packets that were served.
+    pub forwarded_packets: u64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Offered packets per second.
+    pub offered_rate_pps: f64,
+    /// Forwarded packets per second.
+    pub forwarded_rate_pps: f64,
+    /// Mean power, where known.
+    pub power_watts: Option<f64>,
+    /// Mean power by component; what is missing to `power_watts` is `power_rest_watts`.
+    pub power_by_component_watts: BTreeMap<&'static str, f64>,
+    /// Power that no component accounts for.
+    pub power_rest_watts: Option<f64>,
+    /// Energy, where known.
+    pub energy_joules: Option<f64>,
+    /// Energy of the machine by forwarded packet.
+    pub energy_per_packet_joules: Option<f64>,
+    /// How power and energy were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// Mean number of active cores.
+    pub cores_active_mean: f64,
+    /// Mean frequency of active cores.
+    pub frequency_mean_hertz: f64,
+    /// Time that all cores together were awake with work.
+    pub useful_core_seconds: f64,
+    /// Time awake without work.
+    pub empty_core_seconds: f64,
+    /// Time asleep.
+    pub asleep_core_seconds: f64,
+    /// Times that cores fell asleep.
+    pub sleeps: u64,
+    /// Changes of the operating point: `core_changes` and `frequency_changes`.
+    pub transitions: u64,
+    /// Changes of the set of active cores.
+    pub core_changes: u64,
+    /// Changes of frequencies.
+    pub frequency_changes: u64,
+    /// Entries of redirect tables that were moved.
+    pub entries_moved: u64,
+    /// How often the policy was asked.
+    pub decisions: u64,
+    /// Steps of which the machine made something else.
+    pub steps_altered: u64,
+    /// Steps that failed, or were left because somebody else holds the knob.
+    pub steps_failed: u64,
+    /// Latency, where it is measured and packets were forwarded.
+    #[serde(flatten)]
+    pub latency: Option<LatencySummary>,
+}
+
+impl Interval {
+    /// What happened between two points of time of one run. A counter that went back, of which
+    /// there should be none, counts nothing.
+    pub fn between(start: &Totals, end: &Totals) -> Self {
+        let seconds = end.at.since(start.at).as_seconds();
+        // Over no time at all there is no rate and no power.
+        let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let (own, before) = (&end.own, &start.own);
+        let (machine, earlier) = (&end.machine, &start.machine);
+        let energy = machine.energy.since(&earlier.energy);
+        let metered = energy.metered.map_or(seconds, Span::as_seconds);
+        let mean_power = |joules: f64| (metered > 0.0).then(|| joules / metered);
+        let offered = machine.offered.saturating_sub(earlier.offered);
+        let forwarded = machine.forwarded.saturating_sub(earlier.forwarded);
+        let active = own.active_core_seconds - before.active_core_seconds;
+        let cycles = own.active_core_cycles - before.active_core_cycles;
+        let core_changes = own.core_changes.saturating_sub(before.core_changes);
+        let frequency_changes = own.frequency_changes.saturating_sub(before.frequency_changes);
+        let core_seconds =
+            |of: fn(&MachineTotals) -> Span| (of(machine) - of(earlier)).as_seconds();
+        let parts = energy.parts.iter();
+        Self {
+            from_seconds: start.at.as_seconds(),
+            duration_seconds: seconds,
+            offered_packets: offered,
+            forwarded_packets: forwarded,
+            dropped_packets: machine.dropped.saturating_sub(earlier.dropped),
+            offered_rate_pps: per_second(offered as f64),
+            forwarded_rate_pps: per_second(forwarded as f64),
+            power_watts: energy.whole.and_then(|whole| mean_power(whole.0)),
+            power_by_component_watts: parts
+                .filter_map(|(name, part)| Some((*name, mean_power(part.0)?)))
+                .collect(),
+            power_rest_watts: energy.rest().and_then(|rest| mean_power(rest.0)),
+            energy_joules: energy.whole.map(|whole| whole.0),
+            energy_per_packet_joules: energy
+                .whole
+                .filter(|_| forwarded > 0)
+                .map(|whole| whole.0 / forwarded as f64),
+            source: energy.source,
+            accuracy: energy.accuracy,
+            cores_active_mean: per_second(active),
+            frequency_mean_hertz: if active > 0.0 { cycles / active } else { 0.0 },
+            useful_core_seconds: core_seconds(|totals| totals.useful),
+            empty_core_seconds: core_seconds(|totals| totals.empty),
+            asleep_core_seconds: core_seconds(|totals| totals.asleep),
+            sleeps: machine.sleeps.saturating_sub(earlier.sleeps),
+            transitions: core_changes + frequency_changes,
+            core_changes,
+            frequency_changes,
+            entries_moved: machine.entries_moved.saturating_sub(earlier.entries_moved),
+            decisions: own.decisions.saturating_sub(before.decisions),
+            steps_altered: own.altered.saturating_sub(before.altered),
+            steps_failed: own.failed.saturating_sub(before.failed),
+            latency: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_units::{Joules, Provenance};
+
+    fn totals(at_seconds: u64, joules: f64, packets: u64) -> Totals {
+        let parts = [("cpu-cores", Joules(joules * 0.5)), ("nic", Joules(joules * 0.25))];
+        let energy = Energy::new(Joules(joules), parts, Provenance::EMULATED);
+        let (offered, forwarded) = (packets + 1, packets);
+        let machine = MachineTotals { offered, forwarded, energy, ..MachineTotals::default() };
+        let active_core_seconds = 3.0 * at_seconds as f64;
+        let own = LoopTotals {
+            decisions: packets,
+            active_core_seconds,
+            active_core_cycles: active_core_seconds * 2e9,
+            ..LoopTotals::default()
+        };
+        Totals { at: Time::ZERO + Span::from_millis(at_seconds * 1_000), own, machine }
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_totals() {
+        let interval = Interval::between(&totals(1, 100.0, 10), &totals(3, 300.0, 50));
+        assert_eq!((interval.from_seconds, interval.duration_seconds), (1.0, 2.0));
+        assert_eq!((interval.forwarded_packets, interval.forwarded_rate_pps), (40, 20.0));
+        assert_eq!((interval.power_watts, interval.power_rest_watts), (Some(100.0), Some(25.0)));
+        assert_eq!(interval.energy_per_packet_joules, Some(5.0));
+        assert_eq!((interval.cores_active_mean, interval.frequency_mean_hertz), (3.0, 2e9));
+        let parts: f64 = interval.power_by_component_watts.values().sum();
+        assert_eq!(parts + interval.power_rest_watts.unwrap(), interval.power_watts.unwrap());
+    }
+
+    /// A meter that is read four times a second was read last before the end of the interval.
+    #[test]
+    fn mean_power_is_over_the_time_that_was_metered() {
+        let metered = |at, joules, seconds| {
+            let mut totals = totals(at, joules, 1);
+            totals.machine.energy.metered = Some(Span::from_seconds(seconds));
+            totals
+        };
+        // 128 W all the time, and 0.25 s of the second interval not yet read.
+        let (before, after) = (metered(1, 128.0, 1.0), metered(2, 224.0, 1.75));
+        let interval = Interval::between(&before, &after);
+        assert_eq!((interval.power_watts, interval.energy_joules), (Some(128.0), Some(96.0)));
+        let parts: f64 = interval.power_by_component_watts.values().sum();
+        assert_eq!(parts + interval.power_rest_watts.unwrap(), 128.0);
+        // Nothing was read in between: nothing is known, which is not 0 W.
+        assert_eq!(Interval::between(&after, &metered(3, 224.0, 1.75)).power_watts, None);
+    }
+
+    #[test]
+    fn no_time_and_counters_that_go_back_do_no_harm() {
+        let interval = Interval::between(&totals(3, 300.0, 50), &totals(3, 300.0, 50));
+        assert_eq!((interval.power_watts, interval.offered_rate_pps), (None, 0.0));
+        let back = Interval::between(&totals(3, 300.0, 50), &totals(4, 300.0, 10));
+        assert_eq!((back.offered_packets, back.decisions), (0, 0));
+    }
+}

@@ -1,0 +1,106 @@
+//! Energy with its parts, and where the figure comes from.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_units::{Accuracy, Joules, Provenance, Source, Span};
+
+/// Energy since a run began, or within an interval of it.
+///
+/// What the parts do not account for is the rest: parts + rest = whole.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Energy {
+    /// The whole machine, as far as `source` sees it; `None` where nothing can tell.
+    #[serde(rename = "energy_joules")]
+    pub whole: Option<Joules>,
+    /// By component.
+    #[serde(rename = "energy_by_component_joules")]
+    pub parts: BTreeMap<&'static str, Joules>,
+    /// How the figures were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// How long it was metered, where meters are read now and then; elsewhere it is the energy
+    /// of the whole time.
+    #[serde(skip)]
+    pub metered: Option<Span>,
+    /// Of the time since the first figure, how long no figure covers, because meters were rejected
+    /// or did not answer: what was drawn then is not in `whole`.
+    #[serde(skip)]
+    pub unmetered: Span,
+}
+
+impl Default for Energy {
+    /// Unavailable, which is not the same as none.
+    fn default() -> Self {
+        let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
+        Self {
+            whole: None,
+            parts: BTreeMap::new(),
+            source,
+            accuracy,
+            metered: None,
+            unmetered: Span::ZERO,
+        }
+    }
+}
+
+impl Energy {
+    /// A known energy.
+    pub fn new(
+        whole: Joules,
+        parts: impl IntoIterator<Item = (&'static str, Joules)>,
+        provenance: Provenance,
+    ) -> Self {
+        let Provenance { source, accuracy } = provenance;
+        let parts = parts.into_iter().collect();
+        Self { whole: Some(whole), parts, source, accuracy, ..Self::default() }
+    }
+
+    /// What no part accounts for.
+    pub fn rest(&self) -> Option<Joules> {
+        let parts: Joules = self.parts.values().copied().sum();
+        self.whole.map(|whole| whole - parts)
+    }
+
+    /// What was drawn since an earlier moment of the same run. A part that was not known then
+    /// is left to the rest, and a whole that was not known then is not known.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let whole = self.whole.zip(earlier.whole).map(|(now, then)| now - then);
+        let part = |(name, now): (&&'static str, &Joules)| {
+            earlier.parts.get(name).map(|then| (*name, *now - *then))
+        };
+        let parts = self.parts.iter().filter_map(part).collect();
+        let metered = self.metered.map(|now| now - earlier.metered.unwrap_or(Span::ZERO));
+        let unmetered = self.unmetered - earlier.unmetered;
+        Self { whole, parts, source: self.source, accuracy: self.accuracy, metered, unmetered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_rest_are_the_whole_before_and_after_a_difference() {
+        let at = |whole, core, memory: Option<f64>| {
+            let parts = [("cpu-cores", Some(core)), ("memory", memory)];
+            let parts = parts.into_iter().filter_map(|(n, j)| Some((n, Joules(j?))));
+            Energy::new(Joules(whole), parts, Provenance::EMULATED)
+        };
+        let (early, late) = (at(10.0, 4.0, None), at(30.0, 9.0, Some(7.0)));
+        assert_eq!(late.rest(), Some(Joules(14.0)));
+        let between = late.since(&early);
+        assert_eq!(between.whole, Some(Joules(20.0)));
+        assert_eq!(between.parts, BTreeMap::from([("cpu-cores", Joules(5.0))]));
+        assert_eq!(between.rest(), Some(Joules(15.0)));
+    }
+
+    #[test]
+    fn unavailable_is_not_zero() {
+        let known = Energy::new(Joules(1.0), [], Provenance::EMULATED);
+        let none = Energy::default();
+        assert_eq!((none.whole, none.rest()), (None, None));
+        assert_eq!(known.since(&none).whole, None);
+        assert_eq!(none.source, Source::Unavailable);
+    }
+}

@@ -1,0 +1,185 @@
+//! What became of the steps, by the knob that they turned.
+
+use super::machine::Taken;
+use super::step::Step;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_policy::{FrequencyDomain, Platform};
+use wattline_units::{Span, Time};
+
+/// A knob of a core or queue that failed, or that somebody else holds, is left alone for so long.
+const LEFT_ALONE: Span = Span::from_millis(1_000);
+/// A knob that so many times never did as it was told is said to have no effect.
+const TRIES: u64 = 3;
+
+/// What a step turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Knob {
+    /// Frequencies.
+    Frequency,
+    /// The deepest idle state of a core.
+    IdleLimit,
+    /// How a core waits.
+    Wait,
+    /// Which cores are active: waking, parking, redirect tables.
+    Cores,
+    /// Interrupt moderation.
+    Moderation,
+    /// Packets of a batch.
+    Batch,
+}
+
+impl Knob {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Frequency, Self::IdleLimit, Self::Wait, Self::Cores, Self::Moderation, Self::Batch];
+
+    /// The knob that a step turns.
+    pub fn of(step: &Step) -> Self {
+        match step {
+            Step::Frequency { .. } => Self::Frequency,
+            Step::IdleLimit { .. } => Self::IdleLimit,
+            Step::Wait { .. } => Self::Wait,
+            Step::Wake { .. } | Step::Redirect { .. } | Step::Park { .. } => Self::Cores,
+            Step::Moderation { .. } => Self::Moderation,
+            Step::Batch { .. } => Self::Batch,
+        }
+    }
+}
+
+/// Which of its kind a step turns: the core's or the queue's own, by number; 0 where there is one
+/// for all.
+pub fn place_of(step: &Step, platform: &Platform) -> usize {
+    match *step {
+        Step::Frequency { .. } if platform.domain == FrequencyDomain::Chip => 0,
+        Step::Frequency { core, .. } | Step::IdleLimit { core, .. } | Step::Wait { core, .. } => {
+            core
+        }
+        Step::Moderation { queue, .. } => queue,
+        Step::Wake { .. } | Step::Redirect { .. } | Step::Park { .. } | Step::Batch { .. } => 0,
+    }
+}
+
+/// What became of the steps of one knob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// The knob.
+    pub knob: Knob,
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps of which the machine made something else.
+    pub altered: u64,
+    /// Steps not taken because somebody else had changed the setting.
+    pub foreign: u64,
+    /// Steps that were refused or failed.
+    pub failed: u64,
+    /// What was said about the last one that was not simply done.
+    pub last_problem: Option<String>,
+    /// Whether it ever does as it is told, as far as can be said.
+    pub effective: bool,
+}
+
+/// What became of all steps.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    entries: [Entry; Knob::ALL.len()],
+    /// What is left alone, and until when.
+    resting: BTreeMap<(Knob, usize), Time>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        let entry = |knob| Entry {
+            knob,
+            steps: 0,
+            altered: 0,
+            foreign: 0,
+            failed: 0,
+            last_problem: None,
+            effective: true,
+        };
+        Self { entries: Knob::ALL.map(entry), resting: BTreeMap::new() }
+    }
+}
+
+impl Ledger {
+    /// Notes what became of a step on a knob and its place ([`place_of`]). Unless the machine now
+    /// is as the step wanted it (`done`), the knob is left alone for a while.
+    pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken, done: bool) {
+        let entry = &mut self.entries[knob as usize];
+        entry.steps += 1;
+        let problem = match taken {
+            Taken::Done => None,
+            Taken::Altered { found } => {
+                entry.altered += 1;
+                Some(format!("was made into {found}"))
+            }
+            Taken::Foreign { found } => {
+                entry.foreign += 1;
+                Some(format!("somebody else has set it to {found}"))
+            }
+            Taken::Failed { why } => {
+                entry.failed += 1;
+                Some(why)
+            }
+        };
+        let problems = entry.altered + entry.foreign + entry.failed;
+        entry.effective = problems < TRIES || problems < entry.steps;
+        if !done {
+            self.resting.insert((knob, place), now + LEFT_ALONE);
+        }
+        if let Some(problem) = problem {
+            if entry.last_problem.as_ref() != Some(&problem) {
+                tracing::warn!("{knob:?}: {problem}");
+            }
+            entry.last_problem = Some(problem);
+        }
+    }
+
+    /// What is not to be touched now: knobs with their places.
+    pub fn left_alone(&mut self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
+        self.resting.retain(|_, until| now < *until);
+        self.resting.keys().copied()
+    }
+
+    /// The entries of knobs that were turned.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.steps > 0)
+    }
+
+    /// Steps that were taken, were altered, and failed (somebody else's settings included).
+    pub fn sums(&self) -> (u64, u64, u64) {
+        let sum = |of: fn(&Entry) -> u64| self.entries.iter().map(of).sum();
+        (sum(|e| e.steps), sum(|e| e.altered), sum(|e| e.failed + e.foreign))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knob_that_never_obeys_is_marked_and_one_that_fails_rests() {
+        let mut ledger = Ledger::default();
+        let altered = || Taken::Altered { found: "2.4 GHz".into() };
+        for time in 0..3 {
+            assert!(ledger.entries().all(|entry| entry.effective));
+            // The nearest that there is, so that it does not rest.
+            ledger.note(Time::from_picos(time), Knob::Frequency, 0, altered(), true);
+        }
+        assert_eq!(ledger.left_alone(Time::from_picos(3)).count(), 0);
+        let entry = ledger.entries().next().unwrap().clone();
+        assert!(!entry.effective && entry.last_problem.unwrap().contains("2.4 GHz"));
+        ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
+        assert!(ledger.entries().next().unwrap().effective, "once it did obey");
+
+        let now = Time::from_picos(5);
+        let failed = Taken::Failed { why: "not permitted".into() };
+        ledger.note(now, Knob::Wait, 1, failed, false);
+        assert_eq!(ledger.left_alone(now).collect::<Vec<_>>(), [(Knob::Wait, 1)], "nothing else");
+        assert_eq!(ledger.left_alone(now + LEFT_ALONE).count(), 0);
+        ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }, false);
+        assert_eq!(ledger.sums(), (6, 3, 2));
+    }
+}

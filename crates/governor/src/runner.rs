@@ -1,0 +1,262 @@
+//! A governor with a thread of its own, for machines whose workers do not ask by themselves.
+//!
+//! Timers are met to the precision of the system. A policy that wants to be asked at batches is
+//! shown, a sampling period apart, the queues of those cores that hold packets: a sample of the fill
+//! levels that its estimator would see. A batch that came before a timer was due is told before
+//! it: a timer that stands for silence (PowerSave's) moves on with each batch.
+
+use super::Governor;
+use super::account::Totals;
+use super::machine::Machine;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_policy::{QueueView, Trigger};
+use wattline_units::Time;
+
+/// Whoever waits for the governor's answer tries again after so long.
+const RETRY: Duration = Duration::from_millis(1);
+/// The thread looks around this often, whatever happens.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// The governor's state, shared with its thread.
+struct Shared<M> {
+    governor: Mutex<Governor<M>>,
+    stopping: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl<M> Shared<M> {
+    fn governor(&self) -> MutexGuard<'_, Governor<M>> {
+        self.governor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A governor at work; ends with the value.
+pub struct Runner<M> {
+    shared: Arc<Shared<M>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<M: Machine + 'static> Runner<M> {
+    /// Asks for the first operating point and begins. `sample` is how often queues are looked at
+    /// for a policy that wants to be asked at batches.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(mut governor: Governor<M>, sample: Duration) -> io::Result<Self> {
+        let now = governor.machine().now();
+        governor.start(now);
+        let shared = Arc::new(Shared {
+            governor: Mutex::new(governor),
+            stopping: Mutex::new(false),
+            bell: Condvar::new(),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("governor".to_owned())
+            .spawn(move || run(&own, sample))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Looks at the governor between two questions; `None` when it is busy with one for longer
+    /// than `patience`, as with a knob that hangs.
+    pub fn look<R>(
+        &self,
+        patience: Duration,
+        look: impl FnOnce(&mut Governor<M>) -> R,
+    ) -> Option<R> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.shared.governor.try_lock() {
+                Ok(mut governor) => return Some(look(&mut governor)),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(look(&mut poisoned.into_inner()));
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(RETRY),
+            }
+        }
+    }
+
+    /// Everything that was counted up to now; `None` as for [`Self::look`].
+    pub fn totals(&self, patience: Duration) -> Option<Totals> {
+        self.look(patience, |governor| {
+            let now = governor.machine().now();
+            governor.totals(now)
+        })
+    }
+
+    /// Ends it and gives the governor back; `None` after a panic of its thread.
+    pub fn end(self) -> Option<Governor<M>> {
+        let shared = Arc::clone(&self.shared);
+        // Joins the thread, which has the other share.
+        drop(self);
+        let governor = Arc::into_inner(shared)?.governor;
+        Some(governor.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<M> Drop for Runner<M> {
+    fn drop(&mut self) {
+        *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.bell.notify_all();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the governor has panicked: this is a defect");
+        }
+    }
+}
+
+/// The queues at the last look.
+#[derive(Default)]
+struct Seen {
+    queues: Vec<QueueView>,
+    /// By queue: packets that arrived since the look before.
+    came: Vec<u64>,
+}
+
+fn run<M: Machine>(shared: &Shared<M>, sample: Duration) {
+    let mut seen = Seen::default();
+    loop {
+        let wait = {
+            let mut governor = shared.governor();
+            let now = governor.machine().now();
+            look_around(&mut governor, now, &mut seen, sample)
+        };
+        let stopping = shared.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = shared.bell.wait_timeout_while(stopping, wait, |stopping| !*stopping);
+        if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            return;
+        }
+    }
+}
+
+/// Asks the policy for what has come up, and says how long nothing can.
+fn look_around<M: Machine>(
+    governor: &mut Governor<M>,
+    now: Time,
+    seen: &mut Seen,
+    sample: Duration,
+) -> Duration {
+    let watched = governor.ask().watched();
+    if !watched.is_empty() {
+        let present = &governor.look(now).queues;
+        seen.queues.resize(present.len(), QueueView::default());
+        seen.came.clear();
+        let both = present.iter().zip(&seen.queues);
+        let came = |(present, before): (&QueueView, &QueueView)| {
+            present.arrivals.saturating_sub(before.arrivals)
+        };
+        seen.came.extend(both.map(came));
+        seen.queues.copy_from_slice(present);
+        tell(governor, now, seen, true);
+    }
+    governor.trigger(now, Trigger::Timer);
+    if !watched.is_empty() {
+        tell(governor, now, seen, false);
+    }
+    let longest = if governor.ask().watched().is_empty() { LONGEST_WAIT } else { sample };
+    let due = Duration::from(governor.ask().at.since(governor.machine().now()));
+    due.min(longest)
+}
+
+/// Tells of the queues that hold packets: those that a batch was taken from since the last
+/// look, or the others. A look stands for the batches, of what it finds in the queue, in which the
+/// packets were taken that arrived since the look before.
+fn tell<M: Machine>(governor: &mut Governor<M>, now: Time, seen: &Seen, new: bool) {
+    let batch = governor.point().batch;
+    for (queue, (view, came)) in seen.queues.iter().zip(&seen.came).enumerate() {
+        if view.fill > 0 && (*came > 0) == new {
+            let taken = view.fill.min(batch).max(1);
+            let batches = came.div_ceil(u64::from(taken)).clamp(1, u64::from(u32::MAX)) as u32;
+            // Each is refused unless its core is watched for it.
+            governor.trigger(now, Trigger::Batch { queue, taken, batches });
+            if view.fill >= governor.ask().on_fill.packets {
+                governor.trigger(now, Trigger::Fill { queue });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Taken, View};
+    use crate::step::Step;
+    use wattline_policy::{
+        BuildContext, Can, FrequencyDomain, IdleState, Platform, PolicySpec, Queue, build,
+    };
+    use wattline_units::{Hertz, Span};
+
+    /// Two cores; the ring of the first is what a test makes of it.
+    struct Fed {
+        platform: Platform,
+        queue: QueueView,
+    }
+
+    impl Machine for Fed {
+        fn platform(&self) -> &Platform {
+            &self.platform
+        }
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+        fn observe(&mut self, _: Time, view: &mut View) {
+            view.queues[0] = self.queue;
+        }
+        fn take(&mut self, _: &Step) -> Taken {
+            Taken::Done
+        }
+    }
+
+    fn fed(policy: &str) -> Governor<Fed> {
+        let platform = Platform {
+            cores: 2,
+            frequencies: vec![Hertz(1e9), Hertz(2e9)],
+            domain: FrequencyDomain::Core,
+            idle_states: vec![IdleState {
+                name: "C1".into(),
+                exit_latency: Span::from_micros(1),
+                exit_latency_measured: None,
+            }],
+            queues: (0..2).map(|core| Queue { port: 0, core }).collect(),
+            ring_size: Some(256),
+            moderation: (Span::ZERO, Span::ZERO),
+            frequency_transition: Span::ZERO,
+            can: Can { set_moderation: false, ..Can::EVERY_KNOB },
+        };
+        let spec = PolicySpec::parse(policy).unwrap();
+        let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+        let policy = build(&spec, &context).unwrap();
+        let mut governor = Governor::new(Fed { platform, queue: QueueView::default() }, policy);
+        governor.start(Time::ZERO);
+        governor
+    }
+
+    /// The silence of PowerSave is as long as the sampling period: without load it comes down,
+    /// but under load every look finds it due, and packets as well.
+    #[test]
+    fn a_silence_that_was_none_takes_no_capacity_away() {
+        let mut governor = fed("powersave:silence=1ms,c_up=0");
+        let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
+        let rung = |governor: &Governor<Fed>| {
+            (governor.point().active.len(), governor.point().fastest_active())
+        };
+        assert_eq!(rung(&governor), (1, 0));
+        let mut at = Time::ZERO;
+        for expected in [(2, 0), (2, 1), (2, 1), (2, 1)] {
+            at += Span::from_micros(1100);
+            let arrivals = governor.machine().queue.arrivals + 100;
+            governor.machine().queue = QueueView { fill: 60, arrivals, ..QueueView::default() };
+            look_around(&mut governor, at, &mut seen, sample);
+            assert_eq!(rung(&governor), expected, "{at:?}");
+        }
+        governor.machine().queue.fill = 0;
+        for expected in [(2, 0), (1, 0), (1, 0)] {
+            at += Span::from_micros(1100);
+            look_around(&mut governor, at, &mut seen, sample);
+            assert_eq!(rung(&governor), expected, "{at:?}");
+        }
+    }
+}

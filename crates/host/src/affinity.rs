@@ -1,0 +1,60 @@
+//! Interrupts of the cards' queues, each on the CPU of the worker that serves the queue: else
+//! another CPU wakes up for the packets of a core that a policy keeps busy or asleep.
+
+use super::layout::Layout;
+use super::writes::Writes;
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Change, Knobs, affinity};
+use wattline_linux::sysfs::Tree;
+
+/// Where interrupts belong; set once, when the governor begins.
+pub(super) struct Affinity {
+    changes: Vec<Change>,
+}
+
+impl Affinity {
+    /// Looks for the interrupts; `notes` gets what is missing.
+    pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, notes: &mut Vec<String>) -> Self {
+        let mut changes = Vec::new();
+        for port in &layout.ports {
+            let Some(interface) = &port.interface else { continue };
+            let mut unknown = 0;
+            for queue in 0..port.queues {
+                let worker = layout.worker(queue);
+                let Some(&cpu) = layout.cpus.get(worker) else { continue };
+                let own = affinity::interrupts(tree, interface, queue);
+                unknown += usize::from(own.is_empty());
+                for interrupt in own {
+                    match knobs.read(&affinity::setting(interrupt)) {
+                        Ok(_) => {
+                            let why = format!(
+                                "queue {queue} of {interface} is worker {worker}'s, on CPU {cpu}"
+                            );
+                            changes.push(affinity::give(interrupt, cpu, why));
+                        }
+                        Err(why) => notes.push(format!("interrupts: {why}")),
+                    }
+                }
+            }
+            if unknown > 0 {
+                notes.push(format!(
+                    "interrupts: those of {unknown} of {} queues of {interface} are not known; \
+                     they stay on their CPUs",
+                    port.queues
+                ));
+            }
+        }
+        Self { changes }
+    }
+
+    /// Gives each interrupt to its CPU, and tells what cannot be done. One that cannot be moved
+    /// (managed by the kernel, CPU off-line) keeps no other from it.
+    pub fn set<K: Knobs>(&self, writes: &mut Writes<K>) {
+        for change in &self.changes {
+            match writes.make(std::slice::from_ref(change)) {
+                Taken::Done => {}
+                other => tracing::warn!("governor: {}: {other:?}", change.setting),
+            }
+        }
+    }
+}

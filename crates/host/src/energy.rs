@@ -1,0 +1,415 @@
+//! The energy that this machine has drawn since the run began, by its own meters.
+//!
+//! A thread of its own reads them: an ACPI or IPMI sensor can take milliseconds to answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use wattline_governor::energy::Energy;
+use wattline_linux::sysfs::Tree;
+use wattline_meters::{Meter, Reading, Rejection, Scope, disjoint, survey};
+use wattline_units::{Accuracy, Joules, Provenance, Span, Time};
+
+/// RAPL is certain for a minute, and a platform sensor has a new value about every second.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// A sensor that takes longer hangs. The slowest, of IPMI, take some hundred milliseconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Reads the meters as long as it lives.
+#[derive(Debug, Default)]
+pub(super) struct EnergyMeter {
+    account: Arc<Mutex<Account>>,
+}
+
+/// What the thread that reads has to tell.
+#[derive(Debug, Default)]
+struct Account {
+    energy: Energy,
+    /// What it waits for, and since when.
+    asked: Option<(String, Instant)>,
+    /// By meter, what was wrong with it when it was read last.
+    sensors: BTreeMap<String, Option<String>>,
+}
+
+impl Account {
+    /// The sensor that does not answer.
+    fn hangs(&self) -> Option<&str> {
+        let (what, since) = self.asked.as_ref()?;
+        (since.elapsed() > PATIENCE).then_some(what)
+    }
+}
+
+impl EnergyMeter {
+    /// Begins to read; unavailable where there is no meter. Already looking for meters reads
+    /// their sensors, and one that blocks must not hold up the router's start.
+    pub fn start(tree: &Tree) -> Self {
+        let tree = tree.clone();
+        Self::of(move || survey(&tree).meters)
+    }
+
+    fn of(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
+        let account: Arc<Mutex<Account>> = Arc::default();
+        let watched = Arc::downgrade(&account);
+        let look = move || {
+            ask(&watched, "looking for meters");
+            let meters = Meters::new(find());
+            answered(&watched);
+            if !meters.all.is_empty() {
+                read(meters, &watched);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("meters".into()).spawn(look) {
+            tracing::warn!("governor: no thread for the meters: {error}");
+        }
+        Self { account }
+    }
+
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was drawn up to the last reading; unavailable while a sensor hangs.
+    pub fn energy(&self) -> Energy {
+        let account = self.account();
+        account.hangs().map_or_else(|| account.energy.clone(), |_| Energy::default())
+    }
+
+    /// What is wrong with the meters now.
+    pub fn troubles(&self) -> Vec<String> {
+        let account = self.account();
+        let hangs = account.hangs().map(|what| {
+            let seconds = PATIENCE.as_secs();
+            format!("{what}: no answer for {seconds} s; energy is unavailable until it comes")
+        });
+        let wrong = account.sensors.iter();
+        let wrong = wrong.filter_map(|(id, why)| Some(format!("meter {id}: {}", why.as_ref()?)));
+        hangs.into_iter().chain(wrong).collect()
+    }
+
+    /// Each meter, and whether it gave a figure when it was read last.
+    pub fn sensors(&self) -> BTreeMap<String, bool> {
+        let account = self.account();
+        let hangs = |id: &str| account.hangs().is_some_and(|what| what == meter(id));
+        let sensors = account.sensors.iter();
+        sensors.map(|(id, why)| (id.clone(), why.is_none() && !hangs(id))).collect()
+    }
+}
+
+fn meter(id: &str) -> String {
+    format!("meter {id}")
+}
+
+/// Notes in the account, if somebody still wants it.
+fn note(watched: &Weak<Mutex<Account>>, note: impl FnOnce(&mut Account)) -> bool {
+    let account = watched.upgrade();
+    let noted = account.map(|it| note(&mut it.lock().unwrap_or_else(PoisonError::into_inner)));
+    noted.is_some()
+}
+
+fn ask(watched: &Weak<Mutex<Account>>, what: &str) {
+    let asked = Some((what.to_owned(), Instant::now()));
+    note(watched, |account| account.asked = asked);
+}
+
+fn answered(watched: &Weak<Mutex<Account>>) {
+    note(watched, |account| account.asked = None);
+}
+
+fn read(mut meters: Meters, watched: &Weak<Mutex<Account>>) {
+    let began = Instant::now();
+    loop {
+        let now = Time::ZERO + Span::from(began.elapsed());
+        let energy = meters.read(now, |id| ask(watched, &meter(id)));
+        let sensors = meters.sensors();
+        let wanted = note(watched, |account| *account = Account { energy, asked: None, sensors });
+        if !wanted {
+            return;
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+/// Meters of which no one sees what another one sees, and parts that are shown beside.
+struct Meters {
+    all: Vec<One>,
+}
+
+struct One {
+    meter: Box<dyn Meter>,
+    /// Whether it counts for the whole.
+    whole: bool,
+    label: &'static str,
+    drawn: Joules,
+    /// How long that took.
+    metered: Span,
+    /// How long it was not known, up to the last figure.
+    unmetered: Span,
+    /// When there was a figure last.
+    last: Option<Time>,
+    /// Whether a reading was rejected since then.
+    rejected: bool,
+    /// What is wrong with it.
+    wrong: Option<Rejection>,
+}
+
+impl One {
+    /// Takes a reading.
+    fn add(&mut self, now: Time, reading: &Reading) {
+        self.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
+        self.metered += reading.elapsed;
+        // A counter that is read again may cover the time of readings that were rejected.
+        if let Some(last) = self.last.replace(now).filter(|_| self.rejected) {
+            self.unmetered += now.since(last) - reading.elapsed;
+        }
+        self.rejected = false;
+    }
+
+    /// How long nothing was known up to now.
+    fn unmetered(&self, now: Time) -> Span {
+        let open = self.last.filter(|_| self.rejected).map_or(Span::ZERO, |last| now.since(last));
+        self.unmetered + open
+    }
+
+    /// Whether there is a figure, and the time without one is short.
+    fn is_valid(&self, now: Time) -> bool {
+        self.last.is_some_and(|last| !self.rejected || now.since(last) <= Span::from(PATIENCE))
+    }
+}
+
+impl Meters {
+    fn new(meters: Vec<Box<dyn Meter>>) -> Self {
+        let ids: Vec<String> = disjoint(meters.iter().map(|meter| meter.description()))
+            .into_iter()
+            .map(|description| description.id.clone())
+            .collect();
+        let platforms: Vec<String> = meters
+            .iter()
+            .map(|meter| meter.description())
+            .filter(|description| description.scope == Scope::Platform)
+            .map(|description| description.id.clone())
+            .collect();
+        let one = |meter: Box<dyn Meter>| {
+            let description = meter.description();
+            let whole = ids.contains(&description.id);
+            // Parts are packages and memory: cores lie within the first, devices beside.
+            let label = match description.scope {
+                Scope::Package => "package",
+                Scope::Memory => "memory",
+                Scope::Platform => "platform",
+                Scope::Cores | Scope::Uncore | Scope::Device => return None,
+            };
+            // What is shown a second time belongs to the first; what is within the platform is
+            // a part of that.
+            let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
+            let part = label != "platform" && own;
+            (whole || part).then_some(One {
+                meter,
+                whole,
+                label,
+                drawn: Joules(0.0),
+                metered: Span::ZERO,
+                unmetered: Span::ZERO,
+                last: None,
+                rejected: false,
+                wrong: None,
+            })
+        };
+        Self { all: meters.into_iter().filter_map(one).collect() }
+    }
+
+    /// What is wrong with each.
+    fn sensors(&self) -> BTreeMap<String, Option<String>> {
+        let why = |one: &One| one.wrong.as_ref().map(ToString::to_string);
+        self.all.iter().map(|one| (one.meter.description().id.clone(), why(one))).collect()
+    }
+
+    /// Reads them all; `asks` is told of each before.
+    fn read(&mut self, now: Time, asks: impl Fn(&str)) -> Energy {
+        for one in &mut self.all {
+            asks(&one.meter.description().id);
+            match one.meter.read(now) {
+                Ok(reading) => {
+                    one.add(now, &reading);
+                    let mistakes = one.meter.mistakes();
+                    one.wrong = (!mistakes.is_empty()).then_some(Rejection::BadLines(mistakes));
+                }
+                Err(Rejection::First | Rejection::NothingNew) => {}
+                Err(rejection) => {
+                    one.rejected = true;
+                    // Said once for each kind of failure: figures in it change all the time.
+                    if one.wrong.as_ref().is_none_or(|told| told.name() != rejection.name()) {
+                        one.wrong = Some(rejection);
+                    }
+                }
+            }
+        }
+        let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
+        if whole.is_empty() || !whole.iter().all(|one| one.is_valid(now)) {
+            return Energy::default();
+        }
+        let mut parts: BTreeMap<&'static str, Joules> = BTreeMap::new();
+        for one in self.all.iter().filter(|one| one.is_valid(now) && one.label != "platform") {
+            *parts.entry(one.label).or_insert(Joules(0.0)) += one.drawn;
+        }
+        let provenances = || whole.iter().map(|one| one.meter.description().provenance);
+        let accuracy = provenances().map(|p| p.accuracy).max_by_key(|a| rank(*a));
+        let Some(first) = provenances().next() else { return Energy::default() };
+        let accuracy = accuracy.unwrap_or(first.accuracy);
+        let sum = whole.iter().map(|one| one.drawn).sum();
+        // They are read one after the other: the difference is that of a moment.
+        let metered = whole.iter().map(|one| one.metered).min();
+        let unmetered = whole.iter().map(|one| one.unmetered(now)).max().unwrap_or(Span::ZERO);
+        let energy = Energy::new(sum, parts, Provenance { accuracy, ..first });
+        Energy { metered, unmetered, ..energy }
+    }
+}
+
+/// The worse, the higher: a sum is as accurate as the worst of what it is made of.
+fn rank(accuracy: Accuracy) -> u8 {
+    match accuracy {
+        Accuracy::Gold => 0,
+        Accuracy::Silver => 1,
+        Accuracy::Bronze => 2,
+        Accuracy::Learned => 3,
+        Accuracy::Historic => 4,
+        Accuracy::Static => 5,
+        Accuracy::Unavailable => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn fixture(name: &str) -> Tree {
+        Tree::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../meters/tests/fixtures").join(name))
+    }
+
+    #[test]
+    fn a_platform_meter_is_integrated_over_true_time() {
+        let mut meters = Meters::new(survey(&fixture("acpi-power-meter")).meters);
+        meters.read(Time::ZERO, |_| {});
+        let early = meters.read(Time::ZERO + Span::from_seconds(1.0), |_| {});
+        let late = meters.read(Time::ZERO + Span::from_seconds(3.0), |_| {});
+        let drawn = late.since(&early).whole.unwrap();
+        let watts = drawn / Span::from_seconds(2.0);
+        assert!(watts.get() > 1.0, "{watts}");
+        // What was drawn belongs to the time up to the last reading, not up to now.
+        assert_eq!(late.since(&early).metered, Some(Span::from_seconds(2.0)));
+        assert_eq!(late.source, wattline_units::Source::Measured);
+    }
+
+    /// A sensor that answers as it is told, a second apart.
+    struct Scripted(wattline_meters::Description, std::vec::IntoIter<Result<f64, Rejection>>);
+
+    impl Meter for Scripted {
+        fn description(&self) -> &wattline_meters::Description {
+            &self.0
+        }
+        fn read(&mut self, _: Time) -> Result<Reading, Rejection> {
+            let elapsed = self.1.next().unwrap_or(Err(Rejection::Sentinel { value: -1 }))?;
+            let provenance = self.0.provenance;
+            let (power, elapsed) = (wattline_units::Watts(100.0), Span::from_seconds(elapsed));
+            Ok(Reading { energy: None, elapsed, power, provenance })
+        }
+    }
+
+    #[test]
+    fn time_without_a_figure_is_told_and_a_single_bad_reading_takes_nothing_away() {
+        let found = survey(&fixture("acpi-power-meter")).meters;
+        let platform = found.iter().map(|meter| meter.description().clone());
+        let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
+        let bad = || Err(Rejection::Sentinel { value: -1 });
+        // At 3 s the time since 2 s is lost; at 6 s the counter covers what was rejected at 5 s.
+        let readings = [Err(Rejection::First), Ok(1.0), bad(), Ok(1.0), Ok(1.0), bad(), Ok(2.0)];
+        let script = Scripted(description, Vec::from(readings).into_iter());
+        let mut meters = Meters::new(vec![Box::new(script)]);
+        let mut at = |seconds: f64| {
+            let energy = meters.read(Time::ZERO + Span::from_seconds(seconds), |_| {});
+            let whole = energy.whole.map(|whole| whole.get());
+            (whole, energy.metered.map(Span::as_seconds), energy.unmetered.as_seconds())
+        };
+        assert_eq!(at(0.0), (None, None, 0.0));
+        assert_eq!(at(1.0), (Some(100.0), Some(1.0), 0.0));
+        assert_eq!(at(2.0), (Some(100.0), Some(1.0), 1.0), "the account goes on");
+        assert_eq!(at(3.0), (Some(200.0), Some(2.0), 1.0));
+        assert_eq!(at(4.0), (Some(300.0), Some(3.0), 1.0));
+        assert_eq!(at(5.0), (Some(300.0), Some(3.0), 2.0));
+        assert_eq!(at(6.0), (Some(500.0), Some(5.0), 1.0), "covered after all");
+        assert_eq!(at(7.0).0, Some(500.0));
+        assert_eq!(at(9.5), (None, None, 0.0), "nothing for longer than a moment");
+    }
+
+    /// A sensor that answers when it is let.
+    struct Blocking(wattline_meters::Description, std::sync::mpsc::Receiver<()>);
+
+    impl Meter for Blocking {
+        fn description(&self) -> &wattline_meters::Description {
+            &self.0
+        }
+        fn read(&mut self, _: Time) -> Result<wattline_meters::Reading, Rejection> {
+            let _ = self.1.recv();
+            let (energy, elapsed) = (Some(Joules(5.0)), Span::from_seconds(0.1));
+            let (power, provenance) = (wattline_units::Watts(50.0), self.0.provenance);
+            Ok(wattline_meters::Reading { energy, elapsed, power, provenance })
+        }
+    }
+
+    #[test]
+    fn a_sensor_that_blocks_holds_up_nobody() {
+        let (release, blocked) = std::sync::mpsc::channel();
+        let found = survey(&fixture("acpi-power-meter")).meters;
+        let platform = found.iter().map(|meter| meter.description().clone());
+        let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
+        let id = description.id.clone();
+        let meter = EnergyMeter::of(|| vec![Box::new(Blocking(description, blocked))]);
+        assert_eq!(meter.energy(), Energy::default(), "unavailable, at once");
+        let becomes = |what: &str, so: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !so() {
+                assert!(Instant::now() < end, "{what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        release.send(()).unwrap();
+        becomes("it answered", &|| meter.energy().whole == Some(Joules(5.0)));
+        // It blocks again, and is named for it.
+        becomes("it is named", &|| !meter.troubles().is_empty());
+        let troubles = meter.troubles();
+        assert!(troubles[0].starts_with(&format!("meter {id}: no answer")), "{troubles:?}");
+        assert_eq!(meter.energy(), Energy::default(), "not what was drawn up to then");
+        assert_eq!(meter.sensors(), BTreeMap::from([(id, false)]));
+        release.send(()).unwrap();
+        becomes("it answers again", &|| meter.energy().whole == Some(Joules(10.0)));
+        assert!(meter.troubles().is_empty());
+    }
+
+    /// A pipe without a writer in the place of a sensor's file: nothing waits for it.
+    #[test]
+    fn a_pipe_in_the_place_of_a_sensor_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::at(root.path());
+        let file = |name: &str| tree.path(format!("/sys/class/hwmon/hwmon0/{name}"));
+        std::fs::create_dir_all(file("")).unwrap();
+        std::fs::write(file("name"), "power_meter\n").unwrap();
+        std::fs::write(file("power1_average"), "120000000\n").unwrap();
+        let mut meters = Meters::new(survey(&tree).meters);
+        std::fs::remove_file(file("power1_average")).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, file("power1_average"), mode).unwrap();
+        for seconds in [0.0, 1.0] {
+            let energy = meters.read(Time::ZERO + Span::from_seconds(seconds), |_| {});
+            assert_eq!(energy, Energy::default());
+        }
+        let sensors = meters.sensors();
+        assert!(sensors.len() == 1 && sensors.values().all(Option::is_some), "{sensors:?}");
+    }
+
+    #[test]
+    fn without_a_meter_energy_is_unavailable() {
+        let mut meters = Meters::new(survey(&fixture("virtual-machine")).meters);
+        assert_eq!(meters.read(Time::ZERO + Span::from_seconds(1.0), |_| {}), Energy::default());
+    }
+}

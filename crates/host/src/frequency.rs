@@ -1,0 +1,207 @@
+//! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
+
+use super::layout::Layout;
+use super::uncore::Uncores;
+use super::writes::{Writes, worse};
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Knobs, cpufreq};
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{CoreSet, FrequencyDomain};
+use wattline_units::Hertz;
+
+/// Distance of the steps where the driver has no list of its own; a turbo ratio of Intel's, and
+/// what intel_pstate rounds to.
+const STEP: f64 = 1e8;
+/// No more steps than this are offered: no policy tells finer ones apart.
+const MOST_STEPS: usize = 32;
+
+/// The frequencies of the workers' CPUs.
+pub(super) struct Frequencies {
+    /// What a policy may choose, ascending.
+    pub steps: Vec<Hertz>,
+    pub domain: FrequencyDomain,
+    pub can_set: bool,
+    /// cpufreq policies with the cores that run there. What changes of them is read again before
+    /// each use, as a setting: other ways to their files could hang.
+    domains: Vec<(cpufreq::Policy, CoreSet)>,
+    /// What each core wants, an index into the steps.
+    wants: Vec<usize>,
+    uncores: Uncores,
+}
+
+impl Frequencies {
+    /// Looks for what can be set; `notes` gets what is missing.
+    pub fn find(tree: &Tree, layout: &Layout, uncores: Uncores, notes: &mut Vec<String>) -> Self {
+        let (policies, broken) = cpufreq::find(tree);
+        notes.extend(broken.iter().map(|why| format!("frequency: {why}")));
+        let all = CoreSet::first(layout.workers);
+        let of = |cpus: &[u32]| -> CoreSet {
+            let own = layout.cpus.iter().enumerate().filter(|(_, cpu)| cpus.contains(cpu));
+            own.map(|(core, _)| core).collect()
+        };
+        let pinned = !layout.cpus.is_empty();
+        let served: Vec<(&cpufreq::Policy, CoreSet)> = policies
+            .iter()
+            .map(|policy| (policy, if pinned { of(&policy.cpus) } else { all }))
+            .filter(|(_, cores)| !cores.is_empty())
+            .collect();
+        let covered = served.iter().fold(CoreSet::EMPTY, |sum, (_, cores)| sum.union(*cores));
+        let writable = served.iter().all(|(policy, _)| writable(tree, policy.number));
+        if served.is_empty() {
+            notes.push("frequency: no cpufreq policy for the workers' CPUs".into());
+        } else if covered != all {
+            notes.push("frequency: not every worker's CPU has a cpufreq policy".into());
+        } else if !writable {
+            notes.push(
+                "frequency: scaling_max_freq may not be written (root, /sys not read-only)".into(),
+            );
+        } else if !pinned {
+            notes.push(
+                "frequency: workers are not pinned ([router] cpus), so all CPUs get one frequency"
+                    .into(),
+            );
+        }
+        let can_set = !served.is_empty() && covered == all && writable;
+        let steps = match served.first() {
+            Some((policy, _)) => steps(policy),
+            None => vec![nominal(tree)],
+        };
+        if served.iter().any(|(policy, _)| range(policy) != range(served[0].0)) {
+            notes.push(
+                "frequency: the CPUs have different ranges; the first worker's is offered, the \
+                 others get the nearest that they have"
+                    .into(),
+            );
+        }
+        let one_policy = served.len() == 1;
+        let chip = !pinned || one_policy || share_hardware(tree, layout);
+        let domain = if chip { FrequencyDomain::Chip } else { FrequencyDomain::Core };
+        let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
+        let fastest = steps.len() - 1;
+        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers], uncores }
+    }
+
+    /// A core wants another frequency.
+    pub fn set<K: Knobs>(
+        &mut self,
+        (core, index): (usize, usize),
+        active: CoreSet,
+        writes: &mut Writes<K>,
+    ) -> Taken {
+        match self.wants.get_mut(core) {
+            Some(want) if index < self.steps.len() => *want = index,
+            _ => return Taken::Failed { why: format!("core {core} has no frequency {index}") },
+        }
+        self.settle(CoreSet::only(core), active, writes)
+    }
+
+    /// Gives the policies of some cores the frequency that their active cores want now; where
+    /// none is active, the fastest that any wants.
+    pub fn settle<K: Knobs>(
+        &mut self,
+        cores: CoreSet,
+        active: CoreSet,
+        writes: &mut Writes<K>,
+    ) -> Taken {
+        let place = self.place(active);
+        self.uncores.raise(place, writes);
+        let mut outcome = Taken::Done;
+        for (policy, members) in &mut self.domains {
+            if members.intersection(cores).is_empty() {
+                continue;
+            }
+            let awake = members.intersection(active);
+            let asking = if awake.is_empty() { *members } else { awake };
+            let wanted = asking.iter().filter_map(|core| self.wants.get(core)).max();
+            let Some(wish) = wanted.and_then(|index| self.steps.get(*index)) else { continue };
+            outcome = worse(outcome, fix(policy, *wish, writes));
+        }
+        self.uncores.lower(place, writes);
+        outcome
+    }
+
+    /// The frequency nearest to the one at which the policy of a core is held now.
+    pub fn held(&mut self, core: usize, knobs: &impl Knobs) -> Option<usize> {
+        let (policy, _) = self.domains.iter_mut().find(|(_, cores)| cores.contains(core))?;
+        policy.refresh(knobs);
+        let held = policy.held(knobs).get();
+        let far = |step: &Hertz| (step.get() - held).abs();
+        let steps = self.steps.iter().enumerate();
+        steps.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)
+    }
+
+    /// Where the fastest that an active core wants is between the lowest frequency (0) and the
+    /// highest (1).
+    fn place(&self, active: CoreSet) -> f64 {
+        let wants = self.wants.iter().enumerate().filter(|(core, _)| active.contains(*core));
+        let wish = wants.filter_map(|(_, index)| self.steps.get(*index)).map(|step| step.get());
+        match (self.steps.first(), self.steps.last()) {
+            (Some(low), Some(high)) if high.get() > low.get() => {
+                let fastest = wish.fold(low.get(), f64::max);
+                (fastest - low.get()) / (high.get() - low.get())
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+/// Fixes the frequency of one policy, as near as its range allows.
+fn fix<K: Knobs>(policy: &mut cpufreq::Policy, wish: Hertz, writes: &mut Writes<K>) -> Taken {
+    // Looked at again each time: the order of its limits depends on where they are.
+    policy.refresh(&writes.knobs);
+    let wish = Hertz(wish.get().min(policy.highest_hertz.get()).max(policy.lowest_hertz.get()));
+    match policy.run_at(wish) {
+        Ok(changes) => writes.make(&changes),
+        Err(error) => Taken::Failed { why: error.to_string() },
+    }
+}
+
+/// The frequencies to choose from: the driver's list, else even steps over its range.
+fn steps(policy: &cpufreq::Policy) -> Vec<Hertz> {
+    if !policy.steps_hertz.is_empty() {
+        let mut steps = policy.steps_hertz.clone();
+        steps.dedup();
+        return steps;
+    }
+    let (low, high) = range(policy);
+    let tenths = ((high - low) / STEP).ceil() as usize;
+    // Wider steps, still whole multiples, where the range is large.
+    let width = STEP * tenths.div_ceil(MOST_STEPS - 1).max(1) as f64;
+    let mut steps = vec![Hertz(high)];
+    let mut next = (high / width).ceil() * width - width;
+    while next > low {
+        steps.push(Hertz(next));
+        next -= width;
+    }
+    if low < high {
+        steps.push(Hertz(low));
+    }
+    steps.reverse();
+    steps
+}
+
+fn range(policy: &cpufreq::Policy) -> (f64, f64) {
+    (policy.lowest_hertz.get(), policy.highest_hertz.get().max(policy.lowest_hertz.get()))
+}
+
+/// Whether the hardware gives all workers' CPUs one frequency although the driver has a policy
+/// for each (`freqdomain_cpus` of acpi-cpufreq): it then takes the fastest request.
+fn share_hardware(tree: &Tree, layout: &Layout) -> bool {
+    let Some(first) = layout.cpus.first() else { return false };
+    let file = format!("/sys/devices/system/cpu/cpu{first}/cpufreq/freqdomain_cpus");
+    tree.cpus(file).is_ok_and(|domain| layout.cpus.iter().all(|cpu| domain.contains(cpu)))
+}
+
+fn writable(tree: &Tree, policy: u32) -> bool {
+    let file = format!("/sys/devices/system/cpu/cpufreq/policy{policy}/scaling_max_freq");
+    super::survey::may_write(tree, &file)
+}
+
+/// The one frequency of a machine that cannot choose: what it says of itself, for policies
+/// that count cycles.
+fn nominal(tree: &Tree) -> Hertz {
+    let text = tree.text("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu MHz"));
+    let megahertz = line.and_then(|line| line.split(':').nth(1)?.trim().parse::<f64>().ok());
+    Hertz(megahertz.filter(|value| (100.0..20_000.0).contains(value)).unwrap_or(1000.0) * 1e6)
+}

@@ -1,0 +1,46 @@
+//! How long a fill is worth showing.
+//!
+//! A worker notes what its ring held when it took its last batch, which is what a policy that
+//! asks for batches wants to know; in a silence it says nothing any more
+//! (docs/explanation/closed-loop-host.md).
+
+use wattline_policy::QueueView;
+use wattline_units::{Span, Time};
+
+/// A fill is forgotten when nothing came for so long.
+const STALE: Span = Span::from_millis(2);
+
+/// What a worker found at its last batch says nothing any more once there was none for a while.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Freshness {
+    arrivals: u64,
+    since: Time,
+}
+
+impl Freshness {
+    /// The queue as it is to be shown.
+    pub fn show(&mut self, now: Time, mut seen: QueueView) -> QueueView {
+        if seen.arrivals != self.arrivals {
+            *self = Self { arrivals: seen.arrivals, since: now };
+        } else if now.since(self.since) > STALE {
+            seen.fill = 0;
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fill_is_forgotten_when_no_batch_comes() {
+        let at = |micros| Time::ZERO + Span::from_micros(micros);
+        let seen = QueueView { fill: 40, arrivals: 7, ..QueueView::default() };
+        let mut fresh = Freshness::default();
+        assert_eq!(fresh.show(at(10), seen).fill, 40);
+        assert_eq!(fresh.show(at(1500), seen).fill, 40);
+        assert_eq!(fresh.show(at(2500), seen).fill, 0);
+        assert_eq!(fresh.show(at(2600), QueueView { arrivals: 8, ..seen }).fill, 40);
+    }
+}

@@ -1,0 +1,66 @@
+//! Which worker runs where, and which queue of which card it serves.
+
+use wattline_policy::Queue;
+
+/// A port of the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its Linux interface; none for capture files, which have one queue and no knobs.
+    pub interface: Option<String>,
+    /// Its receive queues.
+    pub queues: u32,
+}
+
+/// The workers of a router and their queues.
+///
+/// Worker q serves the queues q, q + workers, q + 2 workers … of each port; a policy sees those
+/// of one port that one worker serves as one queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of workers.
+    pub workers: usize,
+    /// The CPU of each worker; empty when they are not pinned.
+    pub cpus: Vec<u32>,
+    /// The ports, by their number.
+    pub ports: Vec<Port>,
+}
+
+impl Layout {
+    /// The worker that serves a queue of a card.
+    pub fn worker(&self, queue: u32) -> usize {
+        queue as usize % self.workers.max(1)
+    }
+
+    /// The queues of a port that a worker serves.
+    pub fn queues(&self, port: usize, worker: usize) -> impl Iterator<Item = u32> + use<> {
+        let count = self.ports.get(port).map_or(0, |port| port.queues);
+        let first = u32::try_from(worker).unwrap_or(u32::MAX);
+        (first..count).step_by(self.workers.max(1))
+    }
+
+    /// The queues as a policy sees them: by port, and there by worker.
+    pub fn platform_queues(&self) -> Vec<Queue> {
+        let pairs = (0..self.ports.len())
+            .flat_map(|port| (0..self.workers).map(move |core| Queue { port, core }));
+        pairs.filter(|queue| self.queues(queue.port, queue.core).next().is_some()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_has_one_worker() {
+        let port = |queues| Port { interface: Some("eth0".into()), queues };
+        let layout = Layout { workers: 3, cpus: vec![], ports: vec![port(8), port(1)] };
+        assert_eq!(layout.queues(0, 1).collect::<Vec<_>>(), [1, 4, 7]);
+        assert_eq!(layout.worker(7), 1);
+        let mut all: Vec<u32> = (0..3).flat_map(|worker| layout.queues(0, worker)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..8).collect::<Vec<u32>>());
+        let seen: Vec<_> = layout.platform_queues().iter().map(|q| (q.port, q.core)).collect();
+        assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 0)]);
+        assert_eq!(layout.queues(9, 0).count(), 0);
+    }
+}

@@ -1,0 +1,405 @@
+//! The platform `host`: this Linux machine's own knobs.
+//!
+//! The cores of a policy are the router's workers and the CPUs that they are pinned to; its
+//! queues are those of the cards, as far as one worker serves them. Every write goes through
+//! one journaled session ([`wattline_knobs`]), so exit, signal, crash and reboot all lead back.
+//! What somebody else changes, and what goes away, is reported, and the loop goes on
+//! (docs/explanation/closed-loop-host.md).
+//!
+//! [`HostOptions`] say which CPUs, queues and interfaces may be touched; whoever governs a machine
+//! makes them from its own configuration. [`take_over`] and [`give_back`] are the begin and the end
+//! of a governed machine, [`plan`] tells what would be written.
+#![forbid(unsafe_code)]
+
+mod affinity;
+mod energy;
+mod frequency;
+mod freshness;
+mod idle;
+mod kernel_time;
+mod layout;
+mod moderation;
+mod plan;
+mod polling;
+mod redirect;
+mod status;
+mod survey;
+mod take_over;
+mod uncore;
+mod watch;
+mod watchdog;
+mod workers;
+mod writes;
+
+pub use kernel_time::KernelShare;
+pub use layout::{Layout, Port};
+pub use plan::{LaterWrite, PlanError, PowerPlan, plan};
+pub use status::{Status, Stuck};
+pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, take_over};
+pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
+pub use workers::{Unmanned, Work, Workers};
+
+use energy::EnergyMeter;
+use freshness::Freshness;
+use polling::Polling;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use survey::Survey;
+use watch::Watch;
+use wattline_governor::energy::Energy;
+use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::step::Step;
+use wattline_knobs::Knobs;
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Wait};
+use wattline_units::{Span, Time};
+use writes::Writes;
+
+/// As many troubles are kept for statistics; all are logged.
+const MOST_TROUBLES: usize = 100;
+
+/// What the platform is made from, beside knobs and workers.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// The machine's files.
+    pub tree: Tree,
+    /// Workers, CPUs and queues.
+    pub layout: Layout,
+    /// Packets that a receive ring of ours holds.
+    pub ring_size: Option<usize>,
+    /// Whether the router asks for preferred busy polling: then interrupts stay off while a
+    /// worker polls.
+    pub busy_poll: bool,
+    /// How often queues are looked at for a policy that wants to be asked at batches.
+    pub sample: Span,
+    /// Whether the uncore's upper limit goes with the fastest core.
+    pub uncore: bool,
+    /// Whether the machine's meters are read, by a thread of their own.
+    pub meters: bool,
+    /// What the router may set once it runs.
+    pub rights: Rights,
+}
+
+/// This machine.
+pub struct Host<K> {
+    tree: Tree,
+    layout: Layout,
+    platform: Platform,
+    survey: Survey,
+    polling: Polling,
+    writes: Writes<K>,
+    workers: Box<dyn Workers>,
+    active: CoreSet,
+    began: Instant,
+    /// By number of the core: the last counts of its worker, and what was made of them.
+    cores: Vec<(Work, CoreView, Wait)>,
+    /// By number of the queue.
+    queues: Vec<Freshness>,
+    /// By number of the queue: what waited at the last look.
+    waiting: Vec<u32>,
+    /// The sum of these over all changes of redirect tables, of queues that lost entries.
+    waited_at_moves: u64,
+    looked: Time,
+    meter: EnergyMeter,
+    watch: Watch,
+    status: Arc<Mutex<Status>>,
+}
+
+impl<K: Knobs> Host<K> {
+    /// Looks at the machine; writes nothing yet.
+    ///
+    /// # Errors
+    /// When there is no worker, or more than a policy can handle.
+    pub fn new(
+        options: HostOptions,
+        knobs: K,
+        workers: Box<dyn Workers>,
+    ) -> Result<Self, PlatformError> {
+        let mut survey = Survey::find(&options, &knobs);
+        let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, .. } = options;
+        let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
+        let platform = survey.platform(&layout, ring_size, sample);
+        platform.check()?;
+        for note in &survey.notes {
+            tracing::info!("governor: {note}");
+        }
+        let missing = survey.notes.clone();
+        Ok(Self {
+            watch: Watch::new(&tree, &knobs, &layout),
+            active: CoreSet::first(platform.cores),
+            cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
+            queues: vec![Freshness::default(); platform.queues.len()],
+            waiting: vec![0; platform.queues.len()],
+            waited_at_moves: 0,
+            looked: Time::ZERO,
+            meter: if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() },
+            began: Instant::now(),
+            status: Arc::new(Mutex::new(Status { missing, ..Status::default() })),
+            writes: Writes::new(knobs),
+            tree,
+            layout,
+            platform,
+            survey,
+            polling,
+            workers,
+        })
+    }
+
+    /// What it has to tell, for other threads; brought up to date about once a second.
+    pub fn status(&self) -> Arc<Mutex<Status>> {
+        self.status.clone()
+    }
+
+    /// The knobs, once it is not needed any more.
+    pub fn into_knobs(self) -> K {
+        self.writes.knobs
+    }
+
+    /// What the knobs were asked for so far.
+    pub fn knobs(&self) -> &K {
+        &self.writes.knobs
+    }
+
+    /// Brings the machine to an operating point, whatever it is at: how it was set by others
+    /// has no place among a policy's numbers. What cannot be done is told, and `point` then says
+    /// what holds, as far as that can be read.
+    fn establish(&mut self, point: &mut OperatingPoint) {
+        let can = self.platform.can;
+        let mut steps = Vec::new();
+        for (core, setting) in point.cores.iter().enumerate() {
+            if can.set_frequency {
+                steps.push(Step::Frequency { core, index: setting.frequency });
+            }
+            if can.limit_idle {
+                steps.push(Step::IdleLimit { core, state: setting.idle_limit });
+            }
+            steps.push(Step::Wait { core, wait: setting.wait });
+            steps.push(Step::Wake { core });
+        }
+        if can.set_moderation {
+            let periods = point.moderation.iter().enumerate();
+            steps.extend(periods.map(|(queue, &period)| Step::Moderation { queue, period }));
+        }
+        steps.push(Step::Batch { packets: point.batch });
+        if can.set_cores {
+            steps.push(Step::Redirect { active: point.active });
+        }
+        for step in &steps {
+            match self.take(step) {
+                Taken::Done => continue,
+                other => tracing::warn!("governor: {step:?} at the start: {other:?}"),
+            }
+            match self.held(step) {
+                Some(Step::Frequency { core, index }) => point.cores[core].frequency = index,
+                Some(Step::Moderation { queue, period }) => point.moderation[queue] = period,
+                _ => {}
+            }
+        }
+    }
+
+    fn settle(&mut self, core: usize) -> Taken {
+        let cores = CoreSet::only(core);
+        if !self.platform.can.set_frequency {
+            return Taken::Done;
+        }
+        self.survey.frequencies.settle(cores, self.active, &mut self.writes)
+    }
+
+    fn wake(&mut self, core: usize) -> Taken {
+        self.active.insert(core);
+        // First the speed that it asked for while it was parked.
+        let taken = self.settle(core);
+        self.workers.wake(core);
+        taken
+    }
+
+    fn park(&mut self, core: usize) -> Taken {
+        self.workers.park(core);
+        self.active.remove(core);
+        self.settle(core)
+    }
+
+    fn wait(&mut self, core: usize, wait: Wait) -> Taken {
+        if let Err(why) = self.workers.set_wait(core, wait) {
+            return Taken::Failed { why };
+        }
+        if let Some((_, _, known)) = self.cores.get_mut(core) {
+            *known = wait;
+        }
+        self.polling.set(core, wait, &mut self.writes)
+    }
+
+    fn redirect(&mut self, active: CoreSet) -> Taken {
+        let Self { layout, survey, writes, platform, .. } = self;
+        let taken = survey.tables.send_to(active, layout, writes);
+        let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
+        let queues = platform.queues.iter().zip(&self.waiting);
+        let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
+        self.waited_at_moves += waited.map(|(_, fill)| u64::from(*fill)).sum::<u64>();
+        taken
+    }
+
+    fn publish(&mut self) {
+        let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
+        let stuck = self.writes.knobs.stuck();
+        let of_meters = self.meter.troubles();
+        let watched = (&self.writes.knobs, &self.layout);
+        let troubles = self.watch.troubles(&self.tree, watched, &stuck, of_meters);
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.kernel = kernel;
+        status.sensors = self.meter.sensors();
+        status.waited_at_moves_packets = self.waited_at_moves;
+        let stuck = stuck.into_iter().map(|(setting, since)| {
+            let setting = setting.to_string();
+            Stuck { setting, stuck_seconds: since.as_secs_f64() }
+        });
+        status.stuck = stuck.collect();
+        for trouble in troubles {
+            tracing::warn!("governor: {trouble}");
+            status.troubles.push(trouble);
+        }
+        // What comes and goes all day long must not fill the memory: the latest count.
+        let surplus = status.troubles.len().saturating_sub(MOST_TROUBLES);
+        status.troubles.drain(..surplus);
+        for ((knob, outcome), count) in &self.writes.counts {
+            status.writes.entry(knob).or_default().insert(outcome, *count);
+        }
+    }
+}
+
+impl<K: Knobs> Machine for Host<K> {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + Span::from(self.began.elapsed())
+    }
+
+    /// Brings it to the operating point from which policies start.
+    fn present(&mut self) -> OperatingPoint {
+        self.survey.affinity.set(&mut self.writes);
+        let mut point = OperatingPoint::full(&self.platform);
+        self.establish(&mut point);
+        point
+    }
+
+    fn energy(&mut self, _now: Time) -> Energy {
+        self.meter.energy()
+    }
+
+    fn entries_moved(&self) -> u64 {
+        self.survey.tables.moved
+    }
+
+    fn observe(&mut self, now: Time, view: &mut View) {
+        view.queues.clear();
+        let known = self.queues.iter_mut().zip(&mut self.waiting);
+        for (queue, (fresh, waiting)) in self.platform.queues.iter().zip(known) {
+            let seen = fresh.show(now, self.workers.queue(queue.core, queue.port));
+            *waiting = seen.fill;
+            view.queues.push(seen);
+        }
+        let passed = now.since(self.looked);
+        self.looked = now;
+        view.cores.clear();
+        for (core, (last, seen, wait)) in self.cores.iter_mut().enumerate() {
+            let work = self.workers.work(core);
+            account(seen, *last, work, passed, *wait);
+            let parked = !self.active.contains(core);
+            let resting = parked && work.packets == last.packets;
+            seen.idle_state = resting.then(|| self.platform.deepest());
+            *last = work;
+            view.cores.push(*seen);
+        }
+        view.latency = None;
+        if self.watch.is_due(now) {
+            self.publish();
+        }
+    }
+
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        let Self { layout, survey, writes, .. } = self;
+        Some(match *step {
+            Step::Frequency { core, .. } => {
+                let index = survey.frequencies.held(core, &writes.knobs)?;
+                Step::Frequency { core, index }
+            }
+            Step::Moderation { queue, .. } => {
+                let period = survey.moderation.held(queue, layout, &writes.knobs)?;
+                Step::Moderation { queue, period }
+            }
+            _ => return None,
+        })
+    }
+
+    fn take(&mut self, step: &Step) -> Taken {
+        let Self { layout, survey, writes, active, .. } = self;
+        match *step {
+            Step::Frequency { core, index } => {
+                survey.frequencies.set((core, index), *active, writes)
+            }
+            Step::IdleLimit { core, state } => survey.idle.limit(core, state, writes),
+            Step::Moderation { queue, period } => {
+                survey.moderation.set((queue, period), layout, writes)
+            }
+            Step::Redirect { active } => self.redirect(active),
+            Step::Wait { core, wait } => self.wait(core, wait),
+            Step::Wake { core } => self.wake(core),
+            Step::Park { core } => self.park(core),
+            Step::Batch { packets } => {
+                self.workers.set_batch(packets);
+                Taken::Done
+            }
+        }
+    }
+}
+
+/// What a platform that was just made has to tell.
+fn status_of<K: Knobs>(host: &Host<K>) -> Status {
+    host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Adds what a worker did to what is known of its core. Its counters say how long it worked and
+/// polled; what is left of the time it slept, if it blocked at all and does not only poll.
+fn account(seen: &mut CoreView, last: Work, work: Work, passed: Span, wait: Wait) {
+    let useful = (work.useful - last.useful).min(passed);
+    let counted = (work.empty - last.empty).min(passed - useful);
+    let rest = passed - useful - counted;
+    let slept = work.sleeps > last.sleeps || wait != Wait::Poll;
+    seen.useful += useful;
+    seen.empty += if slept { counted } else { counted + rest };
+    seen.asleep += if slept { rest } else { Span::ZERO };
+    seen.sleeps = work.sleeps;
+    seen.packets = work.packets;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Spans only grow and add up to the time that passed, whatever a worker's counters do.
+        #[test]
+        fn times_of_a_core_add_up(
+            looks in prop::collection::vec((0u64..2000, 0u64..2000, 0u64..3, 1u64..1000), 1..50),
+            poll: bool,
+        ) {
+            let wait = if poll { Wait::Poll } else { Wait::Interrupt };
+            let mut seen = CoreView::default();
+            let mut work = Work::default();
+            let mut passed = Span::ZERO;
+            for (useful, empty, sleeps, time) in looks {
+                let last = work;
+                work.useful += Span::from_micros(useful);
+                work.empty += Span::from_micros(empty);
+                work.sleeps += sleeps;
+                passed += Span::from_micros(time);
+                account(&mut seen, last, work, Span::from_micros(time), wait);
+                prop_assert_eq!(seen.useful + seen.empty + seen.asleep, passed);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Interrupt moderation: of single queues where the driver can, else of whole cards.
+
+use super::layout::Layout;
+use super::writes::{Writes, worse};
+use std::collections::BTreeMap;
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Knobs, Setting, moderation};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::Queue;
+use wattline_units::Span;
+
+/// What drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
+/// igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, of which 1 to 3 choose an adaptive
+/// mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI uses them).
+const RANGES: [(&str, u64, u64); 6] = [
+    ("igb", 10, 8191),
+    ("igc", 10, 8191),
+    ("ixgbe", 2, 1022),
+    ("i40e", 2, 8160),
+    ("ice", 2, 8160),
+    ("e1000e", 10, 10_000),
+];
+/// For any other driver: what all that moderate are known to take.
+const COMMON: (u64, u64) = (1, 1000);
+
+/// The moderation of all cards.
+pub(super) struct Moderation {
+    pub can_set: bool,
+    /// Shortest and longest time that all cards take.
+    pub range: (Span, Span),
+    cards: BTreeMap<usize, Card>,
+    /// By number of the queue as a policy sees it.
+    queues: Vec<Queue>,
+    wants: Vec<Span>,
+}
+
+struct Card {
+    interface: String,
+    per_queue: bool,
+    shortest: u64,
+    longest: u64,
+}
+
+impl Moderation {
+    /// Looks for what can be set; `notes` gets what is missing.
+    pub fn find(
+        tree: &Tree,
+        knobs: &impl Knobs,
+        layout: &Layout,
+        rights: Rights,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut cards = BTreeMap::new();
+        let mut missing = layout.ports.is_empty();
+        for (port, at) in layout.ports.iter().enumerate() {
+            let Some(interface) = &at.interface else {
+                missing = true;
+                continue;
+            };
+            let per_queue =
+                knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok();
+            if let (false, Err(why)) =
+                (per_queue, knobs.read(&moderation::setting(interface, Coalesce::RxUsecs)))
+            {
+                missing = true;
+                notes.push(format!("interrupt moderation: {why}"));
+                continue;
+            }
+            let (shortest, longest) = range_of(tree, interface);
+            let interface = interface.clone();
+            cards.insert(port, Card { interface, per_queue, shortest, longest });
+        }
+        let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
+        let queues = layout.platform_queues();
+        Self {
+            can_set: !missing && rights.set_cards,
+            range: (Span::ZERO, Span::from_micros(longest)),
+            cards,
+            wants: vec![Span::ZERO; queues.len()],
+            queues,
+        }
+    }
+
+    /// The distance that a queue's interrupts keep now.
+    pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
+        let at = self.queues.get(queue)?;
+        let card = self.cards.get(&at.port)?;
+        let setting = if card.per_queue {
+            let own = layout.queues(at.port, at.core).next()?;
+            moderation::queue_setting(&card.interface, own, Coalesce::RxUsecs)
+        } else {
+            moderation::setting(&card.interface, Coalesce::RxUsecs)
+        };
+        knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
+    }
+
+    /// A queue's interrupts keep another distance. Where a card has one time for all its
+    /// queues, it gets the shortest that one of them wants.
+    pub fn set<K: Knobs>(
+        &mut self,
+        (queue, period): (usize, Span),
+        layout: &Layout,
+        writes: &mut Writes<K>,
+    ) -> Taken {
+        let (Some(want), Some(at)) = (self.wants.get_mut(queue), self.queues.get(queue)) else {
+            return Taken::Failed { why: format!("there is no queue {queue}") };
+        };
+        *want = period;
+        let Some(card) = self.cards.get(&at.port) else {
+            return Taken::Failed { why: format!("port {} has no moderation", at.port) };
+        };
+        let (own, period) = if card.per_queue {
+            (layout.queues(at.port, at.core).map(Some).collect(), period)
+        } else {
+            let wants = self.queues.iter().zip(&self.wants);
+            let shortest = wants.filter(|(q, _)| q.port == at.port).map(|(_, want)| *want).min();
+            (vec![None], shortest.unwrap_or(period))
+        };
+        let wait = Span::from_micros(card.round(period));
+        let mut outcome = Taken::Done;
+        for queue in own {
+            let read = |setting: &Setting| writes.knobs.read(setting);
+            let taken = match moderation::receive(read, &card.interface, queue, wait) {
+                Ok(changes) => writes.make(&changes),
+                Err(why) => Taken::Failed { why: why.to_string() },
+            };
+            outcome = worse(outcome, taken);
+        }
+        outcome
+    }
+}
+
+impl Card {
+    /// Whole microseconds that the driver takes.
+    fn round(&self, period: Span) -> u64 {
+        match period.as_picos().div_ceil(1_000_000) {
+            0 => 0,
+            micros => micros.clamp(self.shortest, self.longest),
+        }
+    }
+}
+
+fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {
+    let link = tree.path(format!("/sys/class/net/{interface}/device/driver"));
+    let target = std::fs::read_link(link).unwrap_or_default();
+    let driver = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let known = RANGES.iter().find(|(name, ..)| *name == driver);
+    known.map_or(COMMON, |(_, shortest, longest)| (*shortest, *longest))
+}

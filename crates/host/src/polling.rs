@@ -1,0 +1,70 @@
+//! Interrupts of queues whose worker polls: the kernel leaves them off as long as the worker
+//! comes by (Documentation/networking/napi.rst, "IRQ mitigation").
+
+use super::layout::Layout;
+use super::writes::{Writes, worse};
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Change, Knobs, Setting};
+use wattline_linux::napi::Napi;
+use wattline_policy::Wait;
+
+/// What a queue gets while its worker polls: two polls may find nothing, and a timer looks after
+/// the queue when the worker has not come for 200 us. These are the kernel documentation's own
+/// values; the interrupt stays off for 20 ms at most.
+const POLLING: [(Napi, &str); 3] = [
+    (Napi::DeferHardIrqs, "2"),
+    (Napi::GroFlushTimeout, "200000"),
+    (Napi::IrqSuspendTimeout, "20000000"),
+];
+
+/// The NAPI instances of the workers' queues.
+pub(super) struct Polling {
+    /// Settings, the worker whose queue they belong to, and their values while it waits for
+    /// interrupts and while it polls.
+    settings: Vec<(usize, Setting, String, &'static str)>,
+}
+
+impl Polling {
+    /// Looks for what can be set; nothing where the router does not ask for busy polling.
+    pub fn find(
+        knobs: &impl Knobs,
+        layout: &Layout,
+        busy_poll: bool,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut settings = Vec::new();
+        let pairs = (0..layout.workers)
+            .flat_map(|worker| (0..layout.ports.len()).map(move |port| (worker, port)));
+        for (worker, port) in pairs.filter(|_| busy_poll) {
+            let Some(interface) = &layout.ports[port].interface else { continue };
+            for queue in layout.queues(port, worker) {
+                for (setting, polling) in POLLING {
+                    let interface = interface.clone();
+                    let setting = Setting::Napi { interface, queue, setting };
+                    match knobs.read(&setting) {
+                        Ok(found) => settings.push((worker, setting, found, polling)),
+                        Err(why) => notes.push(format!("polling: {why}")),
+                    }
+                }
+            }
+        }
+        Self { settings }
+    }
+
+    /// A worker waits in another way.
+    pub fn set<K: Knobs>(&self, worker: usize, wait: Wait, writes: &mut Writes<K>) -> Taken {
+        let interrupt = wait == Wait::Interrupt;
+        let own = self.settings.iter().filter(|(of, ..)| *of == worker);
+        let changes = own.map(|(_, setting, found, polling)| Change {
+            setting: setting.clone(),
+            value: if interrupt { found.clone() } else { (*polling).to_string() },
+            why: if interrupt {
+                format!("worker {worker} waits for interrupts")
+            } else {
+                format!("worker {worker} polls, so interrupts stay off while it comes by")
+            },
+        });
+        // Each for itself: one kernel has fewer of them than another.
+        changes.fold(Taken::Done, |worst, change| worse(worst, writes.make(&[change])))
+    }
+}

@@ -1,0 +1,199 @@
+//! Redirect tables: to which cores the cards send packets.
+
+use super::layout::Layout;
+use super::writes::{Writes, worse};
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Knobs, redirect};
+use wattline_linux::privileges::Rights;
+use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+
+/// The tables of all cards.
+pub(super) struct Tables {
+    pub can_set: bool,
+    /// Entries moved so far, of all tables.
+    pub moved: u64,
+    /// Ports and workers whose queues lost entries at the last change: what waits there may be
+    /// overtaken by what comes after.
+    pub gave: Vec<(usize, usize)>,
+    tables: Vec<Table>,
+}
+
+struct Table {
+    port: usize,
+    interface: String,
+    /// A queue of the card per entry, as the card has it now.
+    queues: Vec<u32>,
+}
+
+impl Tables {
+    /// Reads the tables; `notes` gets what is missing.
+    pub fn find(
+        knobs: &impl Knobs,
+        layout: &Layout,
+        rights: Rights,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut tables = Vec::new();
+        let mut missing = false;
+        for (port, at) in layout.ports.iter().enumerate() {
+            let Some(interface) = &at.interface else {
+                missing = true;
+                continue;
+            };
+            let answer = knobs.read(&redirect::setting(interface));
+            match answer.as_deref().map(redirect::from_text) {
+                Ok(Some(queues)) if !queues.is_empty() => {
+                    tables.push(Table { port, interface: interface.clone(), queues });
+                }
+                Ok(_) => {
+                    missing = true;
+                    notes.push(format!("cores: the redirect table of {interface} makes no sense"));
+                }
+                Err(why) => {
+                    missing = true;
+                    notes.push(format!("cores: {interface} has no redirect table: {why}"));
+                }
+            }
+        }
+        if layout.workers < 2 {
+            notes.push("cores: there is one worker, which always serves".into());
+        }
+        let can_set = !missing && layout.workers > 1 && rights.set_cards;
+        Self { can_set, moved: 0, gave: Vec::new(), tables }
+    }
+
+    /// Sends packets to these cores and no others, with shares that differ by one at most, over
+    /// all cards together nearly so, and with as few entries moved as can be.
+    pub fn send_to<K: Knobs>(
+        &mut self,
+        active: CoreSet,
+        layout: &Layout,
+        writes: &mut Writes<K>,
+    ) -> Taken {
+        let active = active.intersection(CoreSet::first(layout.workers));
+        if active.is_empty() {
+            return Taken::Failed { why: "a redirect table must lead somewhere".into() };
+        }
+        let mut held = [0; MAX_CORES];
+        let mut outcome = Taken::Done;
+        self.gave.clear();
+        for table in &mut self.tables {
+            let queues = table.spread(active, layout, &mut held);
+            let moved = queues.iter().zip(&table.queues).filter(|(new, old)| new != old).count();
+            let why = format!(
+                "{} sends to {} of {} cores, {moved} of {} entries move",
+                table.interface,
+                active.len(),
+                layout.workers,
+                queues.len()
+            );
+            let change = redirect::set(&table.interface, &queues, why);
+            let taken = writes.make(&[change]);
+            if taken == Taken::Done {
+                let pairs = queues.iter().zip(&table.queues);
+                let left = pairs.filter(|(new, old)| new != old);
+                self.gave.extend(left.map(|(_, old)| (table.port, layout.worker(*old))));
+                table.queues = queues;
+                self.moved += moved as u64;
+            } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
+                && let Some(found) = redirect::from_text(&text)
+            {
+                // The next spread starts from what the card really has.
+                table.queues = found;
+            }
+            outcome = worse(outcome, taken);
+        }
+        self.gave.sort_unstable();
+        self.gave.dedup();
+        outcome
+    }
+}
+
+impl Table {
+    /// The table for these cores. An entry that stays with its core keeps its queue, too.
+    fn spread(&self, active: CoreSet, layout: &Layout, held: &mut [usize; MAX_CORES]) -> Vec<u32> {
+        let core = |queue: &u32| layout.worker(*queue) as u8;
+        let mut table = RedirectTable::from_cores(self.queues.iter().map(core).collect());
+        table.spread_beside(active, held);
+        let mut own: Vec<Vec<(usize, u32)>> = (0..layout.workers)
+            .map(|worker| layout.queues(self.port, worker).map(|queue| (0, queue)).collect())
+            .collect();
+        let kept = |old: &u32, new: u8| core(old) == new;
+        for (old, new) in self.queues.iter().zip(table.entries()).filter(|(o, n)| kept(o, **n)) {
+            let at = own
+                .get_mut(usize::from(*new))
+                .and_then(|queues| queues.iter_mut().find(|(_, queue)| queue == old));
+            if let Some((entries, _)) = at {
+                *entries += 1;
+            }
+        }
+        let mut queues = self.queues.clone();
+        for (queue, new) in queues.iter_mut().zip(table.entries()) {
+            if kept(queue, *new) {
+                continue;
+            }
+            // The queue of that core which has the fewest entries.
+            let of_core = own.get_mut(usize::from(*new));
+            if let Some(least) = of_core.and_then(|queues| queues.iter_mut().min()) {
+                *queue = least.1;
+                least.0 += 1;
+            }
+        }
+        queues
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Port;
+    use proptest::prelude::*;
+
+    fn layout(workers: usize, queues: u32) -> Layout {
+        let port = Port { interface: Some("eth0".into()), queues };
+        Layout { workers, cpus: Vec::new(), ports: vec![port] }
+    }
+
+    #[test]
+    fn a_default_table_is_narrowed_and_widened_with_few_moves() {
+        let layout = layout(4, 8);
+        let mut table = Table {
+            port: 0,
+            interface: "eth0".into(),
+            queues: (0..128).map(|entry| entry % 8).collect(),
+        };
+        // The fourth core's 32 entries go to the others; theirs stay where they are.
+        let three = table.spread(CoreSet::first(3), &layout, &mut [0; MAX_CORES]);
+        let moved = three.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
+        assert_eq!(moved, 32);
+        assert!(three.iter().all(|queue| queue % 4 != 3));
+        // Each core's two queues share what came.
+        let held = |queue| three.iter().filter(|entry| **entry == queue).count();
+        assert!((20..=23).contains(&held(0)) && (20..=23).contains(&held(4)));
+        table.queues = three;
+        let four = table.spread(CoreSet::first(4), &layout, &mut [0; MAX_CORES]);
+        let moved = four.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
+        assert_eq!(moved, 32);
+    }
+
+    proptest! {
+        #[test]
+        fn no_entry_leads_to_a_core_that_is_not_active(
+            size in 1usize..300,
+            workers in 1usize..9,
+            more in 0u32..9,
+            entries in prop::collection::vec(any::<u32>(), 300),
+            mask in 1u128..256,
+        ) {
+            let layout = layout(workers, workers as u32 + more);
+            let queues = entries[..size].iter().map(|entry| entry % layout.ports[0].queues).collect();
+            let table = Table { port: 0, interface: "eth0".into(), queues };
+            let active: CoreSet = (0..workers).filter(|core| mask >> core & 1 == 1).collect();
+            prop_assume!(!active.is_empty());
+            let new = table.spread(active, &layout, &mut [0; MAX_CORES]);
+            prop_assert_eq!(new.len(), size);
+            prop_assert!(new.iter().all(|queue| active.contains(layout.worker(*queue))));
+            prop_assert!(new.iter().all(|queue| *queue < layout.ports[0].queues));
+        }
+    }
+}

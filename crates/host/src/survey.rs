@@ -1,0 +1,77 @@
+//! What this machine offers to a policy, and why not more.
+
+use super::HostOptions;
+use super::affinity::Affinity;
+use super::frequency::Frequencies;
+use super::idle::IdleStates;
+use super::layout::Layout;
+use super::moderation::Moderation;
+use super::redirect::Tables;
+use super::uncore::Uncores;
+use rustix::fs::Access;
+use wattline_knobs::Knobs;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{Asks, Can, Platform, Sees, Timing, Waits};
+use wattline_units::Span;
+
+/// Everything that can be set.
+pub(super) struct Survey {
+    pub frequencies: Frequencies,
+    pub idle: IdleStates,
+    pub tables: Tables,
+    pub moderation: Moderation,
+    pub affinity: Affinity,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+impl Survey {
+    pub fn find(options: &HostOptions, knobs: &impl Knobs) -> Self {
+        let HostOptions { tree, layout, rights, .. } = options;
+        let rights = *rights;
+        let mut notes = Vec::new();
+        let uncores = Uncores::find(tree, options.uncore, &mut notes);
+        let frequencies = Frequencies::find(tree, layout, uncores, &mut notes);
+        let idle = IdleStates::find(tree, layout, rights, &mut notes);
+        let tables = Tables::find(knobs, layout, rights, &mut notes);
+        let moderation = Moderation::find(tree, knobs, layout, rights, &mut notes);
+        let affinity = Affinity::find(tree, knobs, layout, &mut notes);
+        Self { frequencies, idle, tables, moderation, affinity, notes }
+    }
+
+    /// The machine as a policy is told about it.
+    /// `sample` is how often queues are looked at for a policy that wants to be asked at batches.
+    pub fn platform(&self, layout: &Layout, ring_size: Option<usize>, sample: Span) -> Platform {
+        Platform {
+            cores: layout.workers,
+            frequencies: self.frequencies.steps.clone(),
+            domain: self.frequencies.domain,
+            idle_states: self.idle.states.clone(),
+            queues: layout.platform_queues(),
+            ring_size,
+            moderation: self.moderation.range,
+            frequency_transition: Span::ZERO,
+            can: Can {
+                set_cores: self.tables.can_set,
+                set_frequency: self.frequencies.can_set,
+                limit_idle: self.idle.can_limit,
+                set_moderation: self.moderation.can_set,
+                set_weights: false,
+                // A worker waits by what its sockets offer; the kernel has no timer for it, and
+                // what a pause saves nobody has measured.
+                waits: Waits { poll: true, pause: false, sleep: false, interrupt: true },
+                sees: Sees::NOTHING,
+                asks: Asks {
+                    batch: Timing::Sampled(sample),
+                    fill: Timing::Sampled(sample),
+                    empty_polls: Timing::Never,
+                },
+            },
+        }
+    }
+}
+
+/// Whether a file is there and may be written, also by its file system.
+pub(super) fn may_write(tree: &Tree, path: &str) -> bool {
+    rustix::fs::access(tree.path(path), Access::WRITE_OK).is_ok()
+}

@@ -1,0 +1,154 @@
+//! This machine as what a governor drives, with a watchdog beside it.
+
+use super::{Host, HostOptions, Status, Watchdog, Workers};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use wattline_governor::runner::Runner;
+use wattline_knobs::restore::{Line, Report, Restored};
+use wattline_knobs::{
+    Access, Bounded, Machine as Settings, OnExit, STATE_DIRECTORY, Session, SessionError,
+};
+use wattline_policy::PlatformError;
+
+/// This machine.
+pub type ThisMachine = Host<Session<Bounded<Settings>>>;
+
+/// Why a machine is not governed, or was not given back as it was found.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// Its settings cannot be taken over, or not given back: [`SessionError::Busy`] where another
+    /// process governs it.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// It is none that a policy can work on.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    /// No process can be started that restores it should this one die.
+    #[error(transparent)]
+    Watchdog(io::Error),
+    /// Some of its settings could not be restored.
+    #[error(
+        "{} settings of this machine could not be restored:\n{}\n`wattline restore` undoes them \
+         once their drivers answer",
+        .0.failures().count(),
+        .0.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    )]
+    Unrestored(Report),
+}
+
+/// What belongs to a governed machine beside its governor.
+pub struct Beside {
+    status: Arc<Mutex<Status>>,
+    watchdog: Watchdog,
+}
+
+impl Beside {
+    /// What the machine has to tell.
+    pub fn status(&self) -> Status {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Takes this machine over: undoes what an earlier run left behind, looks at what there is, and
+/// starts the watchdog, which leaves the machine by `on_exit` should this process die. Nothing is
+/// changed yet.
+///
+/// # Errors
+/// When another process governs it, or it cannot be governed.
+pub fn take_over(
+    options: HostOptions,
+    on_exit: OnExit,
+    workers: Box<dyn Workers>,
+) -> Result<(ThisMachine, Beside), TakeOverError> {
+    let tree = options.tree.clone();
+    let (root, state) = (tree.path("/"), tree.path(STATE_DIRECTORY));
+    let (mut session, report) = Session::begin(Bounded::new(Settings::new(&tree)), &tree, &state)?;
+    for line in &report.lines {
+        tracing::info!("left behind by an earlier run: {line}");
+    }
+    for line in &report.bad_lines {
+        tracing::warn!(
+            "journal of an earlier run, {line}; it is kept as knobs.journal.damaged. Settings that \
+             it names may still have values of that run"
+        );
+    }
+    session.set_on_exit(on_exit);
+    let host = Host::new(options, session, workers)?;
+    host.knobs().access().hurry(true);
+    let watchdog = std::env::current_exe()
+        .and_then(|program| Watchdog::start(&program, &root, on_exit))
+        .map_err(TakeOverError::Watchdog)?;
+    tracing::info!("this machine is governed; watchdog process {}", watchdog.process());
+    let status = host.status();
+    Ok((host, Beside { status, watchdog }))
+}
+
+/// Ends the governor and leaves the machine as it was asked to be left.
+///
+/// # Errors
+/// [`TakeOverError::Unrestored`] when some of it could not be: the journal stays, and the watchdog
+/// tries once more when this process has gone.
+pub fn give_back(runner: Runner<ThisMachine>, beside: Beside) -> Result<(), TakeOverError> {
+    // After a panic the session has restored what it could without a word.
+    let left = runner.end().map_or(Ok(()), |governor| {
+        let session = governor.into_machine().into_knobs();
+        session.access().hurry(false);
+        leave(session)
+    });
+    match left {
+        Ok(()) => beside.watchdog.dismiss(),
+        Err(_) => beside.watchdog.leave_the_rest(),
+    }
+    left
+}
+
+fn leave<A: Access>(session: Session<A>) -> Result<(), TakeOverError> {
+    let report = session.leave()?;
+    let foreign = |line: &&Line| matches!(line.result, Restored::Foreign { .. });
+    for line in report.lines.iter().filter(foreign) {
+        tracing::warn!("{line}");
+    }
+    if let Some(problem) = &report.journal_problem {
+        tracing::warn!("the journal of this run stays: {problem}");
+    }
+    let complete = report.failures().next().is_none();
+    if complete { Ok(()) } else { Err(TakeOverError::Unrestored(report)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use wattline_knobs::Setting;
+    use wattline_linux::sysfs::Tree;
+
+    /// A pipe that nobody reads stands for the file of a driver that hangs. The other file is waited
+    /// for as long: on a crowded machine it takes its time.
+    #[test]
+    fn what_cannot_be_given_back_is_named_and_stays_in_the_journal() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::at(root.path());
+        let file = |name: &str| format!("/sys/devices/system/cpu/cpu0/{name}");
+        let write = |path: &str, value: &str| {
+            let path = tree.path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, value).unwrap();
+        };
+        write("/proc/sys/kernel/random/boot_id", "b");
+        write(&file("well"), "1");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, tree.path(file("hung")), mode).unwrap();
+        let access = Bounded::within(Settings::new(&tree), Duration::from_secs(1));
+        let state = tree.path("/var/lib/wattline");
+        let (mut session, _) = Session::begin(access, &tree, &state).unwrap();
+        let setting = |name: &str| file(name).parse::<Setting>().unwrap();
+        session.set(&setting("well"), "2").unwrap();
+        session.set(&setting("hung"), "2").unwrap_err();
+        let error = leave(session).unwrap_err();
+        assert!(matches!(error, TakeOverError::Unrestored(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("cpu0/hung") && text.contains("wattline restore"), "{text}");
+        assert_eq!(tree.text(file("well")).unwrap(), "1");
+        assert!(state.join("knobs.journal").exists());
+    }
+}

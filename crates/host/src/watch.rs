@@ -1,0 +1,104 @@
+//! What is looked after about once a second: changes by others, CPUs and queues that go.
+
+use super::kernel_time::{KernelShare, KernelTimes};
+use super::layout::Layout;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wattline_knobs::{Knobs, Setting};
+use wattline_linux::sysfs::Tree;
+use wattline_units::{Span, Time};
+
+const PERIOD: Span = Span::from_millis(1000);
+
+/// Looks for trouble.
+pub(super) struct Watch {
+    due: Time,
+    kernel: KernelTimes,
+    /// The channels that each card had at the start.
+    channels: Vec<(Setting, String)>,
+    /// What is in a bad state now, so that each is told once until it is well again.
+    told: BTreeSet<String>,
+    /// Settings whose drivers hung at the last look.
+    stuck: Vec<Setting>,
+}
+
+impl Watch {
+    pub fn new(tree: &Tree, knobs: &impl Knobs, layout: &Layout) -> Self {
+        let interfaces = layout.ports.iter().filter_map(|port| port.interface.clone());
+        let channels = interfaces
+            .map(|interface| Setting::Channels { interface })
+            .filter_map(|setting| Some((setting.clone(), knobs.read(&setting).ok()?)))
+            .collect();
+        let mut kernel = KernelTimes::default();
+        kernel.look(tree, &layout.cpus);
+        Self {
+            due: Time::ZERO + PERIOD,
+            kernel,
+            channels,
+            told: BTreeSet::new(),
+            stuck: Vec::new(),
+        }
+    }
+
+    /// Whether it is time to look.
+    pub fn is_due(&mut self, now: Time) -> bool {
+        let due = now >= self.due;
+        if due {
+            self.due = now + PERIOD;
+        }
+        due
+    }
+
+    /// The kernel's share of the CPUs since the last look.
+    pub fn kernel(&mut self, tree: &Tree, cpus: &[u32]) -> Vec<KernelShare> {
+        self.kernel.look(tree, cpus)
+    }
+
+    /// What is wrong that was not at the last look, and what answers again; `others` is what is
+    /// wrong elsewhere.
+    pub fn troubles(
+        &mut self,
+        tree: &Tree,
+        (knobs, layout): (&impl Knobs, &Layout),
+        stuck: &[(Setting, Duration)],
+        others: Vec<String>,
+    ) -> Vec<String> {
+        let mut now: BTreeSet<String> = others.into_iter().collect();
+        now.extend(stuck.iter().map(|(setting, _)| {
+            format!("{setting}: its driver hangs; it is left out until it answers")
+        }));
+        for (setting, found) in knobs.foreign() {
+            now.insert(format!("{setting}: somebody else has set it to {found:?}; it is left so"));
+        }
+        if let Ok(online) = tree.cpus("/sys/devices/system/cpu/online") {
+            let gone = layout.cpus.iter().enumerate().filter(|(_, cpu)| !online.contains(cpu));
+            for (worker, cpu) in gone {
+                now.insert(format!(
+                    "CPU {cpu} of worker {worker} is off-line: the worker shares another one, and \
+                     its frequency and idle states cannot be set"
+                ));
+            }
+        }
+        for (setting, before) in &self.channels {
+            match knobs.read(setting) {
+                Ok(found) if found == *before => {}
+                Ok(found) => {
+                    now.insert(format!(
+                        "{setting}: {before} at the start, {found} now: queues that no worker \
+                         serves lose their packets; restart the router"
+                    ));
+                }
+                Err(why) => {
+                    now.insert(why.to_string());
+                }
+            }
+        }
+        let mut news: Vec<String> = now.difference(&self.told).cloned().collect();
+        self.told = now;
+        let hangs = |setting: &Setting| stuck.iter().any(|(other, _)| other == setting);
+        let back = self.stuck.iter().filter(|setting| !hangs(setting));
+        news.extend(back.map(|setting| format!("{setting}: its driver answers again")));
+        self.stuck = stuck.iter().map(|(setting, _)| setting.clone()).collect();
+        news
+    }
+}

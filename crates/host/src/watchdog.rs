@@ -1,0 +1,93 @@
+//! A process that restores the machine when the router is killed.
+//!
+//! It is this program once more, with a pipe from the router as its standard input. Closing the
+//! pipe is the last thing that a process does, however it dies; a byte before says that the
+//! machine is in order. What kills both leaves the journal: the next start, `wattline restore`,
+//! or the unit's ExecStopPost then restore.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use wattline_knobs::restore::Report;
+use wattline_knobs::{Bounded, Machine, OnExit, SessionError, leave};
+use wattline_linux::sysfs::Tree;
+
+/// The name of the hidden command.
+pub const COMMAND: &str = "guard";
+/// The dead router's lock goes with its last thread, a little after its pipe.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The guarded side.
+#[derive(Debug)]
+pub struct Watchdog {
+    child: Child,
+}
+
+impl Watchdog {
+    /// Starts `program guard`, for the machine below `root`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(program: &Path, root: &Path, on_exit: OnExit) -> io::Result<Self> {
+        let child = Command::new(program)
+            .args([COMMAND, "--on-exit", on_exit.name(), "--root"])
+            .arg(root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Self { child })
+    }
+
+    /// Its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Leaves what this process could not restore to it. Its pipe stays open until this process
+    /// is gone: a thread that a driver holds keeps a process, and its lock, for as long.
+    pub fn leave_the_rest(self) {
+        std::mem::forget(self.child);
+    }
+
+    /// Says that the machine is in order, and waits until the watchdog has gone.
+    pub fn dismiss(mut self) {
+        if let Some(mut pipe) = self.child.stdin.take() {
+            // One that is dead already needs no telling.
+            let _ = pipe.write_all(b".");
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// What the watchdog does: waits for the end of the pipe, and then leaves the machine as asked,
+/// unless it is told that all is in order.
+///
+/// # Errors
+/// [`SessionError`]; single settings that fail are in the report.
+pub fn guard(
+    mut pipe: impl Read,
+    tree: &Tree,
+    state: &Path,
+    on_exit: OnExit,
+) -> Result<Report, SessionError> {
+    // Out of the router's session: what a terminal sends its group is not for this process.
+    let _ = rustix::process::setsid();
+    let mut byte = [0];
+    loop {
+        match pipe.read(&mut byte) {
+            Ok(1..) => return Ok(Report::default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
+        }
+    }
+    let end = Instant::now() + PATIENCE;
+    loop {
+        // A driver that hangs holds up neither the rest nor this process.
+        match leave(Bounded::new(Machine::new(tree)), tree, state, on_exit) {
+            Err(SessionError::Busy { .. }) if Instant::now() < end => std::thread::sleep(LOOK),
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Making changes, and saying what became of them.
+
+use std::collections::BTreeMap;
+use wattline_governor::machine::Taken;
+use wattline_knobs::{Change, Knobs, Outcome, Setting};
+
+/// Counts of writes: by kind of knob and by outcome.
+pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
+
+/// The knobs, with an account of what was written.
+pub(super) struct Writes<K> {
+    pub knobs: K,
+    pub counts: Counts,
+}
+
+impl<K: Knobs> Writes<K> {
+    pub fn new(knobs: K) -> Self {
+        Self { knobs, counts: Counts::new() }
+    }
+
+    /// Makes the changes in their order. One that fails, or that somebody else has set, ends
+    /// it: what comes after builds on it.
+    pub fn make(&mut self, changes: &[Change]) -> Taken {
+        let mut altered = None;
+        for change in changes {
+            let taken = match self.knobs.take(change) {
+                Ok(Outcome::Unchanged | Outcome::Written) => Taken::Done,
+                Ok(Outcome::Altered { found }) => Taken::Altered { found },
+                Ok(Outcome::Foreign { found }) => Taken::Foreign { found },
+                Err(error) => Taken::Failed { why: error.to_string() },
+            };
+            *self.counts.entry((kind(&change.setting), name(&taken))).or_default() += 1;
+            match taken {
+                Taken::Done => {}
+                Taken::Altered { .. } => altered = Some(taken),
+                Taken::Foreign { .. } | Taken::Failed { .. } => return taken,
+            }
+        }
+        altered.unwrap_or(Taken::Done)
+    }
+}
+
+/// The label of a knob in counters.
+fn kind(setting: &Setting) -> &'static str {
+    match setting {
+        Setting::File(path) if path.contains("/cpufreq/") => "frequency",
+        Setting::File(path) if path.contains("/intel_uncore_frequency/") => "uncore",
+        Setting::File(path) if path.contains("/cpuidle/") || path.contains("/power/") => "idle",
+        Setting::File(_) => "cpu",
+        Setting::Affinity { .. } => "affinity",
+        Setting::Coalesce { .. } | Setting::QueueCoalesce { .. } => "moderation",
+        Setting::RedirectTable { .. } => "redirect",
+        Setting::Channels { .. } => "channels",
+        Setting::Napi { .. } => "napi",
+    }
+}
+
+/// The label of an outcome in counters.
+fn name(taken: &Taken) -> &'static str {
+    match taken {
+        Taken::Done => "done",
+        Taken::Altered { .. } => "altered",
+        Taken::Foreign { .. } => "foreign",
+        Taken::Failed { .. } => "failed",
+    }
+}
+
+/// Of two outcomes the one that needs more care.
+pub(super) fn worse(one: Taken, other: Taken) -> Taken {
+    let rank = |taken: &Taken| match taken {
+        Taken::Done => 0,
+        Taken::Altered { .. } => 1,
+        Taken::Foreign { .. } => 2,
+        Taken::Failed { .. } => 3,
+    };
+    if rank(&other) > rank(&one) { other } else { one }
+}

@@ -1,0 +1,371 @@
+//! What may go wrong under a governor: knobs that fail in every way, rights that are missing,
+//! policies that ask for the impossible, load that comes and goes at any pace.
+
+mod common;
+
+use common::{CPUS, Fixture};
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wattline_governor::Governor;
+use wattline_governor::machine::Machine;
+use wattline_host::{Host, Unmanned, Work, Workers};
+use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
+use wattline_linux::privileges::Rights;
+use wattline_policy::{
+    AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, PolicySpec, QueueView,
+    Trigger, Wait, build,
+};
+use wattline_units::{Span, Time};
+
+/// What a knob does instead of what it should.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// Nothing: it works.
+    None,
+    Disappears,
+    Refuses,
+    Forbids,
+    Garbles,
+    Blocks,
+}
+
+/// A machine whose writes fail as they are told, one after the other.
+struct Faulty {
+    settings: Settings,
+    faults: Arc<Mutex<Vec<Fault>>>,
+    met: Arc<AtomicUsize>,
+}
+
+impl Access for Faulty {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.settings.read(setting)
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let fault = self.faults.lock().unwrap().pop().unwrap_or(Fault::None);
+        if !matches!(fault, Fault::None | Fault::Blocks) {
+            self.met.fetch_add(1, Ordering::Relaxed);
+        }
+        let setting_of = || setting.clone();
+        match fault {
+            Fault::None => self.settings.write(setting, value),
+            Fault::Disappears => Err(AccessError::Missing(setting_of())),
+            Fault::Forbids => Err(AccessError::NoPermission(setting_of())),
+            Fault::Refuses => {
+                let reason = "Device or resource busy".to_owned();
+                Err(AccessError::Refused { setting: setting_of(), reason })
+            }
+            Fault::Garbles => self.settings.write(setting, "4294967295"),
+            Fault::Blocks => {
+                std::thread::sleep(Duration::from_millis(3));
+                self.settings.write(setting, value)
+            }
+        }
+    }
+}
+
+/// Two cores' work, of which each does so much in a millisecond at each of three frequencies.
+#[derive(Clone, Default)]
+struct Load {
+    waiting: Arc<Mutex<[u64; 2]>>,
+    arrived: Arc<Mutex<[u64; 2]>>,
+}
+
+const PER_MILLISECOND: [u64; 3] = [100, 150, 200];
+const RING: u64 = 2048;
+
+impl Workers for Load {
+    fn work(&mut self, worker: usize) -> Work {
+        Work { packets: self.arrived.lock().unwrap()[worker], ..Work::default() }
+    }
+    fn queue(&mut self, worker: usize, _: usize) -> QueueView {
+        let fill = self.waiting.lock().unwrap()[worker] as u32;
+        QueueView { fill, arrivals: self.arrived.lock().unwrap()[worker], ..QueueView::default() }
+    }
+    fn wake(&mut self, _: usize) {}
+    fn park(&mut self, _: usize) {}
+    fn set_wait(&mut self, _: usize, _: Wait) -> Result<(), String> {
+        Ok(())
+    }
+    fn set_batch(&mut self, _: u32) {}
+}
+
+impl Load {
+    /// A millisecond in which so many packets arrive for the cores that the table leads to;
+    /// what a core finds waiting in its first batch is what it has not done before.
+    fn pass(&self, packets: u64, point: &OperatingPoint) {
+        let (mut waiting, mut arrived) =
+            (self.waiting.lock().unwrap(), self.arrived.lock().unwrap());
+        for core in 0..2 {
+            let share = match point.active.contains(core) {
+                true => packets / point.active.len() as u64,
+                false => 0,
+            };
+            arrived[core] += share;
+            let done = PER_MILLISECOND[point.cores[core].frequency];
+            waiting[core] = (waiting[core] + share).saturating_sub(done).min(RING);
+        }
+    }
+}
+
+fn policy(text: &str, host: &impl Machine) -> Box<dyn Policy> {
+    let spec = PolicySpec::parse(text).unwrap();
+    let platform = host.platform();
+    build(&spec, &BuildContext { platform, server: None, packet: None, seed: 0 }).unwrap()
+}
+
+/// Asks as the governor's thread does: batches first, then what the time has come for.
+fn ask<K: Knobs>(governor: &mut Governor<Host<K>>, now: Time) {
+    let queues: Vec<QueueView> = governor.look(now).queues.clone();
+    for (queue, view) in queues.iter().enumerate().filter(|(_, view)| view.fill > 0) {
+        governor.trigger(now, Trigger::Batch { queue, taken: view.fill, batches: 1 });
+    }
+    governor.trigger(now, Trigger::Timer);
+}
+
+fn any_fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        4 => Just(Fault::None),
+        1 => Just(Fault::Disappears),
+        1 => Just(Fault::Refuses),
+        1 => Just(Fault::Forbids),
+        1 => Just(Fault::Garbles),
+        1 => Just(Fault::Blocks),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    /// Whichever writes fail and however, the loop goes on, says how many, and the machine is as
+    /// before in the end.
+    #[test]
+    fn knobs_that_fail_stop_nothing_and_leave_nothing(
+        faults in prop::collection::vec(any_fault(), 1..80),
+        loads in prop::collection::vec(0u64..600, 1..40),
+    ) {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let (faults, met) = (Arc::new(Mutex::new(faults)), Arc::new(AtomicUsize::new(0)));
+        let settings = Settings::new(&fixture.tree);
+        let access = Faulty { settings, faults: faults.clone(), met: met.clone() };
+        let state = fixture.tree.path("/var/lib/wattline");
+        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        let load = Load::default();
+        let host = Host::new(fixture.options(&[0, 1]), session, Box::new(load.clone())).unwrap();
+        let status = host.status();
+        let policy = policy("powersave:c_down=2,silence=5ms", &host);
+        let mut governor = Governor::new(host, policy);
+        governor.start(Time::ZERO);
+        let mut now = Time::ZERO;
+        for packets in loads {
+            // A second is how long a knob that failed is left alone.
+            for _ in 0..4 {
+                now += Span::from_millis(400);
+                load.pass(packets, governor.point());
+                ask(&mut governor, now);
+            }
+            let serving = governor.point().active;
+            prop_assert!(!serving.is_empty());
+            // Packets go to cores that serve, whatever failed: what the table leads to is awake.
+            let table = fixture.value("/ethtool/eth9/redirect-table");
+            if let Some(queues) = wattline_knobs::redirect::from_text(&table)
+                && queues.iter().all(|queue| *queue < 4)
+            {
+                let led: CoreSet = queues.iter().map(|queue| *queue as usize % 2).collect();
+                let astray = led.without(serving);
+                prop_assert!(astray.is_empty(), "{led:?} of {serving:?}");
+            }
+        }
+        // What was written after the last look is told with the next.
+        governor.look(now + Span::from_seconds(10.0));
+        let writes = status.lock().unwrap().writes.clone();
+        let told: u64 = writes.values().flat_map(|by| by.iter())
+            .filter(|(outcome, _)| **outcome != "done").map(|(_, count)| count).sum();
+        prop_assert!(told >= met.load(Ordering::Relaxed) as u64, "{writes:?}");
+        faults.lock().unwrap().clear();
+        drop(governor);
+        prop_assert_eq!(fixture.snapshot(), before);
+    }
+}
+
+/// The frequencies and the queues in use, as the machine has them.
+fn rung(fixture: &Fixture) -> (Vec<String>, usize) {
+    let speed = |policy| fixture.value(&format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed"));
+    let mut cores: Vec<u32> = fixture.table().iter().map(|queue| queue % 2).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    ((0..2).map(speed).collect(), cores.len())
+}
+
+/// From nothing to everything and back, in one step and in bursts of every length: the machine
+/// follows what lasts, and always comes to rest.
+#[test]
+fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let before = fixture.snapshot();
+    let load = Load::default();
+    let session = fixture.session();
+    let host = Host::new(fixture.options(&[0, 1]), session, Box::new(load.clone())).unwrap();
+    let policy = policy("powersave", &host);
+    let mut governor = Governor::new(host, policy);
+    governor.start(Time::ZERO);
+    let lowest = || (vec!["1600000".to_owned(); 2], 1);
+    assert_eq!(rung(&fixture), lowest());
+    let mut now = Time::ZERO;
+    let mut pass = |governor: &mut Governor<_>, milliseconds: u64, packets: u64| {
+        for _ in 0..milliseconds {
+            now += Span::from_millis(1);
+            load.pass(packets, governor.point());
+            ask(governor, now);
+        }
+    };
+    // As much as both cores can do at their fastest.
+    let full = 2 * PER_MILLISECOND[2];
+    pass(&mut governor, 20, full);
+    assert_eq!(rung(&fixture), (vec!["3300000".to_owned(); 2], 2));
+    pass(&mut governor, 100, 0);
+    assert_eq!(rung(&fixture), lowest(), "after the step");
+    for burst in (0..=9).map(|power| 1 << power) {
+        for _ in 0..3 {
+            pass(&mut governor, burst, full);
+            pass(&mut governor, burst, 0);
+        }
+        pass(&mut governor, 100, 0);
+        assert_eq!(rung(&fixture), lowest(), "after bursts of {burst} ms");
+    }
+    let totals = governor.loop_totals(now);
+    assert_eq!(totals.failed, 0);
+    drop(governor);
+    assert_eq!(fixture.snapshot(), before);
+}
+
+/// Asks for what no machine can do.
+struct Greedy;
+
+impl Policy for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        point.active = CoreSet::only(77);
+        for core in &mut point.cores {
+            core.frequency = 999;
+            core.idle_limit = 999;
+            core.wait = Wait::Sleep(Span::from_millis(u64::MAX));
+        }
+        point.moderation.fill(Span::from_millis(3_600_000));
+        point.batch = 0;
+        AskAgain { at: now, ..AskAgain::NEVER }
+    }
+}
+
+#[test]
+fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let before = fixture.snapshot();
+    let mut governor = Governor::new(fixture.host(&[0, 1]), Box::new(Greedy));
+    governor.start(Time::ZERO);
+    let now = Time::ZERO + Span::from_millis(1);
+    assert!(governor.trigger(now, Trigger::Timer));
+    assert!(governor.ask().at > now, "it cannot be asked without end");
+    let (point, platform) = (governor.point().clone(), governor.platform().clone());
+    assert_eq!(point.active, CoreSet::first(2), "none of those that it named is there");
+    assert!(point.cores.iter().all(|core| core.frequency == platform.fastest()));
+    assert!(point.cores.iter().all(|core| core.idle_limit == platform.deepest()));
+    assert!(point.moderation.iter().all(|period| *period <= platform.moderation.1));
+    assert_eq!(point.batch, 1);
+    drop(governor);
+    assert_eq!(fixture.snapshot(), before);
+}
+
+/// A driver, or the firmware behind it, that runs at 2.4 GHz when it is asked for another speed.
+struct Bent(Settings, &'static str);
+
+impl Access for Bent {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.0.read(setting)
+    }
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let bent = setting.to_string().ends_with("scaling_setspeed") && value == self.1;
+        self.0.write(setting, if bent { "2400000" } else { value })
+    }
+}
+
+/// Wants the slowest, every ten milliseconds.
+struct Slow;
+
+impl Policy for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        point.set_frequency(0);
+        AskAgain::at(now + Span::from_millis(10))
+    }
+}
+
+#[test]
+fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
+    for (refused, first, then) in [("1600000", 2, 1), ("3300000", 1, 0)] {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let state = fixture.tree.path("/var/lib/wattline");
+        let access = Bent(Settings::new(&fixture.tree), refused);
+        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        let host = Host::new(fixture.options(&[0, 1]), session, Box::new(Unmanned)).unwrap();
+        let mut governor = Governor::new(host, Box::new(Slow));
+        let told = |governor: &Governor<_>| {
+            let cores = &governor.point().cores;
+            assert!(cores.iter().all(|core| core.frequency == cores[0].frequency));
+            cores[0].frequency
+        };
+        assert_eq!(told(&governor), first, "before {refused}");
+        governor.start(Time::ZERO);
+        assert_eq!(told(&governor), then, "after {refused}");
+        let second = Time::ZERO + Span::from_seconds(1.0);
+        let totals = governor.loop_totals(second);
+        let hertz = governor.platform().frequencies[then].get();
+        assert_eq!(totals.active_core_cycles, totals.active_core_seconds * hertz);
+        // It is left alone for a second, then tried again.
+        let altered = if refused == "1600000" { 2 } else { 0 };
+        assert_eq!((totals.frequency_changes, totals.altered), (1, altered));
+        governor.trigger(second + Span::from_millis(10), Trigger::Timer);
+        assert_eq!(governor.loop_totals(second).altered, altered * 2);
+        assert_eq!(told(&governor), then);
+        drop(governor);
+        assert_eq!(fixture.snapshot(), before);
+    }
+}
+
+/// A right that is missing takes away what needs it and nothing else.
+#[test]
+fn without_a_right_the_rest_is_governed() {
+    for (rights, cards, states) in [
+        (Rights::ALL, true, "cpuidle/state2/disable"),
+        (Rights::ALL.after_drop(), true, "power/pm_qos_resume_latency_us"),
+        (Rights { set_cards: false, ..Rights::ALL }, false, "cpuidle/state2/disable"),
+    ] {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let mut options = fixture.options(&[0, 1]);
+        options.rights = rights;
+        let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+        let can = host.platform().can;
+        assert_eq!((can.set_cores, can.set_moderation), (cards, cards), "{rights:?}");
+        assert!(can.set_frequency && can.limit_idle, "{rights:?}");
+        host.present();
+        let after = fixture.snapshot();
+        let changed = |part: &str| {
+            let file = fixture.tree.path(format!("{CPUS}/cpu0/{part}"));
+            before[&file] != after[&file]
+        };
+        assert!(changed(states), "{rights:?}: by {states}");
+        let others = ["cpuidle/state2/disable", "power/pm_qos_resume_latency_us"];
+        let other = others.into_iter().find(|one| *one != states).unwrap();
+        assert!(!changed(other), "{rights:?}: not by {other}");
+        drop(host);
+        assert_eq!(fixture.snapshot(), before);
+    }
+}

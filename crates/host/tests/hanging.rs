@@ -1,0 +1,99 @@
+//! A knob whose driver hangs: the governor goes on with the others, and takes it up again when it
+//! answers. A pipe that nobody reads stands for its file.
+
+mod common;
+
+use common::{CPUS, Fixture};
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+use wattline_governor::Governor;
+use wattline_governor::machine::Machine;
+use wattline_governor::runner::Runner;
+use wattline_host::{Host, Unmanned};
+use wattline_knobs::{Bounded, Machine as Settings, Session};
+use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
+use wattline_units::{Span, Time};
+
+/// However slow the machine of the test.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Wants the lowest and the highest frequency in turn.
+struct Restless(bool);
+
+impl Policy for Restless {
+    fn name(&self) -> &'static str {
+        "restless"
+    }
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        self.0 = !self.0;
+        point.set_frequency(if self.0 { 0 } else { seen.platform.fastest() });
+        AskAgain { at: now + Span::from_millis(2), ..AskAgain::NEVER }
+    }
+}
+
+fn becomes(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+#[test]
+fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let speed = |policy: u32| format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed");
+    let (well, before) = (speed(0), fixture.value(&speed(0)));
+    let pipe = fixture.tree.path(speed(1));
+    fs::remove_file(&pipe).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+
+    let access = Bounded::within(Settings::new(&fixture.tree), Duration::from_millis(200));
+    let state = fixture.tree.path("/var/lib/wattline");
+    let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let host = Host::new(fixture.options(&[0, 1]), session, Box::new(Unmanned)).unwrap();
+    let (status, fastest) = (host.status(), host.platform().fastest());
+    let governor = Governor::new(host, Box::new(Restless(false)));
+    let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
+    let core = |core: usize| {
+        let look = runner.look(PATIENCE, |governor| governor.point().cores[core].frequency);
+        look.expect("the governor answers")
+    };
+
+    becomes("it is named", || !status.lock().unwrap().stuck.is_empty());
+    let told = status.lock().unwrap().clone();
+    assert!(told.stuck.len() == 1 && told.stuck[0].setting == speed(1), "{told:?}");
+    assert!(told.stuck[0].stuck_seconds > 0.0);
+    assert!(told.troubles.iter().any(|one| one.contains(&speed(1))), "{told:?}");
+    let decisions = || runner.totals(PATIENCE).unwrap().own.decisions;
+    let first = decisions();
+    for wanted in ["1600000", "3300000"] {
+        becomes("the other core follows", || fixture.value(&well) == wanted);
+    }
+    becomes("decisions go on", || decisions() > first + 100);
+    assert_eq!(core(1), fastest, "as it was");
+
+    // The driver takes what was written.
+    let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let reader = File::options().read(true).custom_flags(at_once).open(&pipe).unwrap();
+    becomes("the write came back", || fs::metadata(&pipe).is_ok_and(|it| it.is_file()));
+    drop(reader);
+    becomes("it is governed again", || core(1) == 0);
+    becomes("that is told", || {
+        let told = status.lock().unwrap();
+        let again = |one: &String| one.contains(&speed(1)) && one.contains("answers again");
+        told.stuck.is_empty() && told.troubles.iter().any(again)
+    });
+    let knobs = runner.end().unwrap().into_machine().into_knobs();
+    let report = knobs.leave().unwrap();
+    assert_eq!(report.failures().count(), 0, "{report:?}");
+    assert_eq!(fixture.value(&well), before);
+    assert!(!state.join("knobs.journal").exists());
+}

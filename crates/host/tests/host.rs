@@ -1,0 +1,296 @@
+//! The platform `host` on trees of machines with different drivers.
+
+mod common;
+
+use common::{CPUS, Fixture, take_all};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::step::Step;
+use wattline_host::{Host, Unmanned, Work, Workers};
+use wattline_knobs::{Machine as Settings, Session};
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{CoreSet, FrequencyDomain, OperatingPoint, QueueView, Wait};
+use wattline_units::{Hertz, Span, Time};
+
+#[test]
+fn acpi_cpufreq_gives_every_knob_and_gets_everything_back() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let before = fixture.snapshot();
+    let mut host = fixture.host(&[0, 1]);
+    let platform = host.platform().clone();
+    let gigahertz: Vec<f64> = platform.frequencies.iter().map(|f| f.gigahertz()).collect();
+    assert_eq!(gigahertz, [1.6, 2.4, 3.3]);
+    assert_eq!((platform.cores, platform.domain), (2, FrequencyDomain::Core));
+    let names: Vec<&str> = platform.idle_states.iter().map(|state| &*state.name).collect();
+    assert!(!names.contains(&"POLL") && names.len() == 2, "{names:?}");
+    assert_eq!(platform.queues.len(), 2);
+    let can = platform.can;
+    assert!(can.set_cores && can.set_frequency && can.limit_idle && can.set_moderation);
+    assert_eq!(fixture.snapshot(), before, "looking writes nothing");
+
+    let full = host.present();
+    assert_eq!(full, OperatingPoint::full(&platform));
+    let mut small = full.clone();
+    small.set_active(1, 0, platform.deepest());
+    small.set_frequency(0);
+    small.set_moderation(&platform, Span::from_micros(125));
+    take_all(&mut host, &full, &small);
+    // The second worker serves the queues 1 and 3.
+    assert!(fixture.table().iter().all(|queue| queue % 2 == 0));
+    assert_eq!(fixture.value(&format!("{CPUS}/cpufreq/policy0/scaling_governor")), "userspace");
+    assert_eq!(fixture.value(&format!("{CPUS}/cpufreq/policy0/scaling_setspeed")), "1600000");
+    assert_eq!(fixture.value("/ethtool/eth9/rx-usecs"), "125");
+    // The active core naps in C1, the parked one may sleep deepest.
+    assert_eq!(fixture.value(&format!("{CPUS}/cpu0/cpuidle/state2/disable")), "1");
+    assert_eq!(fixture.value(&format!("{CPUS}/cpu1/cpuidle/state2/disable")), "0");
+    take_all(&mut host, &small, &full);
+    assert_eq!(fixture.value(&format!("{CPUS}/cpufreq/policy1/scaling_setspeed")), "3300000");
+    assert!(fixture.table().contains(&1) && fixture.table().contains(&3));
+    drop(host);
+    assert_eq!(fixture.snapshot(), before);
+}
+
+#[test]
+fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
+    for (name, policy) in [("intel-pstate-hwp", 0), ("amd-pstate-epp", 0), ("cppc", 0)] {
+        let fixture = Fixture::with_card(name);
+        let before = fixture.snapshot();
+        let mut host = fixture.host(&[0, 1]);
+        let platform = host.platform().clone();
+        platform.check().unwrap();
+        if !platform.can.set_frequency {
+            // The recording has one CPU's policy only.
+            host = fixture.host_of_one();
+        }
+        let platform = host.platform().clone();
+        assert!(platform.can.set_frequency, "{name}: {:?}", host.status());
+        let count = platform.frequencies.len();
+        assert!((2..=34).contains(&count), "{name}: {count}");
+        let look = || {
+            let (policies, _) = wattline_knobs::cpufreq::find(&fixture.tree);
+            policies.into_iter().find(|one| one.number == policy).unwrap()
+        };
+        assert_eq!(platform.frequencies[0], look().lowest_hertz);
+        assert_eq!(platform.frequencies[count - 1], look().highest_hertz);
+        assert_eq!(host.take(&Step::Frequency { core: 0, index: 1 }), Taken::Done);
+        if name == "cppc" {
+            // Shared with core 1, which still wants the fastest.
+            assert_eq!(platform.domain, FrequencyDomain::Chip);
+            assert_eq!(look().maximum_hertz, look().highest_hertz);
+            assert_eq!(host.take(&Step::Park { core: 1 }), Taken::Done);
+        }
+        assert_eq!(look().maximum_hertz, platform.frequencies[1], "{name}");
+        assert_eq!(look().minimum_hertz, platform.frequencies[1], "{name}");
+        drop(host);
+        assert_eq!(fixture.snapshot(), before, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_there_cannot_be_set_and_the_reason_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let tree = Tree::at(root.path());
+    let fixture = Fixture { root, tree };
+    fixture.write("/proc/sys/kernel/random/boot_id", "b");
+    fixture.write("/proc/cpuinfo", "cpu MHz : 2445.4");
+    let host = fixture.host(&[0, 1]);
+    let can = host.platform().can;
+    assert!(!(can.set_cores || can.set_frequency || can.limit_idle || can.set_moderation));
+    assert_eq!(host.platform().frequencies, [Hertz(2445.4e6)]);
+    let status = host.status().lock().unwrap().clone();
+    for what in ["frequency: no cpufreq policy", "idle states: CPU 1", "eth9 has no redirect table"]
+    {
+        assert!(status.missing.iter().any(|note| note.contains(what)), "{what}: {status:?}");
+    }
+}
+
+#[test]
+fn states_that_the_operator_forbade_are_not_offered_and_not_touched() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let file = |cpu: u32| format!("{CPUS}/cpu{cpu}/cpuidle/state2/disable");
+    fixture.write(&file(0), "1");
+    fixture.write(&file(1), "1");
+    let mut host = fixture.host(&[0, 1]);
+    assert_eq!(host.platform().idle_states.len(), 1);
+    assert_eq!(host.take(&Step::IdleLimit { core: 0, state: 0 }), Taken::Done);
+    assert!(matches!(host.take(&Step::IdleLimit { core: 0, state: 1 }), Taken::Failed { .. }));
+    assert_eq!((fixture.value(&file(0)), fixture.value(&file(1))), ("1".into(), "1".into()));
+}
+
+#[test]
+fn workers_without_cpus_share_one_frequency() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let mut host = fixture.host(&[]);
+    assert_eq!(host.platform().domain, FrequencyDomain::Chip);
+    assert!(!host.platform().can.limit_idle);
+    for core in 0..2 {
+        assert_eq!(host.take(&Step::Frequency { core, index: 0 }), Taken::Done);
+    }
+    for policy in 0..2 {
+        let speed = fixture.value(&format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed"));
+        assert_eq!(speed, "1600000");
+    }
+}
+
+#[test]
+fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let mut host = fixture.host(&[0, 1]);
+    let mut view = View::default();
+    let mut seconds = 0.0;
+    let mut look = |host: &mut Host<Session<Settings>>| {
+        seconds += 1.5;
+        host.observe(Time::ZERO + Span::from_seconds(seconds), &mut view);
+        assert_eq!((view.queues.len(), view.cores.len()), (2, 2));
+        host.status().lock().unwrap().troubles.clone()
+    };
+    assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(1) }), Taken::Done);
+    assert_eq!(look(&mut host), Vec::<String>::new());
+    fixture.write("/ethtool/eth9/redirect-table", &["0,1"; 64].join(","));
+    fixture.write("/ethtool/eth9/combined-channels", "2");
+    fixture.write("/sys/devices/system/cpu/online", "0");
+    fs::remove_dir_all(fixture.tree.path(format!("{CPUS}/cpufreq/policy1"))).unwrap();
+    let troubles = look(&mut host);
+    for what in ["redirect-table: somebody else", "4 at the start, 2 now", "CPU 1 of worker 1"] {
+        assert!(troubles.iter().any(|one| one.contains(what)), "{what}: {troubles:?}");
+    }
+    assert_eq!(look(&mut host).len(), troubles.len(), "told once");
+    let foreign = host.take(&Step::Redirect { active: CoreSet::first(2) });
+    assert!(matches!(foreign, Taken::Foreign { .. }), "{foreign:?}");
+    let gone = host.take(&Step::Frequency { core: 1, index: 0 });
+    assert!(matches!(&gone, Taken::Failed { why } if why.contains("not there")), "{gone:?}");
+    assert_eq!(host.take(&Step::Frequency { core: 0, index: 0 }), Taken::Done);
+    let empty = host.take(&Step::Redirect { active: CoreSet::EMPTY });
+    assert!(matches!(empty, Taken::Failed { .. }));
+    look(&mut host);
+    let writes = host.status().lock().unwrap().writes.clone();
+    assert_eq!(writes["redirect"], BTreeMap::from([("done", 1), ("foreign", 1)]));
+    assert!(writes["frequency"]["done"] > 0);
+}
+
+#[test]
+fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let file = |queue: u32| format!("/napi/eth9/queue-{queue}/defer-hard-irqs");
+    (0..4).for_each(|queue| fixture.write(&file(queue), "0"));
+    let mut options = fixture.options(&[0, 1]);
+    options.busy_poll = true;
+    let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+    assert_eq!(host.take(&Step::Wait { core: 1, wait: Wait::Poll }), Taken::Done);
+    let values = || (0..4).map(|queue| fixture.value(&file(queue))).collect::<Vec<_>>();
+    assert_eq!(values(), ["0", "2", "0", "2"]);
+    assert_eq!(host.take(&Step::Wait { core: 1, wait: Wait::Interrupt }), Taken::Done);
+    assert_eq!(values(), ["0", "0", "0", "0"]);
+}
+
+#[test]
+fn a_second_governor_is_refused_while_the_first_one_runs() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let first = fixture.host(&[0, 1]);
+    let state = fixture.tree.path("/var/lib/wattline");
+    let second = Session::begin(Settings::new(&fixture.tree), &fixture.tree, &state);
+    let error = second.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("is changing this machine's settings"), "{error}");
+    drop(first);
+    fixture.session();
+}
+
+/// Workers that count what they are told.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Workers for Recorder {
+    fn work(&mut self, worker: usize) -> Work {
+        Work { packets: worker as u64, ..Work::default() }
+    }
+    fn queue(&mut self, worker: usize, port: usize) -> QueueView {
+        QueueView { fill: (10 * port + worker) as u32, ..QueueView::default() }
+    }
+    fn wake(&mut self, worker: usize) {
+        self.0.lock().unwrap().push(format!("wake {worker}"));
+    }
+    fn park(&mut self, worker: usize) {
+        self.0.lock().unwrap().push(format!("park {worker}"));
+    }
+    fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {
+        self.0.lock().unwrap().push(format!("wait {worker} {wait:?}"));
+        if matches!(wait, Wait::Sleep(_)) { Err("cannot".into()) } else { Ok(()) }
+    }
+    fn set_batch(&mut self, packets: u32) {
+        self.0.lock().unwrap().push(format!("batch {packets}"));
+    }
+}
+
+/// What waits where entries are taken away may be overtaken: so many are counted.
+#[test]
+fn packets_that_wait_where_table_entries_move_are_counted() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let workers = Box::new(Recorder::default());
+    let mut host = Host::new(fixture.options(&[0, 1]), fixture.session(), workers).unwrap();
+    let status = host.status();
+    let mut view = View::default();
+    let mut look = |host: &mut Host<_>, seconds: f64| {
+        host.observe(Time::ZERO + Span::from_seconds(seconds), &mut view);
+        status.lock().unwrap().waited_at_moves_packets
+    };
+    // Worker 1 has found a packet in its ring, worker 0 none.
+    assert_eq!(look(&mut host, 0.001), 0);
+    assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(0) }), Taken::Done);
+    assert_eq!(look(&mut host, 1.5), 1);
+    // Worker 0 gives entries back; nothing waits there.
+    assert_eq!(host.take(&Step::Redirect { active: CoreSet::first(2) }), Taken::Done);
+    assert_eq!(look(&mut host, 3.0), 1);
+}
+
+#[test]
+fn workers_are_watched_and_commanded() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let recorder = Recorder::default();
+    let workers = Box::new(recorder.clone());
+    let mut host = Host::new(fixture.options(&[0, 1]), fixture.session(), workers).unwrap();
+    let mut view = View::default();
+    host.observe(Time::ZERO + Span::from_millis(1), &mut view);
+    assert_eq!((view.queues[1].fill, view.cores[1].packets), (1, 1));
+    for step in [
+        Step::Park { core: 1 },
+        Step::Wake { core: 1 },
+        Step::Batch { packets: 8 },
+        Step::Wait { core: 0, wait: Wait::Poll },
+    ] {
+        assert_eq!(host.take(&step), Taken::Done);
+    }
+    let sleep = Step::Wait { core: 0, wait: Wait::Sleep(Span::from_micros(5)) };
+    assert_eq!(host.take(&sleep), Taken::Failed { why: "cannot".into() });
+    let told = recorder.0.lock().unwrap().clone();
+    assert_eq!(told[..4], ["park 1", "wake 1", "batch 8", "wait 0 Poll"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    /// Whatever a policy asks for, the machine is as before in the end.
+    #[test]
+    fn any_way_leads_back(
+        moves in prop::collection::vec((1usize..3, 0usize..3, 0usize..2, 0u64..2000), 1..12),
+    ) {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        let before = fixture.snapshot();
+        let mut host = fixture.host(&[0, 1]);
+        let platform = host.platform().clone();
+        let mut point = host.present();
+        for (cores, frequency, idle, micros) in moves {
+            let mut next = point.clone();
+            next.set_active(cores, idle, platform.deepest());
+            next.set_frequency(frequency);
+            next.set_moderation(&platform, Span::from_micros(micros));
+            take_all(&mut host, &point, &next);
+            let served = fixture.table().iter().all(|queue| next.active.contains(*queue as usize % 2));
+            prop_assert!(served);
+            point = next;
+        }
+        drop(host);
+        prop_assert_eq!(fixture.snapshot(), before);
+    }
+}

@@ -1,0 +1,96 @@
+//! The platform `host` with processors that choose their frequency by themselves, and with cards
+//! whose interrupts can be moved.
+
+mod common;
+
+use common::{CPUS, Fixture};
+use wattline_governor::machine::{Machine, Taken};
+use wattline_governor::step::Step;
+use wattline_host::{Host, Unmanned};
+
+/// Limits, and the preference that goes with them, of drivers without a speed to set.
+#[test]
+fn a_processor_that_chooses_by_itself_gets_limits_and_a_preference() {
+    for name in ["intel-pstate-hwp", "amd-pstate-epp"] {
+        let fixture = Fixture::with_card(name);
+        let before = fixture.snapshot();
+        let mut host = fixture.host_of_one();
+        host.present();
+        let frequencies = host.platform().frequencies.clone();
+        let value = |file: &str| fixture.value(&format!("{CPUS}/cpufreq/policy0/{file}"));
+        let khz = |index: usize| format!("{:.0}", frequencies[index].get() / 1e3);
+        let highest = frequencies.len() - 1;
+        for (index, preference) in [
+            (highest, "performance"),
+            (0, "power"),
+            (1, "balance_power"),
+            (highest - 1, "balance_performance"),
+        ] {
+            assert_eq!(host.take(&Step::Frequency { core: 0, index }), Taken::Done, "{name}");
+            assert_eq!(value("scaling_min_freq"), khz(index), "{name}");
+            assert_eq!(value("scaling_max_freq"), khz(index), "{name}");
+            assert_eq!(value("energy_performance_preference"), preference, "{name}");
+            assert_eq!(value("scaling_governor"), "powersave", "{name}: else it is locked");
+        }
+        drop(host);
+        assert_eq!(fixture.snapshot(), before, "{name}");
+    }
+}
+
+/// A queue's interrupt belongs on the CPU of the worker that serves the queue.
+#[test]
+fn interrupts_follow_their_workers_and_go_back() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let affinity = |interrupt: u32| format!("/proc/irq/{interrupt}/smp_affinity_list");
+    for queue in 0..4 {
+        let interrupt = 40 + queue;
+        fixture.write(&format!("/sys/class/net/eth9/device/msi_irqs/{interrupt}"), "msix");
+        fixture.write(&format!("/proc/irq/{interrupt}/eth9-TxRx-{queue}/x"), "");
+        fixture.write(&affinity(interrupt), "0-1");
+    }
+    let mut host = fixture.host(&[1, 0]);
+    let values = || [40, 41, 42, 43].map(|interrupt| fixture.value(&affinity(interrupt)));
+    assert_eq!(values(), ["0-1"; 4], "looking writes nothing");
+    host.present();
+    // Worker 0 serves the queues 0 and 2, on CPU 1.
+    assert_eq!(values(), ["1", "0", "1", "0"]);
+    fixture.write(&affinity(42), "0");
+    drop(host);
+    assert_eq!(values(), ["0-1", "0-1", "0", "0-1"], "what irqbalance did meanwhile stays");
+    // Those that are not known are told of.
+    let other = Fixture::with_card("acpi-cpufreq");
+    let missing = other.host(&[0, 1]).status().lock().unwrap().missing.clone();
+    let told = "interrupts: those of 4 of 4 queues of eth9 are not known";
+    assert!(missing.iter().any(|note| note.contains(told)), "{missing:?}");
+}
+
+/// What is outside the cores goes with the fastest of them, if that is wanted, and comes back.
+#[test]
+fn the_uncores_upper_limit_goes_with_the_fastest_core() {
+    let file = |name: &str| format!("{CPUS}/intel_uncore_frequency/package_00_die_00/{name}");
+    for wanted in [true, false] {
+        let fixture = Fixture::with_card("intel-pstate-hwp");
+        let number = |name: &str| fixture.tree.number::<u64>(file(name)).unwrap();
+        let (lowest, highest) = (number("initial_min_freq_khz"), number("max_freq_khz"));
+        let before = fixture.snapshot();
+        let mut options = fixture.options(&[0]);
+        options.layout.workers = 1;
+        options.uncore = wanted;
+        let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+        host.present();
+        assert_eq!(number("max_freq_khz"), highest, "at full speed as it was");
+        let fastest = host.platform().fastest();
+        let mut last = highest;
+        for index in (0..fastest).rev() {
+            assert_eq!(host.take(&Step::Frequency { core: 0, index }), Taken::Done);
+            let limit = number("max_freq_khz");
+            assert!(limit <= last && limit >= number("min_freq_khz"), "{limit} after {last}");
+            last = limit;
+        }
+        assert_eq!(last, if wanted { lowest } else { highest });
+        assert_eq!(host.take(&Step::Frequency { core: 0, index: fastest }), Taken::Done);
+        assert_eq!(number("max_freq_khz"), highest);
+        drop(host);
+        assert_eq!(fixture.snapshot(), before);
+    }
+}

@@ -1,0 +1,201 @@
+//! What the kernel is told, so that it forwards nothing in clear that a policy of the
+//! configuration protects: neither what the router leaves to it, nor what comes by an interface
+//! that is no port, nor anything once the router has been killed.
+//!
+//! The policies of the configuration become policies of the kernel (XFRM) that block, in the same
+//! order. They go when the router ends in order, and stay when it does not.
+
+use crate::section::{IpsecSettings, PolicyAction, PolicySettings};
+use ipnet::IpNet;
+use rustix::io::Errno;
+use std::io;
+use std::path::Path;
+use wattline_linux::netlink::xfrm::{
+    Block, BlockOwner, PolicyAction as KernelAction, PolicyDirection,
+};
+
+/// The policies that this router has put into the kernel.
+pub(super) struct Blocks {
+    owner: BlockOwner,
+    /// How many; those that are somebody else's are not counted.
+    pub count: usize,
+    /// They stay whatever happens.
+    stay: bool,
+}
+
+impl Blocks {
+    /// Puts them there; nothing where the kernel cannot, which is said. `own` are this machine's
+    /// networks.
+    pub fn install(settings: &IpsecSettings, own: &[IpNet]) -> Option<Self> {
+        let (blocks, exempt) = blocks(settings, own);
+        for policy in exempt {
+            tracing::warn!(
+                "ipsec: what this machine itself sends from {} to {} leaves in clear: to block it \
+                 would cut the machine off, as one of its own networks or the far end of a tunnel \
+                 lies there",
+                policy.source,
+                policy.destination
+            );
+        }
+        let owner = BlockOwner::named(name_of(&settings.state).as_bytes());
+        match owner.install(&blocks) {
+            Ok(others) => {
+                for other in &others {
+                    tracing::warn!(
+                        "ipsec: the kernel has a policy of its own from {} to {} ({:?}): it stands",
+                        other.source,
+                        other.destination,
+                        other.direction
+                    );
+                }
+                let count = blocks.len() - others.len();
+                Some(Self { owner, count, stay: settings.block_when_stopped })
+            }
+            Err(error) if is_missing(&error) => {
+                tracing::warn!(
+                    "ipsec: the kernel has no XFRM, by which it could be kept from forwarding in \
+                     clear what policies protect: that holds only while the router runs, and on \
+                     its ports"
+                );
+                None
+            }
+            Err(error) => {
+                tracing::error!(
+                    "ipsec: the kernel cannot be kept from forwarding in clear what policies \
+                     protect, where the router ends or an interface is no port: {error}"
+                );
+                // Some may be there.
+                Some(Self { owner, count: 0, stay: false })
+            }
+        }
+    }
+
+    /// Takes them away again, unless they are to stay.
+    pub fn remove(&mut self) {
+        if self.stay {
+            return;
+        }
+        if let Err(error) = self.owner.remove_all() {
+            tracing::error!("ipsec: the kernel goes on blocking what policies protect: {error}");
+        }
+        (self.count, self.stay) = (0, true);
+    }
+}
+
+impl Drop for Blocks {
+    /// A start that came to nothing leaves nothing behind. A router that broke does.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.remove();
+        }
+    }
+}
+
+/// The state directory names the router, also over restarts.
+fn name_of(state: &Path) -> String {
+    let whole = std::fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
+    whole.to_string_lossy().into_owned()
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT))
+}
+
+/// The kernel's policies, and those of the configuration that it cannot hold this machine's own
+/// packets against.
+fn blocks<'s>(settings: &'s IpsecSettings, own: &[IpNet]) -> (Vec<Block>, Vec<&'s PolicySettings>) {
+    let (mut blocks, mut exempt): (Vec<Block>, Vec<&PolicySettings>) = Default::default();
+    // What is blocked on its way out of this machine, forwarded or its own.
+    let cuts_off = |policy: &PolicySettings| {
+        let to = &policy.destination;
+        own.iter().any(|net| to.contains(net) || net.contains(to))
+            || settings.tunnels.iter().any(|tunnel| to.contains(&tunnel.remote))
+    };
+    for (priority, policy) in (1..).zip(&settings.policies) {
+        let passes = policy.action == PolicyAction::Bypass;
+        let mut directions = vec![PolicyDirection::Forward];
+        if passes || !cuts_off(policy) {
+            directions.push(PolicyDirection::Out);
+        } else {
+            exempt.push(policy);
+        }
+        for direction in directions {
+            let block = Block {
+                source: policy.source,
+                destination: policy.destination,
+                direction,
+                action: if passes { KernelAction::Allow } else { KernelAction::Block },
+                priority,
+            };
+            let same = |other: &Block| {
+                (other.source, other.destination, other.direction)
+                    == (block.source, block.destination, block.direction)
+            };
+            // Of two for the same packets the first decides, and the kernel takes one.
+            if !blocks.iter().any(same) {
+                blocks.push(block);
+            }
+        }
+    }
+    (blocks, exempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::IpsecSections;
+    use wattline_router::config::Config;
+
+    fn settings(policies: &[(&str, &str, &str)]) -> IpsecSettings {
+        let mut text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
+            [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+            spi_in = 0x1001\nspi_out = 0x1002\nkey_in_file = \"a\"\nkey_out_file = \"b\"\n"
+            .to_owned();
+        for (source, destination, action) in policies {
+            let tunnel = if *action == "protect" { "tunnel = \"t\"\n" } else { "" };
+            text += &format!(
+                "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\n\
+                 action = \"{action}\"\n{tunnel}"
+            );
+        }
+        let config = Config::parse_with(&text, "test", &[&IpsecSections]).unwrap();
+        config.of::<IpsecSettings>().unwrap().clone()
+    }
+
+    #[test]
+    fn policies_of_the_configuration_become_the_kernels_in_their_order() {
+        use KernelAction::{Allow, Block};
+        use PolicyDirection::{Forward, Out};
+        let own: Vec<IpNet> =
+            ["10.1.0.1/24", "192.0.2.1/24", "2001:db8::1/64"].map(|it| it.parse().unwrap()).into();
+        let settings = settings(&[
+            ("10.1.0.0/16", "10.2.9.0/24", "bypass"),
+            ("10.1.0.0/16", "10.2.0.0/16", "protect"),
+            ("2001:db8::/32", "2001:db9::/32", "discard"),
+            ("10.1.0.0/16", "10.2.0.0/16", "discard"),
+            // This machine's own network, and the far end of the tunnel.
+            ("10.1.0.0/16", "10.1.0.0/16", "protect"),
+            ("0.0.0.0/0", "0.0.0.0/0", "protect"),
+            ("10.1.0.0/16", "192.0.0.0/16", "protect"),
+        ]);
+        let (blocks, exempt) = blocks(&settings, &own);
+        let told: Vec<_> = blocks
+            .iter()
+            .map(|it| (it.priority, it.direction, it.action, it.destination.to_string()))
+            .collect();
+        let expected = [
+            (1, Forward, Allow, "10.2.9.0/24"),
+            (1, Out, Allow, "10.2.9.0/24"),
+            (2, Forward, Block, "10.2.0.0/16"),
+            (2, Out, Block, "10.2.0.0/16"),
+            (3, Forward, Block, "2001:db9::/32"),
+            (3, Out, Block, "2001:db9::/32"),
+            (5, Forward, Block, "10.1.0.0/16"),
+            (6, Forward, Block, "0.0.0.0/0"),
+            (7, Forward, Block, "192.0.0.0/16"),
+        ]
+        .map(|(priority, direction, action, to)| (priority, direction, action, to.to_owned()));
+        assert_eq!(told, expected);
+        assert_eq!(exempt.len(), 3);
+    }
+}

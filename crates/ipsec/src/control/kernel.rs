@@ -1,0 +1,342 @@
+//! Tunnels of the kernel: associations and policies that an IKE daemon has put there.
+//!
+//! A policy names its associations by template: ends of the tunnel, a number (reqid), and where
+//! it likes an SPI. Of several associations for one template, as there are while keys are being
+//! replaced, the one that came last sends, and all of them receive. What a tunnel cannot do here
+//! (transport mode, other algorithms, ports) is left to the kernel.
+
+use super::kernel_terms::terms;
+use super::origin::Origin;
+use super::store::Store;
+use super::tunnel::{Receiving, Sending, Terms};
+use crate::esp::association::{DontFragment, Dscp};
+use crate::esp::policy::{Decision, Policy, Prefixes};
+use std::collections::HashMap;
+use std::time::Instant;
+use wattline_linux::netlink::xfrm::{
+    Association, Policy as KernelPolicy, PolicyAction, PolicyDirection, Snapshot, Template,
+};
+use wattline_packet::protocol;
+
+/// SPI and fingerprint of the key: what an association is the same by.
+type Identity = (u32, u64);
+
+/// Associations of the kernel as they are used here.
+#[derive(Default)]
+pub(super) struct Tunnels {
+    sending: HashMap<Identity, Sending>,
+    receiving: HashMap<Identity, Receiving>,
+    origins: HashMap<Identity, Origin>,
+    /// By policy's template, the association that sends; none while there is no usable one.
+    tunnels: Vec<(Template, Option<Identity>)>,
+    policies: Vec<Policy>,
+    /// Associations and policies that are left to the kernel.
+    pub left: u64,
+}
+
+impl Tunnels {
+    /// Takes over what the kernel has now; `first` is the number of the first tunnel.
+    pub fn follow(&mut self, snapshot: &Snapshot, store: &Store, first: usize, salt: u64) {
+        self.left = snapshot.unreadable;
+        // The kernel lists the newest first, and asks the oldest first of one priority.
+        let mut policies: Vec<&KernelPolicy> = snapshot.policies.iter().rev().collect();
+        policies.sort_by_key(|policy| policy.priority);
+        self.tunnels.clear();
+        self.policies.clear();
+        for policy in policies.iter().filter(|it| it.direction == PolicyDirection::Out) {
+            match self.decide(policy, first) {
+                Some(decision) => {
+                    let (source, destination) = (policy.source, policy.destination);
+                    let prefixes = Prefixes { source, destination };
+                    self.policies.push(Policy { prefixes, decision });
+                }
+                None => self.left += 1,
+            }
+        }
+        let (mut sending, mut receiving) = (HashMap::new(), HashMap::new());
+        let mut origins = HashMap::new();
+        // As the kernel chooses: the newest, and of those of one second the one listed first.
+        let mut associations: Vec<&Association> =
+            snapshot.associations.iter().filter(|it| !it.is_larval()).collect();
+        associations.sort_by_key(|it| std::cmp::Reverse(it.current.added));
+        for association in associations {
+            let selectors = selectors(&policies, association);
+            let sends = self.tunnels.iter().any(|(it, _)| fits(it, association));
+            let terms = match terms(association) {
+                Some(terms) if sends || !selectors.is_empty() => terms,
+                _ => {
+                    self.left += 1;
+                    continue;
+                }
+            };
+            let identity = (terms.spi, terms.key.fingerprint());
+            let origin = self.origins.remove(&identity);
+            origins.insert(identity, origin.unwrap_or_else(|| Origin::new(association)));
+            let made = if sends {
+                let known = self.sending.remove(&identity).map(Ok);
+                let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+                let one = known.unwrap_or_else(|| Sending::new(&terms, store, salt, outer));
+                one.map(|one| {
+                    for (template, identities) in &mut self.tunnels {
+                        if fits(template, association) {
+                            identities.get_or_insert(identity);
+                        }
+                    }
+                    sending.insert(identity, one);
+                })
+            } else {
+                // Its policies may have come, changed or gone since.
+                let known = self.receiving.remove(&identity).map(|mut one| {
+                    one.select(selectors.clone());
+                    Ok(one)
+                });
+                let ours = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
+                let window = association.window.clamp(32, 65_536);
+                let one = known.unwrap_or_else(|| Receiving::new(&ours, store, window, selectors));
+                one.map(|one| {
+                    receiving.insert(identity, one);
+                })
+            };
+            if let Err(error) = made {
+                tracing::error!("ipsec: spi {:#010x} of the kernel: {error}", association.spi);
+                self.left += 1;
+            }
+        }
+        // Those that the kernel has no more keep their reservation on disk: until workers see
+        // the change, they go on sending.
+        (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
+    }
+
+    /// Tells the kernel what its associations have done here; all of it with `last`.
+    pub fn tell_kernel(&mut self, now: Instant, last: bool) {
+        let sending = self.sending.iter().map(|(identity, one)| (identity, one.progress()));
+        let receiving = self.receiving.iter().map(|(identity, one)| (identity, one.progress()));
+        for (identity, progress) in sending.chain(receiving) {
+            if let Some(origin) = self.origins.get_mut(identity) {
+                origin.tell(&progress, now, last);
+            }
+        }
+    }
+
+    /// What becomes of packets that a policy selects; `None` where only the kernel can tell.
+    fn decide(&mut self, policy: &KernelPolicy, first: usize) -> Option<Decision> {
+        if policy.bound {
+            return None;
+        }
+        if policy.narrower {
+            // Nothing of what it may protect must go in clear.
+            let protects = policy.action == PolicyAction::Allow && !policy.templates.is_empty();
+            return protects.then_some(Decision::Discard);
+        }
+        match (policy.action, policy.templates.as_slice()) {
+            (PolicyAction::Block, _) => Some(Decision::Discard),
+            (PolicyAction::Allow, []) => Some(Decision::Bypass),
+            (PolicyAction::Allow, [template])
+                if template.tunnel && template.protocol == protocol::ESP =>
+            {
+                let known = self.tunnels.iter().position(|(it, _)| it == template);
+                let number = known.unwrap_or_else(|| {
+                    self.tunnels.push((*template, None));
+                    self.tunnels.len() - 1
+                });
+                u16::try_from(first + number).ok().map(Decision::Protect)
+            }
+            // To let them pass in clear would be worse.
+            (PolicyAction::Allow, _) => Some(Decision::Discard),
+        }
+    }
+
+    /// Policies, in their order.
+    pub fn policies(&self) -> &[Policy] {
+        &self.policies
+    }
+
+    /// By number of the tunnel, what sends.
+    pub fn outbound(&self) -> impl Iterator<Item = Option<&Sending>> {
+        self.tunnels.iter().map(|(_, identity)| self.sending.get(identity.as_ref()?))
+    }
+
+    /// All that receives.
+    pub fn inbound(&self) -> impl Iterator<Item = &Receiving> {
+        self.receiving.values()
+    }
+
+    /// Everything that is sent by, also by associations that are being replaced.
+    pub fn all_mut(
+        &mut self,
+    ) -> (impl Iterator<Item = &mut Sending>, impl Iterator<Item = &mut Receiving>) {
+        (self.sending.values_mut(), self.receiving.values_mut())
+    }
+}
+
+fn fits(template: &Template, association: &Association) -> bool {
+    (template.source, template.destination, template.protocol)
+        == (association.source, association.destination, association.protocol)
+        && (template.reqid == 0 || template.reqid == association.reqid)
+        && (template.spi == 0 || template.spi == association.spi)
+}
+
+/// What may come by an association: the policies for received packets that ask for it.
+fn selectors(policies: &[&KernelPolicy], association: &Association) -> Vec<Prefixes> {
+    let asks = |policy: &&&KernelPolicy| {
+        policy.direction != PolicyDirection::Out
+            && policy.action == PolicyAction::Allow
+            && policy.templates.iter().any(|template| fits(template, association))
+    };
+    let mut selectors: Vec<Prefixes> = policies
+        .iter()
+        .filter(asks)
+        .map(|policy| Prefixes { source: policy.source, destination: policy.destination })
+        .collect();
+    // Each is there for packets to this machine and for those that are forwarded.
+    selectors.dedup();
+    selectors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::kernel_terms::tests::{FAR, NEAR, association};
+    use wattline_linux::netlink::xfrm::{Current, Key};
+    use zeroize::Zeroizing;
+
+    fn policy(direction: PolicyDirection, priority: u32, tunnel: bool) -> KernelPolicy {
+        let out = direction == PolicyDirection::Out;
+        let (near, far) = ("10.1.0.0/16".parse().unwrap(), "10.2.0.0/16".parse().unwrap());
+        let (from, to) = if out { (NEAR, FAR) } else { (FAR, NEAR) };
+        let template = Template {
+            source: from.into(),
+            destination: to.into(),
+            protocol: 50,
+            spi: 0,
+            reqid: 5,
+            tunnel,
+        };
+        KernelPolicy {
+            source: if out { near } else { far },
+            destination: if out { far } else { near },
+            narrower: false,
+            bound: false,
+            direction,
+            priority,
+            action: PolicyAction::Allow,
+            templates: vec![template],
+        }
+    }
+
+    fn snapshot(associations: Vec<Association>) -> Snapshot {
+        let policies = vec![
+            KernelPolicy { templates: vec![], ..policy(PolicyDirection::Out, 9, true) },
+            policy(PolicyDirection::Out, 3, true),
+            policy(PolicyDirection::In, 3, true),
+            policy(PolicyDirection::Forward, 3, true),
+        ];
+        Snapshot { associations, policies, unreadable: 0 }
+    }
+
+    #[test]
+    fn associations_are_joined_with_policies_and_kept_while_they_live() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut tunnels = Tunnels::default();
+        let both = || vec![association(0x1001, NEAR, FAR), association(0x1002, FAR, NEAR)];
+        tunnels.follow(&snapshot(both()), &store, 3, 0);
+        let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
+        assert_eq!(decisions, [Decision::Protect(3), Decision::Bypass], "by priority");
+        let sending = tunnels.outbound().next().unwrap().unwrap().association.clone();
+        assert_eq!((sending.common.spi, sending.sequence.take(1).first), (0x1001, 10));
+        assert_eq!(sending.common.remote, std::net::IpAddr::from(FAR));
+        let receiving = tunnels.inbound().next().unwrap().association.clone();
+        assert_eq!((receiving.common.spi, receiving.window.highest()), (0x1002, 9));
+        assert_eq!(receiving.common.local, std::net::IpAddr::from(NEAR));
+        assert_eq!(receiving.selectors.len(), 1);
+        assert_eq!(tunnels.left, 0);
+
+        // A list that was read between two policies of one association lacks the second.
+        let mut more = snapshot(both());
+        let other = ("10.3.0.0/16".parse().unwrap(), "10.1.0.0/16".parse().unwrap());
+        more.policies.push(KernelPolicy {
+            source: other.0,
+            destination: other.1,
+            ..policy(PolicyDirection::In, 3, true)
+        });
+        receiving.window.accept(20).unwrap();
+        for (list, count) in [(more, 2), (snapshot(both()), 1)] {
+            tunnels.follow(&list, &store, 3, 0);
+            let now = tunnels.inbound().next().unwrap().association.clone();
+            assert_eq!(now.selectors.len(), count);
+            assert!(now.window.accept(20).is_err(), "received before");
+            receiving.common.counters.add(1, 1);
+            assert_eq!(now.common.counters.packets(), receiving.common.counters.packets());
+        }
+
+        // Keys are being replaced: the new one sends, both receive; then the old ones go.
+        // The kernel lists the newest first.
+        let mut four = vec![association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)];
+        four.extend(both());
+        tunnels.follow(&snapshot(four.clone()), &store, 3, 0);
+        let spi = |tunnels: &Tunnels| {
+            tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
+        };
+        assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 2));
+        tunnels.follow(&snapshot(four[..2].to_vec()), &store, 3, 0);
+        assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 1));
+        // Nothing is left: what a policy protects has nowhere to go.
+        tunnels.follow(&snapshot(vec![]), &store, 3, 0);
+        assert_eq!(spi(&tunnels), None);
+        assert_eq!(tunnels.policies()[0].decision, Decision::Protect(3));
+    }
+
+    #[test]
+    fn what_cannot_be_done_here_is_left_to_the_kernel_but_never_sent_in_clear() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut tunnels = Tunnels::default();
+        let mut transport = association(0x1001, NEAR, FAR);
+        transport.tunnel = false;
+        let mut other = association(0x1003, NEAR, FAR);
+        other.aead = Some((
+            "rfc7539esp(chacha20,poly1305)".to_owned(),
+            128,
+            Key(Zeroizing::new(vec![0; 36])),
+        ));
+        let mut all = snapshot(vec![transport, other]);
+        all.policies.insert(0, policy(PolicyDirection::Out, 1, false));
+        all.policies.push(KernelPolicy { narrower: true, ..policy(PolicyDirection::Out, 0, true) });
+        all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
+        // What is only being agreed upon is nobody's yet.
+        all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
+        tunnels.follow(&all, &store, 0, 0);
+        let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
+        let last = [Decision::Protect(0), Decision::Bypass];
+        assert_eq!(decisions[..2], [Decision::Discard; 2], "by ports; transport mode");
+        assert_eq!(decisions[2..], last);
+        assert_eq!((tunnels.outbound().flatten().count(), tunnels.left), (0, 3));
+    }
+
+    #[test]
+    fn of_several_the_kernels_choice_sends() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut tunnels = Tunnels::default();
+        let made = |spi, added| Association {
+            current: Current { added, ..Current::default() },
+            ..association(spi, NEAR, FAR)
+        };
+        let mut all = snapshot(vec![made(0x1003, 20), made(0x1002, 30), made(0x1001, 30)]);
+        let spi = |tunnels: &Tunnels| {
+            tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
+        };
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(spi(&tunnels), Some(0x1002), "the newest that is listed first");
+        all.policies[1].templates[0].spi = 0x1003;
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(spi(&tunnels), Some(0x1003), "the one that the policy names");
+        // Of two policies with one priority the older decides, which is listed last.
+        let block =
+            KernelPolicy { action: PolicyAction::Block, ..policy(PolicyDirection::Out, 3, true) };
+        all.policies.insert(0, block);
+        tunnels.follow(&all, &store, 0, 0);
+        assert_eq!(tunnels.policies()[0].decision, Decision::Protect(0));
+    }
+}

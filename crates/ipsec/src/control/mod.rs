@@ -1,0 +1,309 @@
+//! IPsec as the control thread sees it: tunnels from the configuration or from the kernel,
+//! their sequence numbers on disk, the end of their keys, and what they counted.
+
+mod blocks;
+mod kernel;
+mod kernel_terms;
+mod keys;
+mod origin;
+mod store;
+mod tunnel;
+
+use crate::esp;
+use crate::esp::database::{Contents, Publisher};
+use crate::esp::policy::{Decision, Policy, Prefixes};
+use crate::section::{IpsecSettings, KeySource, PolicyAction};
+use blocks::Blocks;
+use std::collections::HashMap;
+use std::io::Read;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use store::Store;
+use tunnel::{Receiving, Sending};
+use wattline_dataplane::feature::Feature;
+use wattline_linux::netlink::xfrm::XfrmFollower;
+use wattline_rib::Rib;
+use wattline_router::RouterError;
+use wattline_router::application::Application;
+use wattline_router::config::Config;
+
+/// How often numbers are written down and ages looked at. A stretch of reserved numbers lasts
+/// longer than this at any rate that a worker reaches.
+const LOOK: Duration = Duration::from_millis(500);
+/// The same where the kernel is followed: packets wait for nothing as long as keys are fresh.
+const LOOK_AT_KERNEL: Duration = Duration::from_millis(100);
+/// ICMP errors of tunnels per second and worker, as of the router itself.
+const ICMP_RATE: u32 = 1000;
+const ICMP_BURST: u32 = 50;
+
+/// Starts what the configuration asks for.
+pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let Some(settings) = config.of::<IpsecSettings>() else { return Ok(Vec::new()) };
+    let ipsec = Ipsec::new(settings)?;
+    Ok(ipsec.into_iter().map(|ipsec| Box::new(ipsec) as _).collect())
+}
+
+/// The application.
+pub struct Ipsec {
+    publisher: Publisher,
+    tunnels: Vec<(Sending, Receiving)>,
+    policies: Vec<Policy>,
+    kernel: Option<Kernel>,
+    settings: IpsecSettings,
+    /// What the kernel may not forward in clear.
+    blocks: Option<Blocks>,
+    store: Store,
+    due: Instant,
+}
+
+/// What is followed of the kernel.
+struct Kernel {
+    follower: XfrmFollower,
+    tunnels: kernel::Tunnels,
+    /// Makes the IVs of GCM others than those of the kernel, which counts by itself.
+    salt: u64,
+}
+
+impl Kernel {
+    fn new() -> Result<Self, RouterError> {
+        let follower = XfrmFollower::new().map_err(|source| {
+            RouterError::system(
+                "[ipsec] kernel = true: following the kernel's associations",
+                source,
+            )
+        })?;
+        let mut salt = [0; 8];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut salt))
+            .map_err(|source| RouterError::system("reading random numbers", source))?;
+        Ok(Self { follower, tunnels: kernel::Tunnels::default(), salt: u64::from_ne_bytes(salt) })
+    }
+}
+
+impl Ipsec {
+    /// Tunnels and policies of a configuration; nothing where it has none.
+    ///
+    /// # Errors
+    /// All that is wrong with keys and with what was written down of them.
+    pub fn new(settings: &IpsecSettings) -> Result<Option<Self>, RouterError> {
+        if settings.tunnels.is_empty() && settings.policies.is_empty() && !settings.kernel {
+            return Ok(None);
+        }
+        let store = Store::open(&settings.state).map_err(RouterError::Unfit)?;
+        let (mut tunnels, mut errors) = (Vec::new(), Vec::new());
+        let mut keys: HashMap<u64, String> = HashMap::new();
+        for (place, tunnel) in settings.tunnels.iter().enumerate() {
+            let policies: Vec<_> = (settings.policies.iter())
+                .filter(|policy| policy.action == PolicyAction::Protect(place))
+                .map(|policy| (policy.source, policy.destination))
+                .collect();
+            match tunnel::from_settings(tunnel, &store, &policies) {
+                Ok((sending, receiving, fingerprints)) => {
+                    for (fingerprint, key) in fingerprints.into_iter().zip(["key_in", "key_out"]) {
+                        let name = format!("{key} of tunnel {}", tunnel.name);
+                        // With one key both ways every nonce would be used twice.
+                        if let Some(other) = keys.insert(fingerprint, name.clone()) {
+                            errors.push(format!(
+                                "{name} is the same as {other}: each direction needs a key of its own"
+                            ));
+                        }
+                    }
+                    tunnels.push((sending, receiving));
+                }
+                Err(error) => errors.push(error),
+            }
+            for (key, source) in [("key_in", &tunnel.key_in), ("key_out", &tunnel.key_out)] {
+                if matches!(source, KeySource::Inline(_)) {
+                    tracing::warn!(
+                        "[[ipsec_tunnel]] {}: {key} stands in the configuration itself: whoever \
+                         reads that can read all packets; use {key}_file",
+                        tunnel.name
+                    );
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(RouterError::Unfit(errors.join("\n")));
+        }
+        let policies = (settings.policies.iter())
+            .map(|policy| Policy {
+                prefixes: Prefixes { source: policy.source, destination: policy.destination },
+                decision: match policy.action {
+                    PolicyAction::Protect(tunnel) => Decision::Protect(tunnel as u16),
+                    PolicyAction::Bypass => Decision::Bypass,
+                    PolicyAction::Discard => Decision::Discard,
+                },
+            })
+            .collect();
+        let kernel = if settings.kernel { Some(Kernel::new()?) } else { None };
+        let (publisher, due) = (Publisher::new(), Instant::now());
+        let (settings, blocks) = (settings.clone(), None);
+        let mut ipsec = Self { publisher, tunnels, policies, kernel, settings, blocks, store, due };
+        ipsec.follow_kernel();
+        ipsec.publish();
+        Ok(Some(ipsec))
+    }
+
+    /// Takes over what has changed in the kernel; true when anything has.
+    fn follow_kernel(&mut self) -> bool {
+        let Some(Kernel { follower, tunnels, salt }) = &mut self.kernel else { return false };
+        match follower.poll() {
+            Ok(Some(snapshot)) => {
+                tunnels.follow(&snapshot, &self.store, self.tunnels.len(), *salt);
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                tracing::error!("ipsec: the kernel's associations cannot be followed: {error}");
+                false
+            }
+        }
+    }
+
+    /// Tells the workers what there is now.
+    fn publish(&self) {
+        let own = self.tunnels.iter();
+        let mut contents = Contents {
+            outbound: own.clone().map(|it| Some(it.0.association.clone())).collect(),
+            inbound: own.map(|it| it.1.association.clone()).collect(),
+            policies: self.policies.clone(),
+            kernel_has_more: self.kernel.is_some(),
+            addresses: Vec::new(),
+        };
+        if let Some(Kernel { tunnels, .. }) = &self.kernel {
+            let outbound = tunnels.outbound();
+            contents.outbound.extend(outbound.map(|it| it.map(|it| it.association.clone())));
+            contents.inbound.extend(tunnels.inbound().map(|it| it.association.clone()));
+            contents.policies.extend(tunnels.policies());
+        }
+        self.publisher.publish(contents);
+    }
+}
+
+impl Application for Ipsec {
+    fn name(&self) -> &'static str {
+        "ipsec"
+    }
+
+    fn features(&mut self, _worker: u16) -> Vec<Feature> {
+        esp::features(&self.publisher, ICMP_RATE, ICMP_BURST)
+    }
+
+    fn tick(&mut self, now: Instant) -> Instant {
+        if now >= self.due {
+            if self.follow_kernel() {
+                self.publish();
+            }
+            if let Some(kernel) = &mut self.kernel {
+                let (sending, receiving) = kernel.tunnels.all_mut();
+                sending.for_each(|it| it.tick(now));
+                receiving.for_each(|it| it.tick(now));
+                kernel.tunnels.tell_kernel(now, false);
+            }
+            for (sending, receiving) in &mut self.tunnels {
+                sending.tick(now);
+                receiving.tick(now);
+            }
+            self.due = now + if self.kernel.is_some() { LOOK_AT_KERNEL } else { LOOK };
+        }
+        self.due
+    }
+
+    fn stats(&self) -> serde_json::Value {
+        let tunnels: Vec<_> = (self.tunnels.iter())
+            .map(|(sending, receiving)| {
+                serde_json::json!({
+                    "name": sending.association.common.name,
+                    "outbound": sending.stats(),
+                    "inbound": receiving.stats(),
+                })
+            })
+            .collect();
+        let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
+        let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
+        if let Some(Kernel { tunnels, .. }) = &self.kernel {
+            stats["kernel"] = serde_json::json!({
+                "outbound": tunnels.outbound().flatten().map(Sending::stats).collect::<Vec<_>>(),
+                "inbound": tunnels.inbound().map(Receiving::stats).collect::<Vec<_>>(),
+                "left_to_kernel": tunnels.left,
+            });
+        }
+        stats
+    }
+
+    fn tunnel_ends(&self) -> Vec<IpAddr> {
+        let own = self.tunnels.iter().map(|it| &it.1);
+        let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
+        own.chain(kernel).map(|it| it.association.common.local).collect()
+    }
+
+    fn guards(&self) -> bool {
+        true
+    }
+
+    fn take_over(&mut self, rib: &Rib) {
+        let own: Vec<_> = rib.own_networks().collect();
+        self.blocks = Blocks::install(&self.settings, &own);
+    }
+
+    fn finish(&mut self, all_ended: bool) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.remove();
+        }
+        if !all_ended {
+            // As after a crash: the next router goes on above all that was reserved.
+            return;
+        }
+        for (sending, receiving) in &mut self.tunnels {
+            receiving.tick(Instant::now());
+            sending.finish();
+        }
+        if let Some(kernel) = &mut self.kernel {
+            let (sending, receiving) = kernel.tunnels.all_mut();
+            sending.for_each(Sending::finish);
+            receiving.for_each(|it| it.tick(Instant::now()));
+            // It goes on with these tunnels from here.
+            kernel.tunnels.tell_kernel(Instant::now(), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::IpsecSections;
+
+    /// The number of the next router's first packet, less one.
+    fn next_router_after(all_ended: bool) -> u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "[[port]]\nname = \"a\"\ncapture = {{ read = \"x\" }}\n[ipsec]\nstate = {:?}\n\
+             [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+             spi_in = 0x1001\nspi_out = 0x1002\n\
+             key_in = \"00112233445566778899aabbccddeeff01020304\"\n\
+             key_out = \"ffeeddccbbaa9988776655443322110004030201\"\n",
+            folder.path()
+        );
+        let config = Config::parse_with(&text, "test", &[&IpsecSections]).unwrap();
+        let settings = config.of::<IpsecSettings>().unwrap();
+        let mut ipsec = Ipsec::new(settings).unwrap().unwrap();
+        let worker = ipsec.tunnels[0].0.association.clone();
+        worker.sequence.take(5);
+        ipsec.finish(all_ended);
+        // A worker that was left behind goes on for a moment.
+        if !all_ended {
+            worker.sequence.take(5);
+        }
+        drop(ipsec);
+        let next = Ipsec::new(settings).unwrap().unwrap();
+        let last = next.tunnels[0].0.association.sequence.last();
+        assert!(last >= worker.sequence.last(), "a number would be used twice");
+        last
+    }
+
+    #[test]
+    fn the_next_router_goes_on_above_all_that_may_be_used() {
+        assert_eq!(next_router_after(true), 5);
+        assert!(next_router_after(false) >= 10);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the kernel is told of its associations while they are used here: by that its IKE daemon
+//! sees traffic and replaces keys in time, and it can go on itself when Wattline ends.
+
+use crate::esp::association::Common;
+use std::io;
+use std::time::{Duration, Instant};
+use wattline_linux::netlink::xfrm::{Association, Current, Report};
+
+/// How often numbers and counters are told. What was sent since is what the kernel would send
+/// under the same numbers again, for the far end to drop, should Wattline be killed.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How an association is doing.
+pub(super) struct Progress<'c> {
+    pub common: &'c Common,
+    pub sent: u64,
+    pub received: u64,
+    pub expiring: bool,
+    pub ended: bool,
+}
+
+/// An association in the kernel.
+pub(super) struct Origin {
+    /// What the kernel had counted when it was taken over.
+    base: Current,
+    report: Report,
+    told: Option<(Instant, u64)>,
+    asked: bool,
+    ended: bool,
+    refused: bool,
+}
+
+impl Origin {
+    pub fn new(association: &Association) -> Self {
+        let report = Report::new(association);
+        let base = report.current;
+        Self { base, report, told: None, asked: false, ended: false, refused: false }
+    }
+
+    /// Tells what is new; with `last` at once.
+    pub fn tell(&mut self, progress: &Progress, now: Instant, last: bool) {
+        let Progress { common, sent, received, expiring, ended } = *progress;
+        let packets = common.counters.packets();
+        let news = packets > self.told.map_or(0, |told| told.1);
+        let due = self.told.is_none_or(|told| now.saturating_duration_since(told.0) >= PERIOD);
+        if news && (due || last || expiring || ended) {
+            self.told = Some((now, packets));
+            (self.report.sent, self.report.received) = (sent, received);
+            let current = &mut self.report.current;
+            current.packets = self.base.packets.saturating_add(packets);
+            current.bytes = self.base.bytes.saturating_add(common.counters.bytes());
+            if current.used == 0 {
+                let time = std::time::SystemTime::UNIX_EPOCH.elapsed();
+                current.used = time.map_or(0, |time| time.as_secs());
+            }
+            let told = self.report.tell();
+            self.note(common, told);
+        }
+        if expiring && !self.asked {
+            self.asked = true;
+            let told = self.report.expire(false);
+            self.note(common, told);
+        }
+        if ended && !self.ended {
+            self.ended = true;
+            let told = self.report.expire(true);
+            self.note(common, told);
+        }
+    }
+
+    fn note(&mut self, common: &Common, told: io::Result<()>) {
+        match told {
+            // It was deleted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if !self.refused => {
+                self.refused = true;
+                tracing::warn!(
+                    "ipsec {} (spi {:#010x}): the kernel does not take its numbers: {error}",
+                    common.name,
+                    common.spi
+                );
+            }
+            _ => {}
+        }
+    }
+}

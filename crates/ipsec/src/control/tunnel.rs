@@ -1,0 +1,372 @@
+//! A tunnel while it lives: its two associations, what is written down of them, their end.
+
+use super::keys;
+use super::origin::Progress;
+use super::store::{Number, Store};
+use crate::esp::algorithm::Algorithm;
+use crate::esp::association::{Common, DontFragment, Dscp, Inbound, Outbound};
+use crate::esp::key::KeyMaterial;
+use crate::esp::policy::Prefixes;
+use crate::esp::replay::ReplayWindow;
+use crate::esp::sequence::Sequence;
+use crate::esp::transform::Transform;
+use crate::section::{Lifetime, TunnelSettings};
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+use wattline_packet::esp::UDP_PORT;
+
+/// Sequence numbers that are reserved at a time: a second's worth of the smallest packets on
+/// a 10 Gbit/s port, and 0.4 % of what 32 bits hold.
+const STRETCH: u64 = 1 << 24;
+
+/// One direction, as its keys were agreed upon.
+pub(super) struct Terms {
+    pub name: String,
+    pub spi: u32,
+    pub algorithm: Algorithm,
+    pub key: KeyMaterial,
+    pub extended: bool,
+    pub ends: (std::net::IpAddr, std::net::IpAddr),
+    pub udp: Option<(u16, u16)>,
+    pub hard: Lifetime,
+    pub soft: Lifetime,
+    /// The highest number that is known to have been used by somebody else.
+    pub used: u64,
+}
+
+impl Terms {
+    fn common(&self) -> Result<Common, String> {
+        let transform = Transform::new(self.algorithm, &self.key)
+            .map_err(|_| format!("{}: the key does not fit the algorithm", self.name))?;
+        let (name, limits) = (self.name.clone(), self.hard.limits);
+        Ok(Common::new(name, self.spi, transform, self.extended, self.ends, self.udp, limits))
+    }
+}
+
+/// When an association ends.
+struct Age {
+    since: Instant,
+    soft: Lifetime,
+    hard: Lifetime,
+    warned: bool,
+    ended: bool,
+}
+
+impl Age {
+    fn new(terms: &Terms) -> Self {
+        let (soft, hard) = (terms.soft, terms.hard);
+        Self { since: Instant::now(), soft, hard, warned: false, ended: false }
+    }
+
+    /// Warns, or ends the association, where its time has come.
+    fn tick(&mut self, now: Instant, common: &Common, what: &str) {
+        let age = now.saturating_duration_since(self.since);
+        if !self.ended && (common.is_at_end() || self.hard.time.is_some_and(|most| age >= most)) {
+            common.end();
+            self.ended = true;
+            tracing::error!(
+                "ipsec {} ({what}, spi {:#x}): its keys are at their end and no longer used",
+                common.name,
+                common.spi
+            );
+        }
+        let soft = &self.soft;
+        let over = soft.time.is_some_and(|most| age >= most)
+            || common.counters.packets() >= soft.limits.packets
+            || common.counters.bytes() >= soft.limits.bytes;
+        if over && !self.warned && !self.ended {
+            self.warned = true;
+            tracing::warn!(
+                "ipsec {} ({what}, spi {:#x}): its keys should be replaced soon",
+                common.name,
+                common.spi
+            );
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.ended, self.warned) {
+            (true, _) => "ended",
+            (false, true) => "expiring",
+            (false, false) => "active",
+        }
+    }
+}
+
+/// What is sent, with its numbers on disk.
+pub(super) struct Sending {
+    pub association: Arc<Outbound>,
+    number: Number,
+    age: Age,
+    told: bool,
+}
+
+impl Sending {
+    pub fn new(
+        terms: &Terms,
+        store: &Store,
+        salt: u64,
+        (mtu, dscp, dont_fragment): (u16, Dscp, DontFragment),
+    ) -> Result<Self, String> {
+        let number = store.number(terms.key.fingerprint(), terms.spi, "out")?;
+        let sequence = Sequence::new(number.value().max(terms.used), terms.extended);
+        let common = terms.common()?;
+        let association = Arc::new(Outbound { common, sequence, salt, dscp, dont_fragment, mtu });
+        let mut sending = Self { association, number, age: Age::new(terms), told: false };
+        sending.reserve()?;
+        Ok(sending)
+    }
+
+    /// Keeps a stretch of numbers ahead of what is used, on disk before it may be used.
+    fn reserve(&mut self) -> Result<(), String> {
+        let sequence = &self.association.sequence;
+        let wanted = sequence.last().saturating_add(STRETCH).min(sequence.most());
+        // Half of it, so that not every call has to write.
+        if sequence.reserved() < sequence.last().saturating_add(STRETCH / 2).min(sequence.most())
+            || self.number.value() < sequence.reserved()
+        {
+            self.number.write(wanted.max(sequence.reserved()), true)?;
+            sequence.reserve(wanted);
+        }
+        Ok(())
+    }
+
+    pub fn tick(&mut self, now: Instant) {
+        let common = &self.association.common;
+        self.age.tick(now, common, "outbound");
+        if self.association.sequence.is_exhausted() && !self.told {
+            self.told = true;
+            tracing::error!("ipsec {}: no sequence number is left: replace its keys", common.name);
+        }
+        if let Err(error) = self.reserve() {
+            tracing::error!("ipsec: {error}; nothing is sent beyond what is reserved");
+        }
+    }
+
+    /// No number will be used any more: the next router may go on right here.
+    pub fn finish(&mut self) {
+        if let Err(error) = self.number.write(self.association.sequence.last(), true) {
+            tracing::warn!("ipsec: {error}");
+        }
+    }
+
+    /// For whoever has made it.
+    pub fn progress(&self) -> Progress<'_> {
+        let Outbound { common, sequence, .. } = &*self.association;
+        let nearly = sequence.most() - sequence.most() / 16;
+        Progress {
+            common,
+            sent: sequence.last(),
+            received: 0,
+            expiring: self.age.warned || sequence.last() >= nearly,
+            ended: self.age.ended,
+        }
+    }
+
+    pub fn stats(&self) -> Value {
+        let sequence = &self.association.sequence;
+        let state = if sequence.is_exhausted() { "exhausted" } else { self.age.state() };
+        let mut stats = stats(&self.association.common, state);
+        stats["sequence"] = json!(sequence.last());
+        stats
+    }
+}
+
+/// What is received, with the highest number on disk.
+pub(super) struct Receiving {
+    pub association: Arc<Inbound>,
+    number: Number,
+    age: Age,
+}
+
+impl Receiving {
+    pub fn new(
+        terms: &Terms,
+        store: &Store,
+        window: u32,
+        selectors: Vec<Prefixes>,
+    ) -> Result<Self, String> {
+        let number = store.number(terms.key.fingerprint(), terms.spi, "in")?;
+        let window = Arc::new(ReplayWindow::new(window, number.value().max(terms.used)));
+        let common = Arc::new(terms.common()?);
+        let association = Arc::new(Inbound { common, window, selectors });
+        Ok(Self { association, number, age: Age::new(terms) })
+    }
+
+    /// Says anew what may come through it. Nothing else of it changes: what has been received
+    /// stays so, also while some workers still have the old selectors.
+    pub fn select(&mut self, selectors: Vec<Prefixes>) {
+        if self.association.selectors != selectors {
+            let Inbound { common, window, .. } = &*self.association;
+            let (common, window) = (common.clone(), window.clone());
+            self.association = Arc::new(Inbound { common, window, selectors });
+        }
+    }
+
+    pub fn tick(&mut self, now: Instant) {
+        self.age.tick(now, &self.association.common, "inbound");
+        let highest = self.association.window.highest();
+        if highest > self.number.value()
+            && let Err(error) = self.number.write(highest, false)
+        {
+            tracing::error!("ipsec: {error}; after a restart old packets may be accepted again");
+        }
+    }
+
+    /// For whoever has made it.
+    pub fn progress(&self) -> Progress<'_> {
+        let Inbound { common, window, .. } = &*self.association;
+        Progress {
+            common,
+            sent: 0,
+            received: window.highest(),
+            expiring: self.age.warned,
+            ended: self.age.ended,
+        }
+    }
+
+    pub fn stats(&self) -> Value {
+        let mut stats = stats(&self.association.common, self.age.state());
+        stats["highest_sequence"] = json!(self.association.window.highest());
+        stats
+    }
+}
+
+fn stats(common: &Common, state: &str) -> Value {
+    let dropped: serde_json::Map<String, Value> = common
+        .counters
+        .dropped()
+        .map(|(reason, count)| (reason.name().to_owned(), count.into()))
+        .collect();
+    json!({
+        "name": common.name,
+        "spi": format!("{:#010x}", common.spi),
+        "algorithm": common.transform.algorithm().name(),
+        "local": common.local,
+        "remote": common.remote,
+        "state": state,
+        "packets": common.counters.packets(),
+        "bytes": common.counters.bytes(),
+        "dropped": dropped,
+    })
+}
+
+/// Both directions of a tunnel of the configuration; with the fingerprints of its keys.
+pub(super) fn from_settings(
+    settings: &TunnelSettings,
+    store: &Store,
+    policies: &[(IpNet, IpNet)],
+) -> Result<(Sending, Receiving, [u64; 2]), String> {
+    let within =
+        |key: &str, error: String| format!("[[ipsec_tunnel]] {}: {key}: {error}", settings.name);
+    let key =
+        |key, source| keys::load(source, settings.algorithm).map_err(|error| within(key, error));
+    let terms = |spi, key| Terms {
+        name: settings.name.clone(),
+        spi,
+        algorithm: settings.algorithm,
+        key,
+        extended: settings.extended,
+        ends: (settings.local, settings.remote),
+        udp: settings.udp.map(|remote| (UDP_PORT, remote)),
+        hard: settings.hard,
+        soft: settings.soft,
+        used: 0,
+    };
+    let inbound = terms(settings.spi_in, key("key_in", &settings.key_in)?);
+    let outbound = terms(settings.spi_out, key("key_out", &settings.key_out)?);
+    let fingerprints = [inbound.key.fingerprint(), outbound.key.fingerprint()];
+    let outer = (settings.mtu, settings.dscp, settings.dont_fragment);
+    let selectors = policies
+        .iter()
+        .map(|(source, destination)| Prefixes { source: *destination, destination: *source })
+        .collect();
+    let sending =
+        Sending::new(&outbound, store, 0, outer).map_err(|error| within("key_out", error))?;
+    let receiving = Receiving::new(&inbound, store, settings.window, selectors)
+        .map_err(|error| within("key_in", error))?;
+    Ok((sending, receiving, fingerprints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::esp::association::Limits;
+    use std::time::Duration;
+
+    fn terms(soft: Lifetime, hard: Lifetime) -> Terms {
+        let algorithm = Algorithm::Aes128Gcm;
+        Terms {
+            name: "branch".to_owned(),
+            spi: 0x1001,
+            algorithm,
+            key: KeyMaterial::new(algorithm, vec![7; 20]).unwrap(),
+            extended: false,
+            ends: ([192, 0, 2, 1].into(), [192, 0, 2, 2].into()),
+            udp: None,
+            hard,
+            soft,
+            used: 0,
+        }
+    }
+
+    fn seconds(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn keys_age_by_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let time = |time| Lifetime { time, ..Lifetime::default() };
+        let terms = terms(time(seconds(60)), time(seconds(90)));
+        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+        let mut sending = Sending::new(&terms, &store, 0, outer).unwrap();
+        let mut receiving = Receiving::new(&terms, &store, 64, vec![]).unwrap();
+        let begin = sending.age.since.max(receiving.age.since);
+        for (after, state) in [(59, "active"), (60, "expiring"), (89, "expiring"), (90, "ended")] {
+            sending.tick(begin + Duration::from_secs(after));
+            receiving.tick(begin + Duration::from_secs(after));
+            assert_eq!((&sending.stats()["state"], after), (&json!(state), after));
+            assert_eq!((&receiving.stats()["state"], after), (&json!(state), after));
+            let ended = state == "ended";
+            assert_eq!(sending.association.common.is_at_end(), ended);
+            assert_eq!(receiving.association.common.is_at_end(), ended);
+            let progress = sending.progress();
+            assert_eq!((progress.expiring, progress.ended), (after >= 60, ended));
+        }
+    }
+
+    #[test]
+    fn keys_age_by_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let limits = |packets, bytes| Lifetime { limits: Limits { packets, bytes }, time: None };
+        for (soft, hard) in [
+            (limits(10, u64::MAX), limits(20, u64::MAX)),
+            (limits(u64::MAX, 1000), limits(u64::MAX, 2000)),
+        ] {
+            let mut receiving = Receiving::new(&terms(soft, hard), &store, 64, vec![]).unwrap();
+            for state in ["active", "expiring", "ended"] {
+                receiving.tick(Instant::now());
+                assert_eq!(receiving.stats()["state"], state);
+                receiving.association.common.counters.add(10, 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_32_bits_is_seen_coming() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut terms = terms(Lifetime::default(), Lifetime::default());
+        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+        for (used, expiring) in [(1 << 31, false), ((1 << 32) - (1 << 20), true)] {
+            terms.used = used;
+            let sending = Sending::new(&terms, &store, 0, outer).unwrap();
+            assert_eq!(sending.progress().expiring, expiring);
+        }
+    }
+}

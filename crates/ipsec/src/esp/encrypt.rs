@@ -1,0 +1,353 @@
+//! `esp4-encrypt`, `esp6-encrypt`: sends packets through tunnels.
+//!
+//! What a policy protects is forwarded to the tunnel: its TTL goes down by one, and it must
+//! fit the way that the outer packet takes. One that is too long is cut up before it is
+//! encrypted where it may be, so that the peer need not put the outer packet together;
+//! otherwise its sender is told (RFC 4301 section 8). The sequence numbers of all packets of a
+//! batch that go one way are taken at once. The outer packet is looked up by its own address.
+//!
+//! - next: `ip4-lookup`, `ip6-lookup` (outer packets; ICMP errors), itself (fragments),
+//!   `icmp4-error`, `icmp6-error` (`ttl-expired`), `drop` (`too-big`, `ipsec-policy`,
+//!   `ipsec-no-association`, `esp-expired`, `esp-sequence-exhausted`, `no-headroom`), and
+//!   whatever follows (what no policy protects)
+
+use super::association::{DontFragment, Outbound};
+use super::database::{Database, Reader};
+use super::outer::{self, Inner};
+use super::policy::{Decision, Memory};
+use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::feature::NEXT;
+use wattline_dataplane::forwarding::HopKind;
+use wattline_dataplane::frame::BATCH_MAX;
+use wattline_dataplane::graph::{Context, Edge, Node};
+use wattline_dataplane::nodes::{Icmp4Error, Icmp6Error, fragment};
+use wattline_dataplane::packet::{Packet, Protection};
+use wattline_dataplane::token_bucket::TokenBucket;
+use wattline_fib::NextHopId;
+use wattline_packet::checksum::TtlAndChecksum;
+use wattline_packet::esp::{self, EspHeader, TRAILER};
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::ipv6::{self, Ipv6Header};
+use wattline_packet::{FromBytes, IntoBytes, ethernet, protocol};
+
+const PASS: Edge = 0;
+const LOOKUP4: Edge = 1;
+const LOOKUP6: Edge = 2;
+const AGAIN: Edge = 3;
+const ERROR: Edge = 4;
+const DROP: Edge = 5;
+
+pub(super) const NAME4: &str = "esp4-encrypt";
+pub(super) const NAME6: &str = "esp6-encrypt";
+
+/// The node, for inner packets of one IP version.
+pub(super) struct EspEncrypt {
+    database: Reader,
+    memory: Memory,
+    ipv4: bool,
+    icmp4: Icmp4Error,
+    icmp6: Icmp6Error,
+}
+
+/// A packet on its way into a tunnel.
+#[derive(Clone, Copy)]
+struct Bound {
+    tunnel: u16,
+    /// Of the inner packet, in bytes.
+    length: u16,
+    inner: Inner,
+    sequence: u64,
+}
+
+/// What the headers of an inner packet say.
+struct Header {
+    source: u128,
+    destination: u128,
+    length: usize,
+    hops: u8,
+    service: u8,
+    dont_fragment: bool,
+}
+
+impl EspEncrypt {
+    pub fn new(database: Reader, ipv4: bool, icmp_rate: u32, icmp_burst: u32) -> Self {
+        let bucket = TokenBucket::new(icmp_rate, icmp_burst);
+        let (icmp4, icmp6) = (Icmp4Error::new(bucket.clone()), Icmp6Error::new(bucket));
+        Self { database, memory: Memory::new(), ipv4, icmp4, icmp6 }
+    }
+}
+
+impl Node for EspEncrypt {
+    fn name(&self) -> &'static str {
+        if self.ipv4 { NAME4 } else { NAME6 }
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        if self.ipv4 {
+            &[NEXT, "ip4-lookup", "ip6-lookup", NAME4, "icmp4-error", "drop"]
+        } else {
+            &[NEXT, "ip4-lookup", "ip6-lookup", NAME6, "icmp6-error", "drop"]
+        }
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        let Self { database, memory: decisions, ipv4, icmp4, icmp6 } = self;
+        let database: &Database = database.load();
+        let policies = if *ipv4 { &database.ipv4 } else { &database.ipv6 };
+        let mut bound = [None; BATCH_MAX];
+        let mut way = Way { tunnel: None, mtu: 0 };
+        let mut any = false;
+        edges.fill(PASS);
+        for ((packet, edge), bound) in packets.iter_mut().zip(&mut *edges).zip(&mut bound) {
+            if packet.protection == Protection::Encrypted {
+                continue;
+            }
+            let Some(header) = header_of(packet, context.pool.bytes(), *ipv4) else {
+                (packet.reason, *edge) = (DropReason::Truncated, DROP);
+                continue;
+            };
+            let result = match decisions.decide(policies, header.source, header.destination) {
+                Decision::Bypass if packet.protection == Protection::Confidential => {
+                    Err(DropReason::Policy)
+                }
+                Decision::Bypass => continue,
+                Decision::Discard => Err(DropReason::Policy),
+                Decision::Protect(tunnel) => match database.outbound.get(usize::from(tunnel)) {
+                    Some(Some(association)) => {
+                        fit(context, packet, association, tunnel, &header, &mut way, *ipv4)
+                    }
+                    _ => Err(DropReason::NoAssociation),
+                },
+            };
+            match result {
+                Ok(Fit::Fits(one)) => {
+                    *bound = Some(one);
+                    any = true;
+                }
+                Ok(Fit::Cut) => *edge = AGAIN,
+                Ok(Fit::Expired) => (packet.reason, *edge) = (DropReason::TtlExpired, ERROR),
+                Ok(Fit::TooBig(mtu)) => {
+                    (packet.reason, *edge) = (DropReason::TooBig, DROP);
+                    let (made, to) = match *ipv4 {
+                        true => (icmp4.report(context, packet, mtu), LOOKUP4),
+                        false => (icmp6.report(context, packet, mtu), LOOKUP6),
+                    };
+                    if let Some(made) = made {
+                        context.spawn(to, made);
+                    }
+                }
+                Err(reason) => (packet.reason, *edge) = (reason, DROP),
+            }
+        }
+        if any {
+            let count = packets.len();
+            protect(context, database, packets, edges, &mut bound[..count], *ipv4);
+        }
+    }
+}
+
+/// What a packet says of itself; padding behind it does not count.
+#[inline]
+fn header_of(packet: &Packet, memory: &[u8], is_ipv4: bool) -> Option<Header> {
+    let bytes = packet.network_bytes(memory);
+    if is_ipv4 {
+        let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
+        let length = usize::from(header.total_length.get());
+        (ipv4::HEADER..=bytes.len()).contains(&length).then(|| Header {
+            source: header.source.get().into(),
+            destination: header.destination.get().into(),
+            length,
+            hops: header.ttl,
+            service: header.service,
+            dont_fragment: header.dont_fragment(),
+        })
+    } else {
+        let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
+        (header.total_length() <= bytes.len()).then(|| Header {
+            source: u128::from_be_bytes(header.source),
+            destination: u128::from_be_bytes(header.destination),
+            length: header.total_length(),
+            hops: header.hop_limit,
+            service: (header.version_class_flow.get() >> 20) as u8,
+            dont_fragment: true,
+        })
+    }
+}
+
+/// The longest inner packet of the tunnel that was asked for last.
+struct Way {
+    tunnel: Option<u16>,
+    mtu: usize,
+}
+
+/// How a packet and its tunnel go together.
+enum Fit {
+    Fits(Bound),
+    /// It is the first of several fragments now, which come back.
+    Cut,
+    Expired,
+    /// Its sender has to make packets of at most this many bytes.
+    TooBig(u16),
+}
+
+fn fit(
+    context: &mut Context,
+    packet: &mut Packet,
+    association: &Arc<Outbound>,
+    tunnel: u16,
+    header: &Header,
+    way: &mut Way,
+    is_ipv4: bool,
+) -> Result<Fit, DropReason> {
+    if header.hops <= 1 {
+        return Ok(Fit::Expired);
+    }
+    if way.tunnel != Some(tunnel) {
+        let (_, hop) = context.routes.resolve(association.common.remote, 0);
+        let most = match hop.kind {
+            HopKind::Forward => hop.mtu.min(association.mtu),
+            _ => association.mtu,
+        };
+        let mtu = association.common.inner_mtu(most.into());
+        *way = Way { tunnel: Some(tunnel), mtu };
+    }
+    let mut dont_fragment = match association.dont_fragment {
+        DontFragment::Copy => header.dont_fragment,
+        DontFragment::Set => true,
+        DontFragment::Clear => false,
+    };
+    if header.length > way.mtu {
+        // A router tells nobody of an MTU below the least that IP asks of a link, nor cuts to less;
+        // there the outer packet is fragmented instead (RFC 2473 section 7.1).
+        let least = if is_ipv4 { 68 } else { ipv6::MINIMUM_MTU };
+        let mtu = way.mtu.max(least) as u16;
+        let outer_may_be_cut = association.common.remote.is_ipv4();
+        let may_be_cut = is_ipv4 && !header.dont_fragment;
+        if may_be_cut && way.mtu >= least {
+            return fragment(context, packet, mtu, AGAIN).map(|()| Fit::Cut);
+        }
+        if outer_may_be_cut && (header.length <= least || !dont_fragment) {
+            dont_fragment = false;
+        } else if may_be_cut {
+            // Its sender did not ask to be told.
+            return Err(DropReason::TooBig);
+        } else {
+            return Ok(Fit::TooBig(mtu));
+        }
+    }
+    let inner = Inner { service: header.service, dont_fragment };
+    Ok(Fit::Fits(Bound { tunnel, length: header.length as u16, inner, sequence: 0 }))
+}
+
+/// Takes sequence numbers for all packets that go into tunnels, and sends them off.
+fn protect(
+    context: &mut Context,
+    database: &Database,
+    packets: &mut [Packet],
+    edges: &mut [Edge],
+    bound: &mut [Option<Bound>],
+    is_ipv4: bool,
+) {
+    let chunk = context.pool.chunk_size() as usize;
+    let memory = context.pool.bytes();
+    for first in 0..bound.len() {
+        let Some(Bound { tunnel, .. }) = bound[first] else { continue };
+        let Some(Some(association)) = database.outbound.get(usize::from(tunnel)) else { continue };
+        let wanted = bound.iter().flatten().filter(|one| one.tunnel == tunnel).count() as u32;
+        let common = &association.common;
+        let (mut left, mut next, refusal) = if common.is_at_end() {
+            (0, 0, DropReason::EspExpired)
+        } else {
+            let taken = association.sequence.take(wanted);
+            (taken.count, taken.first, DropReason::EspExhausted)
+        };
+        let mut sent = (0, 0);
+        for (place, slot) in bound.iter_mut().enumerate().skip(first) {
+            let Some(mut one) = slot.filter(|one| one.tunnel == tunnel) else { continue };
+            *slot = None;
+            let result = if left == 0 {
+                Err(refusal)
+            } else {
+                one.sequence = next;
+                next += 1;
+                left -= 1;
+                seal(&mut packets[place], memory, chunk, association, &one, is_ipv4)
+            };
+            edges[place] = match result {
+                Ok(edge) => {
+                    sent = (sent.0 + 1, sent.1 + u64::from(one.length));
+                    edge
+                }
+                Err(reason) => {
+                    common.counters.drop(reason);
+                    packets[place].reason = reason;
+                    DROP
+                }
+            };
+        }
+        common.counters.add(sent.0, sent.1);
+    }
+}
+
+/// Makes the outer packet, around the inner one where it lies.
+fn seal(
+    packet: &mut Packet,
+    memory: &mut [u8],
+    chunk: usize,
+    association: &Outbound,
+    bound: &Bound,
+    is_ipv4: bool,
+) -> Result<Edge, DropReason> {
+    let common = &association.common;
+    let algorithm = common.transform.algorithm();
+    let inner = packet.network_offset();
+    let length = usize::from(bound.length);
+    let trailer = esp::padding(length, algorithm.alignment()) + TRAILER;
+    let begin = inner - inner % chunk;
+    let start = inner.checked_sub(common.before() + ethernet::HEADER);
+    let start = start.filter(|start| *start >= begin).ok_or(DropReason::NoHeadroom)?;
+    let end = inner + length + trailer + algorithm.icv();
+    if end > begin + chunk {
+        return Err(DropReason::NoHeadroom);
+    }
+    let frame = memory.get_mut(start..end).ok_or(DropReason::NoHeadroom)?;
+    let (link, outer) = frame.split_at_mut(ethernet::HEADER);
+    let (head, body) = outer.split_at_mut(common.before());
+    let (payload, rest) = body.split_at_mut(length);
+    decrement(payload, is_ipv4);
+    let next_header = if is_ipv4 { protocol::IPV4 } else { protocol::IPV6 };
+    esp::write_trailer(&mut rest[..trailer], next_header);
+    let at = head.len() - algorithm.iv() - esp::HEADER;
+    let header = EspHeader { spi: common.spi.into(), sequence: (bound.sequence as u32).into() };
+    header.write_to_prefix(&mut head[at..]).map_err(|_| DropReason::NoHeadroom)?;
+    let unique = bound.sequence ^ association.salt;
+    common
+        .transform
+        .seal(&mut outer[at..], bound.sequence, common.extended, unique)
+        .map_err(|_| DropReason::EspMalformed)?;
+    outer::write(outer, association, bound.inner, bound.sequence)
+        .ok_or(DropReason::EspMalformed)?;
+    let (kind, edge) = match common.remote.is_ipv4() {
+        true => (ethernet::IPV4, LOOKUP4),
+        false => (ethernet::IPV6, LOOKUP6),
+    };
+    link[ethernet::HEADER - 2..].copy_from_slice(&kind.to_be_bytes());
+    packet.frame.offset = start as u32;
+    packet.frame.length = u16::try_from(end - start).map_err(|_| DropReason::BadLength)?;
+    packet.vlan_in = 0;
+    packet.next_hop = NextHopId::NONE;
+    packet.protection = Protection::Encrypted;
+    Ok(edge)
+}
+
+/// One hop less: the way into the tunnel is one. That some are left has been checked.
+fn decrement(packet: &mut [u8], is_ipv4: bool) {
+    if is_ipv4 {
+        if let Some(bytes) = packet.get_mut(8..12).and_then(|bytes| bytes.first_chunk_mut::<4>()) {
+            *bytes = TtlAndChecksum::from_bytes(*bytes).decremented().to_bytes();
+        }
+    } else if let Some(hops) = packet.get_mut(7) {
+        *hops = hops.saturating_sub(1);
+    }
+}

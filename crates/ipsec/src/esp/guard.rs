@@ -1,0 +1,179 @@
+//! `esp-guard`: keeps what a policy protects from leaving by way of the kernel.
+//!
+//! The router leaves to the kernel what it cannot do itself: packets with IPv4 options or IPv6
+//! hop-by-hop options, and those whose way leads out of an interface that is no port. The kernel
+//! forwards them, and knows nothing of the policies. So whatever is about to be punted is held
+//! against them here (RFC 4301 section 5): what came in clear and should have come through a
+//! tunnel is dropped, what a policy protects is encrypted as it is, and only the rest passes.
+//!
+//! Packets to this machine itself and to groups are not forwarded, and pass. So do those whose
+//! TTL has run out: the kernel answers them and forwards none. One that came through a tunnel
+//! is forwarded here wherever its way leads to a port, with its options unread, since the kernel
+//! would quote it in its ICMP errors, in clear.
+//!
+//! - next: `esp4-encrypt`, `esp6-encrypt` (what a policy protects), `ip4-lookup`, `ip6-lookup`
+//!   (what came through a tunnel and goes on by a port), `icmp4-error`, `icmp6-error` (such with
+//!   `ttl-expired`), `drop` (`ipsec-policy`), and whatever follows (all others)
+
+use super::database::{Database, Reader};
+use super::encrypt;
+use super::policy::{Decision, Memory};
+use std::net::IpAddr;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::feature::NEXT;
+use wattline_dataplane::forwarding::RouteReader;
+use wattline_dataplane::graph::{Context, Edge, Node};
+use wattline_dataplane::packet::{Packet, Protection};
+use wattline_fib::NextHopId;
+use wattline_packet::FromBytes;
+use wattline_packet::ethernet;
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::ipv6::{self, Ipv6Header};
+
+const PASS: Edge = 0;
+const ENCRYPT: [Edge; 2] = [1, 2];
+const LOOKUP: [Edge; 2] = [3, 4];
+const ERROR: [Edge; 2] = [5, 6];
+const DROP: Edge = 7;
+
+/// The outer tag of two (IEEE 802.1ad).
+const SERVICE_VLAN: u16 = 0x88a8;
+
+pub(super) const NAME: &str = "esp-guard";
+
+/// The node, for packets of both IP versions.
+pub(super) struct EspGuard {
+    database: Reader,
+    memory: Memory,
+}
+
+/// What the header of a packet to a single host says.
+struct Seen {
+    source: u128,
+    destination: u128,
+    address: IpAddr,
+    hops: u8,
+    /// Behind a tag that is not routed here, so that no other node finds its header.
+    tagged: bool,
+}
+
+impl EspGuard {
+    pub fn new(database: Reader) -> Self {
+        Self { database, memory: Memory::new() }
+    }
+}
+
+impl Node for EspGuard {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &[
+            NEXT,
+            encrypt::NAME4,
+            encrypt::NAME6,
+            "ip4-lookup",
+            "ip6-lookup",
+            "icmp4-error",
+            "icmp6-error",
+            "drop",
+        ]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        let Self { database, memory } = self;
+        let database: &Database = database.load();
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            *edge = match look(packet, context.pool.bytes()) {
+                Some(seen) => judge(packet, &seen, database, memory, &mut context.routes),
+                None => PASS,
+            };
+        }
+    }
+}
+
+fn judge(
+    packet: &mut Packet,
+    seen: &Seen,
+    database: &Database,
+    memory: &mut Memory,
+    routes: &mut RouteReader,
+) -> Edge {
+    let family = usize::from(seen.address.is_ipv6());
+    let policies = if family == 0 { &database.ipv4 } else { &database.ipv6 };
+    let refused = |packet: &mut Packet| {
+        packet.reason = DropReason::Policy;
+        DROP
+    };
+    let came_in_clear = packet.protection == Protection::None;
+    // Of a tunnel itself: the kernel may have the association.
+    if packet.protection == Protection::Encrypted {
+        return PASS;
+    }
+    // Policies are written for packets that are sent: here the far end is the source.
+    if came_in_clear && memory.decide(policies, seen.destination, seen.source) != Decision::Bypass {
+        return refused(packet);
+    }
+    if routes.table().own().is_own(seen.address) {
+        return PASS;
+    }
+    match memory.decide(policies, seen.source, seen.destination) {
+        Decision::Discard => refused(packet),
+        Decision::Protect(_) if seen.tagged => refused(packet),
+        Decision::Protect(_) if came_in_clear && seen.hops <= 1 => PASS,
+        Decision::Protect(_) => ENCRYPT[family],
+        Decision::Bypass => match packet.protection {
+            Protection::Confidential => refused(packet),
+            Protection::Decrypted => {
+                // Nobody has looked it up yet; should its way be by the kernel, it comes back.
+                if packet.next_hop == NextHopId::NONE {
+                    return LOOKUP[family];
+                }
+                if seen.hops > 1 {
+                    return PASS;
+                }
+                packet.reason = DropReason::TtlExpired;
+                ERROR[family]
+            }
+            _ => PASS,
+        },
+    }
+}
+
+/// `None` for what is no IP packet to a single host. The version is what the first byte says, as
+/// the kernel has it too, whatever the link header says.
+fn look(packet: &Packet, memory: &[u8]) -> Option<Seen> {
+    let mut bytes = packet.network_bytes(memory);
+    let kind = memory.get(packet.network_offset().checked_sub(2)?..)?.first_chunk::<2>()?;
+    let tagged = matches!(u16::from_be_bytes(*kind), ethernet::VLAN | SERVICE_VLAN);
+    if tagged {
+        bytes = bytes.get(ethernet::TAG..)?;
+    }
+    match bytes.first()? >> 4 {
+        4 => {
+            use ipv4::AddressKind::{Broadcast, Multicast};
+            let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
+            let (source, destination) = (header.source.get(), header.destination.get());
+            (!matches!(ipv4::kind_of(destination), Multicast | Broadcast)).then(|| Seen {
+                source: source.into(),
+                destination: destination.into(),
+                address: IpAddr::V4(destination.into()),
+                hops: header.ttl,
+                tagged,
+            })
+        }
+        6 => {
+            use ipv6::AddressKind::{LinkLocal, Multicast};
+            let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
+            (!matches!(ipv6::kind_of(&header.destination), Multicast | LinkLocal)).then(|| Seen {
+                source: u128::from_be_bytes(header.source),
+                destination: u128::from_be_bytes(header.destination),
+                address: IpAddr::V6(header.destination.into()),
+                hops: header.hop_limit,
+                tagged,
+            })
+        }
+        _ => None,
+    }
+}

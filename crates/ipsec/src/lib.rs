@@ -1,0 +1,23 @@
+//! The application `ipsec`: tunnels with keys from the configuration, or with those of an IKE daemon
+//! that it finds in the kernel.
+//!
+//! - [`esp`]: ESP (RFC 4303), the nodes that every worker has, and the cryptography
+//! - `control`: tunnels and their keys, sequence numbers on disk, what the kernel is told
+//! - `section`: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]` of the configuration
+//!
+//! A program hands [`APPLICATION`] to its router (`wattline-router`).
+#![forbid(unsafe_code)]
+
+mod control;
+pub mod esp;
+mod section;
+
+pub use section::{
+    IpsecSections, IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, TunnelSettings,
+};
+
+use wattline_router::application::ApplicationKind;
+
+/// The application.
+pub const APPLICATION: ApplicationKind =
+    ApplicationKind { section: &IpsecSections, start: control::start };

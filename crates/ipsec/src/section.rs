@@ -1,0 +1,518 @@
+//! The sections of IPsec: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]`.
+
+use crate::esp::algorithm::Algorithm;
+use crate::esp::association::{DontFragment, Dscp, Limits};
+use crate::esp::key::KeyMaterial;
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_packet::esp::{SPI_MIN, UDP_PORT};
+use wattline_router::config::read::{
+    Key, Reader, Section, Table, each, parse_duration, parse_name, required, single,
+};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+
+/// `[ipsec]`.
+const IPSEC: Section = Section::Application("[ipsec]");
+/// `[[ipsec_tunnel]]`, once per tunnel.
+const TUNNEL: Section = Section::Application("[[ipsec_tunnel]]");
+/// `[[ipsec_policy]]`, once per policy.
+const POLICY: Section = Section::Application("[[ipsec_policy]]");
+
+/// The keys, in the order of the reference.
+#[rustfmt::skip]
+const KEYS: &[Key] = &[
+    Key::new(IPSEC, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
+        "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
+    Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
+        "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
+    Key::new(IPSEC, "block_when_stopped", Some("false"), "true", "true or false",
+        "After an orderly end the kernel goes on blocking what the policies of this file protect.\nAfter a crash it does in any case, until the next end."),
+    Key::new(TUNNEL, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
+        "The tunnel's name in this file and in all output. Required."),
+    Key::new(TUNNEL, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
+        "The end of the tunnel that is here: an address of this machine. Required."),
+    Key::new(TUNNEL, "remote", None, "\"203.0.113.1\"", "a unicast IPv4 or IPv6 address",
+        "The other end. Required."),
+    Key::new(TUNNEL, "algorithm", Some("\"aes128-gcm\""), "\"aes256-cbc-sha256\"", "\"aes128-gcm\", \"aes256-gcm\", \"aes128-cbc-sha1\", \"aes256-cbc-sha1\", \"aes128-cbc-sha256\" or \"aes256-cbc-sha256\"",
+        "How packets are encrypted and authenticated."),
+    Key::new(TUNNEL, "spi_in", None, "0x1001", "a whole number from 256 to 4294967295",
+        "The security parameter index of packets that are received. Required."),
+    Key::new(TUNNEL, "spi_out", None, "0x1002", "a whole number from 256 to 4294967295",
+        "The security parameter index of packets that are sent. Required."),
+    Key::new(TUNNEL, "key_in_file", None, "\"branch-in.key\"", "the path of a file, relative to this one",
+        "A file with the key of packets that are received, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
+    Key::new(TUNNEL, "key_out_file", None, "\"branch-out.key\"", "the path of a file, relative to this one",
+        "The same for packets that are sent. The two keys must differ."),
+    Key::new(TUNNEL, "key_in", None, "\"00112233445566778899aabbccddeeff01020304\"", "hexadecimal digits",
+        "Instead of key_in_file: the key itself. For tests: whoever reads this file can read all packets."),
+    Key::new(TUNNEL, "key_out", None, "\"ffeeddccbbaa9988776655443322110004030201\"", "hexadecimal digits",
+        "Instead of key_out_file: the key itself."),
+    Key::new(TUNNEL, "extended_sequence", Some("true"), "false", "true or false",
+        "Sequence numbers of 64 bits (ESN). Both ends must agree. With 32 bits a key ends after 2^32 packets."),
+    Key::new(TUNNEL, "replay_window", Some("1024"), "4096", "a whole number from 32 to 65536",
+        "How many sequence numbers a packet may be late. At least 64 for each worker of the sender."),
+    Key::new(TUNNEL, "udp_encapsulation", Some("false"), "true", "true or false",
+        "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the way. Both ends must agree."),
+    Key::new(TUNNEL, "udp_port", Some("4500"), "31337", "a whole number from 1 to 65535",
+        "The UDP port of the other end, as it is seen from here."),
+    Key::new(TUNNEL, "mtu", None, "1400", "a whole number from 576 to 65535",
+        "The longest outer packet in bytes, where the way is narrower than the port. Default: the MTU of the route."),
+    Key::new(TUNNEL, "dscp", Some("\"copy\""), "\"46\"", "\"copy\" or a number from \"0\" to \"63\"",
+        "The DSCP of outer packets: that of the inner one, or always the same."),
+    Key::new(TUNNEL, "dont_fragment", Some("\"copy\""), "\"set\"", "\"copy\", \"set\" or \"clear\"",
+        "Whether outer IPv4 packets must not be fragmented: as the inner one says, always, or never."),
+    Key::new(TUNNEL, "soft_time", None, "\"20h\"", "a duration from \"1s\", such as \"8h\"",
+        "Warn once the keys have been in use for so long."),
+    Key::new(TUNNEL, "soft_packets", None, "\"3G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Warn after so many packets in one direction."),
+    Key::new(TUNNEL, "soft_bytes", None, "\"900G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Warn after so many bytes in one direction."),
+    Key::new(TUNNEL, "hard_time", None, "\"24h\"", "a duration from \"1s\", such as \"8h\"",
+        "Use the keys no longer than this."),
+    Key::new(TUNNEL, "hard_packets", None, "\"4G\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Use the key of a direction for no more packets, to the batch."),
+    Key::new(TUNNEL, "hard_bytes", None, "\"1T\"", "a whole number, with k, M, G or T, such as \"500M\"",
+        "Use the key of a direction for no more bytes, to the batch."),
+    Key::new(POLICY, "source", None, "\"10.1.0.0/16\"", "an IPv4 or IPv6 prefix without host bits, such as \"10.1.0.0/16\"",
+        "Where packets that are sent come from; those that are received have it as destination. Required."),
+    Key::new(POLICY, "destination", None, "\"10.2.0.0/16\"", "a prefix of the same family as source",
+        "Where packets that are sent go; those that are received come from there. Required."),
+    Key::new(POLICY, "action", Some("\"protect\""), "\"discard\"", "\"protect\", \"bypass\" or \"discard\"",
+        "Through a tunnel only, as they are, or not at all. The first policy that matches decides; what none matches passes."),
+    Key::new(POLICY, "tunnel", None, "\"branch\"", "the name of a tunnel",
+        "The tunnel of packets to be protected."),
+];
+
+/// Where sequence numbers are kept, unless the configuration says otherwise.
+const STATE: &str = "/var/lib/wattline/ipsec";
+
+/// What the configuration says of IPsec.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IpsecSettings {
+    /// Where sequence numbers are kept over restarts.
+    pub state: PathBuf,
+    /// Whether the kernel's associations and policies are followed.
+    pub kernel: bool,
+    /// Whether the kernel goes on blocking what policies protect after an orderly end.
+    pub block_when_stopped: bool,
+    /// Tunnels with keys from the configuration.
+    pub tunnels: Vec<TunnelSettings>,
+    /// What goes through them, in the order in which it is asked.
+    pub policies: Vec<PolicySettings>,
+}
+
+/// A `[[ipsec_tunnel]]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TunnelSettings {
+    /// Its name.
+    pub name: String,
+    /// The end that is here.
+    pub local: IpAddr,
+    /// The other end, of the same family.
+    pub remote: IpAddr,
+    /// How packets are protected.
+    pub algorithm: Algorithm,
+    /// SPI of what is received.
+    pub spi_in: u32,
+    /// SPI of what is sent.
+    pub spi_out: u32,
+    /// Key of what is received.
+    pub key_in: KeySource,
+    /// Key of what is sent.
+    pub key_out: KeySource,
+    /// Whether sequence numbers have 64 bits.
+    pub extended: bool,
+    /// Size of the anti-replay window.
+    pub window: u32,
+    /// The peer's UDP port, where packets are encapsulated.
+    pub udp: Option<u16>,
+    /// The longest outer packet.
+    pub mtu: u16,
+    /// DSCP of outer packets.
+    pub dscp: Dscp,
+    /// "Don't fragment" of outer packets.
+    pub dont_fragment: DontFragment,
+    /// When to warn that the keys should be replaced.
+    pub soft: Lifetime,
+    /// When they are no longer used.
+    pub hard: Lifetime,
+}
+
+/// The life of keys, each direction for itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Lifetime {
+    /// By use.
+    pub limits: Limits,
+    /// By time.
+    pub time: Option<Duration>,
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeySource {
+    /// In a file of its own.
+    File(PathBuf),
+    /// In the configuration itself.
+    Inline(KeyMaterial),
+}
+
+/// An `[[ipsec_policy]]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySettings {
+    /// Where packets that are sent come from.
+    pub source: IpNet,
+    /// Where they go, of the same family.
+    pub destination: IpNet,
+    /// What becomes of them.
+    pub action: PolicyAction,
+}
+
+/// What becomes of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// They go through the tunnel with this index.
+    Protect(usize),
+    /// They pass as they are.
+    Bypass,
+    /// They are dropped.
+    Discard,
+}
+
+impl Settings for IpsecSettings {
+    fn heading(&self) -> &'static str {
+        IPSEC.heading()
+    }
+
+    fn resolve_paths(&mut self, directory: &Path) {
+        let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
+        resolve(&mut self.state);
+        let keys = self.tunnels.iter_mut().flat_map(|it| [&mut it.key_in, &mut it.key_out]);
+        for key in keys {
+            if let KeySource::File(path) = key {
+                resolve(path);
+            }
+        }
+    }
+
+    fn equals(&self, other: &dyn Settings) -> bool {
+        other.downcast() == Some(self)
+    }
+}
+
+/// The sections in the configuration.
+pub struct IpsecSections;
+
+impl ApplicationSection for IpsecSections {
+    fn names(&self) -> &'static [&'static str] {
+        &["ipsec", "ipsec_tunnel", "ipsec_policy"]
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        _ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>> {
+        Some(Arc::new(read(reader, root)?))
+    }
+}
+
+/// Reads all sections; nothing where there is none.
+fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
+    let mut settings = IpsecSettings {
+        state: STATE.into(),
+        kernel: false,
+        block_when_stopped: false,
+        tunnels: Vec::new(),
+        policies: Vec::new(),
+    };
+    if !["ipsec", "ipsec_tunnel", "ipsec_policy"].iter().any(|name| root.has(name)) {
+        return None;
+    }
+    if let Some(table) = single(reader, root, IPSEC, "ipsec") {
+        reader.refuse_unknown(&table);
+        if let Some(state) = reader.parsed(&table, "state", path) {
+            settings.state = state.value;
+        }
+        settings.kernel = reader.boolean(&table, "kernel").unwrap_or(false);
+        settings.block_when_stopped = reader.boolean(&table, "block_when_stopped").unwrap_or(false);
+    }
+    let tables = each(reader, root, TUNNEL, "ipsec_tunnel");
+    // Also of those that are wrong otherwise, so that a policy that names one is not wrong too.
+    let names: Vec<Option<String>> = tables
+        .iter()
+        .map(|table| Some(required(reader, table, "name", parse_name)?.value))
+        .collect();
+    let mut places = vec![None; tables.len()];
+    for (place, table) in tables.iter().enumerate() {
+        if let Some(name) = &names[place]
+            && names[..place].contains(&Some(name.clone()))
+        {
+            reader.problem_in(table, "name", format!("another tunnel is named {name} already"));
+        }
+        let name = names[place].clone();
+        if let Some(tunnel) = name.and_then(|name| read_tunnel(reader, table, name)) {
+            places[place] = Some(settings.tunnels.len());
+            settings.tunnels.push(tunnel);
+        }
+    }
+    for (table, number) in tables.iter().zip(&places).filter_map(|(it, at)| Some((it, (*at)?))) {
+        let tunnel = &settings.tunnels[number];
+        let same =
+            |other: &TunnelSettings| (other.spi_in, other.local) == (tunnel.spi_in, tunnel.local);
+        if settings.tunnels[..number].iter().any(same) {
+            let message = "another tunnel to this address has the same one".to_owned();
+            reader.problem_in(table, "spi_in", message);
+        }
+    }
+    for table in each(reader, root, POLICY, "ipsec_policy") {
+        settings.policies.extend(read_policy(reader, &table, &names, &places));
+    }
+    Some(settings)
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<TunnelSettings> {
+    reader.refuse_unknown(table);
+    let unicast = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
+    };
+    let local = required(reader, table, "local", unicast);
+    let remote = required(reader, table, "remote", unicast);
+    if let (Some(local), Some(remote)) = (&local, &remote)
+        && (local.value.is_ipv4() != remote.value.is_ipv4() || local.value == remote.value)
+    {
+        let message = "must be another address of the family of local".to_owned();
+        reader.problem(TUNNEL, "remote", &remote.span, message);
+    }
+    let algorithm = match reader.parsed(table, "algorithm", Algorithm::named) {
+        Some(algorithm) => algorithm.value,
+        None => Algorithm::Aes128Gcm,
+    };
+    let mut spi = |key| {
+        if !table.has(key) {
+            let allowed = reader.allowed(TUNNEL, key);
+            reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
+        }
+        reader.integer(table, key, SPI_MIN..=u32::MAX).map(|spi| spi.value)
+    };
+    let (spi_in, spi_out) = (spi("spi_in"), spi("spi_out"));
+    let key_in = read_key(reader, table, algorithm, "key_in", "key_in_file");
+    let key_out = read_key(reader, table, algorithm, "key_out", "key_out_file");
+    let window = reader.integer(table, "replay_window", 32..=65_536).map_or(1024, |it| it.value);
+    let port = reader.integer(table, "udp_port", 1..=65_535).map(|port| port.value as u16);
+    let udp = reader.boolean(table, "udp_encapsulation").unwrap_or(false);
+    let mtu = reader.integer(table, "mtu", 576..=65_535).map_or(u16::MAX, |mtu| mtu.value as u16);
+    let dscp = reader.parsed(table, "dscp", |text| match text {
+        "copy" => Some(Dscp::Copy),
+        number => Some(Dscp::Set(number.parse().ok().filter(|dscp| *dscp < 64)?)),
+    });
+    let dont_fragment = reader.parsed(table, "dont_fragment", |text| match text {
+        "copy" => Some(DontFragment::Copy),
+        "set" => Some(DontFragment::Set),
+        "clear" => Some(DontFragment::Clear),
+        _ => None,
+    });
+    let soft = read_lifetime(reader, table, "soft_time", "soft_packets", "soft_bytes");
+    let hard = read_lifetime(reader, table, "hard_time", "hard_packets", "hard_bytes");
+    Some(TunnelSettings {
+        name,
+        local: local?.value,
+        remote: remote?.value,
+        algorithm,
+        spi_in: spi_in?,
+        spi_out: spi_out?,
+        key_in: key_in?,
+        key_out: key_out?,
+        extended: reader.boolean(table, "extended_sequence").unwrap_or(true),
+        window,
+        udp: udp.then_some(port.unwrap_or(UDP_PORT)),
+        mtu,
+        dscp: dscp.map_or(Dscp::Copy, |dscp| dscp.value),
+        dont_fragment: dont_fragment.map_or(DontFragment::Copy, |it| it.value),
+        soft,
+        hard,
+    })
+}
+
+fn read_key(
+    reader: &mut Reader,
+    table: &Table,
+    algorithm: Algorithm,
+    inline: &str,
+    file: &str,
+) -> Option<KeySource> {
+    if table.has(inline) == table.has(file) {
+        let message = format!("needs either {file} or {inline}");
+        reader.problem_in(table, "", message);
+        return None;
+    }
+    if table.has(file) {
+        return Some(KeySource::File(reader.parsed(table, file, path)?.value));
+    }
+    let text = reader.secret(table, inline)?;
+    match KeyMaterial::from_hex(algorithm, &text) {
+        Ok(key) => Some(KeySource::Inline(key)),
+        Err(error) => {
+            reader.problem_in(table, inline, error.to_string());
+            None
+        }
+    }
+}
+
+fn read_lifetime(
+    reader: &mut Reader,
+    table: &Table,
+    time: &str,
+    packets: &str,
+    bytes: &str,
+) -> Lifetime {
+    let second = Duration::from_secs(1);
+    let duration = |text: &str| parse_duration(text).filter(|time| *time >= second);
+    let time = reader.parsed(table, time, duration).map(|time| time.value);
+    let mut amount = |key| reader.parsed(table, key, parse_amount).map_or(u64::MAX, |it| it.value);
+    Lifetime { limits: Limits { packets: amount(packets), bytes: amount(bytes) }, time }
+}
+
+/// A whole number from 1, with k, M, G or T for thousands and so on.
+fn parse_amount(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: u64 = match unit.trim() {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|amount| *amount > 0)
+}
+
+fn read_policy(
+    reader: &mut Reader,
+    table: &Table,
+    names: &[Option<String>],
+    places: &[Option<usize>],
+) -> Option<PolicySettings> {
+    reader.refuse_unknown(table);
+    let exact = |text: &str| text.parse::<IpNet>().ok().filter(|net| net.addr() == net.network());
+    let source = required(reader, table, "source", exact);
+    let destination = required(reader, table, "destination", exact);
+    if let (Some(source), Some(destination)) = (&source, &destination)
+        && source.value.addr().is_ipv4() != destination.value.addr().is_ipv4()
+    {
+        let message = "is of the other family than source".to_owned();
+        reader.problem(POLICY, "destination", &destination.span, message);
+    }
+    let known =
+        |text: &str| matches!(text, "protect" | "bypass" | "discard").then(|| text.to_owned());
+    let action = reader.parsed(table, "action", known);
+    let action = action.map_or("protect".to_owned(), |action| action.value);
+    let action = match (action.as_str(), table.has("tunnel")) {
+        ("protect", true) => {
+            let name = reader.string(table, "tunnel")?;
+            let Some(place) = names.iter().position(|known| known.as_ref() == Some(&name.value))
+            else {
+                let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+                let message = format!("is no tunnel: the tunnels are {}", known.join(", "));
+                reader.problem(POLICY, "tunnel", &name.span, message);
+                return None;
+            };
+            // One that is wrong has been reported.
+            PolicyAction::Protect(places[place]?)
+        }
+        ("protect", false) => {
+            reader.problem_in(table, "", "needs tunnel, or another action".to_owned());
+            return None;
+        }
+        (_, true) => {
+            let message = "stands only where the action is \"protect\"".to_owned();
+            reader.problem_in(table, "tunnel", message);
+            return None;
+        }
+        ("bypass", false) => PolicyAction::Bypass,
+        _ => PolicyAction::Discard,
+    };
+    Some(PolicySettings { source: source?.value, destination: destination?.value, action })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_router::config::{Config, Problems};
+
+    const TEXT: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
+        [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+        spi_in = 0x1001\nspi_out = 4098\nkey_in_file = \"in.key\"\n\
+        key_out = \"00112233445566778899aabbccddeeff01020304\"\nhard_bytes = \"2G\"\n\
+        [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
+
+    fn parse(text: &str) -> Result<Config, Problems> {
+        Config::parse_with(text, "test", &[&IpsecSections])
+    }
+
+    fn errors(from: &str, to: &str) -> String {
+        assert!(TEXT.contains(from), "{from}");
+        parse(&TEXT.replace(from, to)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_tunnel_and_its_policy_are_read() {
+        let config = parse(TEXT).unwrap();
+        let ipsec = config.of::<IpsecSettings>().unwrap();
+        let tunnel = &ipsec.tunnels[0];
+        assert_eq!((tunnel.spi_in, tunnel.spi_out), (0x1001, 0x1002));
+        assert_eq!(tunnel.key_in, KeySource::File("in.key".into()));
+        assert_eq!(tunnel.hard.limits.bytes, 2_000_000_000);
+        assert_eq!((tunnel.window, tunnel.extended, tunnel.udp), (1024, true, None));
+        assert_eq!(ipsec.policies[0].action, PolicyAction::Protect(0));
+        let without = TEXT.split("[[ipsec").next().unwrap();
+        assert_eq!(parse(without).unwrap().of::<IpsecSettings>(), None);
+    }
+
+    #[test]
+    fn mistakes_are_told_and_keys_are_not() {
+        for (from, to, told) in [
+            ("spi_in = 0x1001", "spi_in = 255", "from 256"),
+            ("spi_out = 4098\n", "", "spi_out: is missing"),
+            ("\"192.0.2.2\"", "\"2001:db8::1\"", "family of local"),
+            ("key_in_file = \"in.key\"\n", "", "needs either key_in_file or key_in"),
+            ("tunnel = \"t\"", "tunnel = \"u\"", "the tunnels are t"),
+            ("tunnel = \"t\"", "action = \"discard\"\ntunnel = \"t\"", "\"protect\""),
+            ("\"2G\"", "\"2X\"", "hard_bytes"),
+            ("aabbccddeeff01020304", "aabb", "has 12"),
+            ("aabbccddeeff01020304\"", "aabbccddeeff0102030g\"", "hexadecimal"),
+            ("\"00112233445566778899aabbccddeeff01020304\"", "0x112233445566778", "key_out"),
+            ("aabbccddeeff01020304\"", "aabbccddeeff01020304", "syntax"),
+        ] {
+            let text = errors(from, to);
+            assert!(text.contains(told), "{told}: {text}");
+            assert!(!text.contains("112233"), "{text}");
+        }
+        // Told at the section that repeats it, also behind one that is wrong otherwise.
+        let (ports, tunnel) = TEXT.split_once("[[ipsec_tunnel]]").unwrap();
+        let tunnel = tunnel.split("[[ipsec_policy]]").next().unwrap();
+        let sections = [
+            tunnel.replace("spi_in = 0x1001", "spi_in = 1"),
+            tunnel.replace("\"t\"", "\"u\""),
+            tunnel.replace("\"t\"", "\"v\""),
+        ];
+        let text = sections.map(|section| format!("[[ipsec_tunnel]]{section}")).concat();
+        let text = parse(&format!("{ports}{text}")).unwrap_err().to_string();
+        assert!(text.contains("test:22: [[ipsec_tunnel]] spi_in: another tunnel"), "{text}");
+        let config = parse(TEXT).unwrap();
+        assert!(!format!("{config:?}").to_lowercase().contains("aabbcc"));
+    }
+}

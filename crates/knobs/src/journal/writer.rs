@@ -1,0 +1,247 @@
+//! The journal that is being written.
+//!
+//! A disk can be full, break, or turn read-only at any call, and a write can fail half-way. The
+//! rules: a line that failed is cut off again, at once or before the next one; a value that the
+//! file does not hold is not written to the machine; what memory holds and the file does not goes
+//! first when the disk takes lines again. After a failed flush the kernel no longer knows which
+//! bytes are on the disk, and a second flush may succeed without them (fsync(2), under "Notes"):
+//! then the file is written anew.
+
+use super::disk::{Disk, Named};
+use super::{Entry, JournalError, LONGEST_JOURNAL, Line, remove, take};
+use crate::setting::Setting;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A journal is written anew when it has grown by so much.
+const COMPACT_AFTER: u64 = 1 << 20;
+/// Values of ours that a journal keeps of a setting when it is written anew.
+const VALUES_KEPT: usize = 64;
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    disk: Box<dyn Disk>,
+    boot: String,
+    entries: Vec<Entry>,
+    index: BTreeMap<Setting, usize>,
+    /// Bytes of the whole lines in the file.
+    length: u64,
+    /// It is written anew when it is longer.
+    compact_at: u64,
+    /// The beginning of another line may stand behind the whole ones.
+    cut: bool,
+    /// A flush failed.
+    unsynced: bool,
+    /// Lines that count in memory and are not in the file.
+    missing: Vec<u8>,
+}
+
+impl Journal {
+    /// Begins a new one in the place of whatever was there; restore that first.
+    ///
+    /// # Errors
+    /// [`JournalError::File`].
+    pub fn create(path: &Path, boot: &str) -> Result<Self, JournalError> {
+        let failed = |error| JournalError::File { path: path.to_path_buf(), error };
+        remove(path)?;
+        let mut disk = Named::create(path).map_err(failed)?;
+        disk.sync_name().map_err(failed)?;
+        Ok(Self::on(Box::new(disk), path, boot))
+    }
+
+    /// Begins one on a disk that is empty.
+    pub(crate) fn on(disk: Box<dyn Disk>, path: &Path, boot: &str) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            disk,
+            boot: boot.to_string(),
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+            length: 0,
+            compact_at: COMPACT_AFTER,
+            cut: false,
+            unsynced: false,
+            missing: Vec::new(),
+        }
+    }
+
+    /// Notes that `setting`, now at `present`, is about to get `new`; returns when the old value
+    /// is on the disk. Costs nothing for a value that it was given before.
+    ///
+    /// # Errors
+    /// [`JournalError::File`]: then the setting must not be written.
+    pub fn intend(
+        &mut self,
+        setting: &Setting,
+        present: &str,
+        new: &str,
+    ) -> Result<(), JournalError> {
+        self.settle()?;
+        if self.length > self.compact_at && self.rewrite().is_err() {
+            // The old file is as good. An unfinished change of names is not: that is tried again.
+            self.settle()?;
+            self.compact_at = self.length + COMPACT_AFTER;
+        }
+        let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
+        let (old, first) = match known {
+            Some(entry) if entry.ours.iter().any(|value| value == new) => {
+                entry.note(new.to_string());
+                return Ok(());
+            }
+            Some(entry) => (entry.old.clone(), false),
+            None => (present.to_string(), true),
+        };
+        let (setting, new) = (setting.clone(), new.to_string());
+        let line = Line::Intent { boot: self.boot.clone(), setting, old, new };
+        let bytes = self.bytes_of(&line)?;
+        self.append(&bytes).map_err(|error| self.failed(error))?;
+        if first && let Err(error) = self.disk.sync() {
+            self.unsynced = true;
+            // The write that it announces does not happen.
+            self.length -= bytes.len() as u64;
+            let _ = self.cut_off();
+            return Err(self.failed(error));
+        }
+        self.count(line);
+        Ok(())
+    }
+
+    /// Notes what `setting` shows after it was written.
+    ///
+    /// # Errors
+    /// [`JournalError::File`]: it counts in memory, and goes into the file before anything else
+    /// does; until then a restore from the file may take the value for somebody else's.
+    pub fn found(&mut self, setting: &Setting, value: &str) -> Result<(), JournalError> {
+        let known = self.entry(setting);
+        if known.is_some_and(|entry| !entry.unfinished && entry.ours.iter().any(|v| v == value)) {
+            return Ok(());
+        }
+        let (boot, found) = (self.boot.clone(), value.to_string());
+        let line = Line::Found { boot, setting: setting.clone(), found };
+        let bytes = self.bytes_of(&line)?;
+        self.count(line);
+        // Not flushed: it matters only while this kernel runs, and that has it in its cache.
+        let noted = self.settle_lines().and_then(|()| self.append(&bytes));
+        noted.map_err(|error| {
+            self.missing.extend(bytes);
+            self.failed(error)
+        })
+    }
+
+    /// Brings the file to what memory holds, if an earlier failure left it behind.
+    ///
+    /// # Errors
+    /// [`JournalError::File`]: it still is behind.
+    pub fn settle(&mut self) -> Result<(), JournalError> {
+        if self.unsynced {
+            self.rewrite().map_err(|error| self.failed(error))?;
+        }
+        // Where the end cannot be cut off, or the lines find no room, a new file may do.
+        self.settle_lines().or_else(|_| self.rewrite()).map_err(|error| self.failed(error))
+    }
+
+    fn settle_lines(&mut self) -> io::Result<()> {
+        if self.cut {
+            self.cut_off()?;
+        }
+        if !self.missing.is_empty() {
+            let missing = std::mem::take(&mut self.missing);
+            self.append(&missing).inspect_err(|_| self.missing = missing)?;
+        }
+        Ok(())
+    }
+
+    /// What is known of a setting that was changed.
+    pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
+        self.index.get(setting).map(|at| &self.entries[*at])
+    }
+
+    /// All settings that were changed, in the order of their first change.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Writes whole lines, or none.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let length = self.length + bytes.len() as u64;
+        if length > LONGEST_JOURNAL {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("longer than {LONGEST_JOURNAL} bytes, and it cannot be written anew"),
+            ));
+        }
+        if self.cut {
+            self.cut_off()?;
+        }
+        if let Err(error) = self.disk.append(bytes) {
+            let _ = self.cut_off();
+            return Err(error);
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    /// Leaves whole lines alone; needs no room.
+    fn cut_off(&mut self) -> io::Result<()> {
+        self.cut = true;
+        self.disk.truncate(self.length)?;
+        self.cut = false;
+        Ok(())
+    }
+
+    /// Writes the file anew, with the latest values of each setting, in the place of the old.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for entry in &self.entries {
+            let Entry { setting, old, ours, unfinished } = entry;
+            let (boot, setting) = (&self.boot, setting.clone());
+            let mut put = |line: Line| -> io::Result<()> {
+                serde_json::to_writer(&mut bytes, &line)?;
+                bytes.push(b'\n');
+                Ok(())
+            };
+            for new in latest(ours) {
+                let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
+                put(Line::Intent { boot: boot.clone(), setting, old, new })?;
+            }
+            if let (false, Some(found)) = (unfinished, ours.last()) {
+                put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;
+            }
+        }
+        self.disk.replace(&bytes)?;
+        self.length = bytes.len() as u64;
+        self.compact_at = self.length + COMPACT_AFTER;
+        self.cut = false;
+        self.missing.clear();
+        for entry in &mut self.entries {
+            entry.ours.drain(..entry.ours.len() - latest(&entry.ours).len());
+        }
+        self.unsynced = true;
+        self.disk.sync_name()?;
+        self.unsynced = false;
+        Ok(())
+    }
+
+    fn bytes_of(&self, line: &Line) -> Result<Vec<u8>, JournalError> {
+        let mut bytes = serde_json::to_vec(line).map_err(|error| self.failed(error.into()))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    fn count(&mut self, line: Line) {
+        // Our own lines always make sense: the setting of a Found was intended before.
+        let _ = take(&mut self.entries, &mut self.index, line);
+    }
+
+    fn failed(&self, error: io::Error) -> JournalError {
+        JournalError::File { path: self.path.clone(), error }
+    }
+}
+
+/// The values that are kept when a journal is written anew.
+fn latest(ours: &[String]) -> &[String] {
+    &ours[ours.len().saturating_sub(VALUES_KEPT)..]
+}

@@ -1,8 +1,0 @@
-//! `ipv4`: plain forwarding, which the other applications are held against.
-
-use super::{Application, Args, Error};
-
-/// Nothing on the packets' way.
-pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
-    Ok(Vec::new())
-}

@@ -1,0 +1,17 @@
+//! What Linux knows and lets one set: links, routes, neighbours and IPsec state over netlink,
+//! sysfs, performance counters, network card settings, the TUN device, capabilities.
+//!
+//! Each file speaks one interface of the kernel and nothing else; `wattline-xdp` has the programs
+//! that run inside the kernel. Used by `wattline-knobs` and `wattline-meters`, and by whatever
+//! works on this machine.
+
+pub mod ethtool;
+pub mod namespace;
+pub mod napi;
+mod netdev;
+pub mod netlink;
+pub mod perf;
+pub mod privileges;
+pub mod sysfs;
+pub mod tun;
+pub mod xdp_features;

@@ -1,0 +1,179 @@
+//! IPsec as the kernel knows it (include/uapi/linux/xfrm.h): associations and policies that an
+//! IKE daemon has made there.
+//!
+//! Their messages hold keys, so they are decoded here, into memory that is zeroed, and not by
+//! a library that would keep copies.
+
+mod block;
+mod decode;
+mod model;
+mod report;
+
+pub use block::{Block, BlockOwner};
+pub use model::{
+    Association, Current, Key, Policy, PolicyAction, PolicyDirection, Snapshot, Template,
+};
+pub use report::Report;
+
+use super::socket::parts;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_XFRM};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// XFRMNLGRP_EXPIRE, SA, POLICY.
+const GROUPS: [u32; 3] = [2, 3, 4];
+const XFRM_MSG_GETSA: u16 = 0x12;
+const XFRM_MSG_GETPOLICY: u16 = 0x15;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const HEADER: usize = 16;
+/// As much as the kernel puts into one datagram of a dump.
+const BUFFER_BYTES: usize = 64 << 10;
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Datagrams of a dump at most: a million associations need fewer.
+const MOST_DATAGRAMS: usize = 1 << 16;
+
+/// Follows the kernel's associations and policies.
+pub struct XfrmFollower {
+    notifications: Socket,
+    /// Nothing has changed since the last list that was whole.
+    dumped: bool,
+}
+
+impl XfrmFollower {
+    /// Subscribes to changes; the first [`Self::poll`] gives all that there is.
+    ///
+    /// # Errors
+    /// When the kernel has no XFRM or refuses the socket.
+    pub fn new() -> io::Result<Self> {
+        let mut notifications = Socket::new(NETLINK_XFRM)?;
+        notifications.bind_auto()?;
+        for group in GROUPS {
+            notifications.add_membership(group)?;
+        }
+        notifications.set_non_blocking(true)?;
+        Ok(Self { notifications, dumped: false })
+    }
+
+    /// Everything that there is, where anything has changed since the last call. Changes are
+    /// only a reason to look: what they say is not relied upon, so that none can be missed.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn poll(&mut self) -> io::Result<Option<Snapshot>> {
+        let mut buffer = Zeroizing::new(vec![0; BUFFER_BYTES]);
+        loop {
+            match self.notifications.recv(&mut &mut buffer[..], 0) {
+                // Until the list is whole: should the kernel not answer now, it is asked again.
+                Ok(_) => self.dumped = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Some were lost: all the more reason.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.dumped = false,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.dumped {
+            return Ok(None);
+        }
+        let mut snapshot = Snapshot::default();
+        // `struct xfrm_usersa_id` and `struct xfrm_userpolicy_id`, empty: of whatever kind.
+        dump(XFRM_MSG_GETSA, 24, &mut buffer, |body| match decode::association(body) {
+            Some(association) => snapshot.associations.push(association),
+            None => snapshot.unreadable += 1,
+        })?;
+        dump(XFRM_MSG_GETPOLICY, 64, &mut buffer, |body| match decode::policy(body) {
+            Some(policy) => snapshot.policies.push(policy),
+            None => snapshot.unreadable += u64::from(!decode::is_of_socket(body)),
+        })?;
+        self.dumped = true;
+        Ok(Some(snapshot))
+    }
+}
+
+/// A socket to ask the kernel by, which does not wait for an answer for ever.
+fn connected() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_XFRM)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let receive = rustix::net::sockopt::Timeout::Recv;
+    rustix::net::sockopt::set_socket_timeout(socket.as_fd(), receive, Some(PATIENCE))?;
+    Ok(socket)
+}
+
+fn dump(
+    request: u16,
+    body: usize,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let socket = connected()?;
+    let mut message = Vec::with_capacity(HEADER + body);
+    message.extend(((HEADER + body) as u32).to_ne_bytes());
+    message.extend(request.to_ne_bytes());
+    message.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    message.resize(HEADER + body, 0);
+    socket.send(&message, 0)?;
+    for _ in 0..MOST_DATAGRAMS {
+        let length = match socket.recv(&mut &mut buffer[..], 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        for part in parts(buffer.get(..length).unwrap_or_default()) {
+            let kind = part.get(4..6).and_then(|bytes| bytes.first_chunk());
+            let body = part.get(HEADER..).unwrap_or_default();
+            match kind.map(|kind| u16::from_ne_bytes(*kind)) {
+                Some(NLMSG_DONE) => return Ok(()),
+                Some(NLMSG_ERROR) => {
+                    let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                    return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
+                }
+                // Whatever it is of what was asked for: NEWSA, NEWPOLICY.
+                Some(_) => each(body),
+                None => {}
+            }
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel's list of associations has no end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With what this kernel can do: policies need no protocol to be built in.
+    #[test]
+    fn policies_of_the_kernel_are_followed() {
+        let name = format!("wl-xfrm-{}", std::process::id());
+        let namespace = match crate::namespace::Namespace::create(&name) {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let add = "xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 7 \
+                   tmpl src 192.0.2.1 dst 192.0.2.2 proto esp reqid 5 mode tunnel";
+        let followed = namespace.enter(|| {
+            let mut follower = match XfrmFollower::new() {
+                Ok(follower) => follower,
+                Err(error) => return println!("skipped: the kernel has no XFRM ({error})"),
+            };
+            assert!(follower.poll().unwrap().unwrap().policies.is_empty());
+            assert!(follower.poll().unwrap().is_none());
+            if let Err(error) = namespace.ip(add) {
+                return println!("skipped: {error}");
+            }
+            let snapshot = follower.poll().unwrap().unwrap();
+            assert_eq!((snapshot.policies.len(), snapshot.unreadable), (1, 0));
+            let policy = &snapshot.policies[0];
+            assert_eq!(policy.source.to_string(), "10.1.0.0/16");
+            assert_eq!(policy.destination.to_string(), "10.2.0.0/16");
+            assert_eq!((policy.priority, policy.direction), (7, PolicyDirection::Out));
+            assert_eq!(policy.templates[0].reqid, 5);
+            assert!(policy.templates[0].tunnel);
+        });
+        followed.unwrap();
+    }
+}

@@ -1,0 +1,238 @@
+//! What the kernel is told of an association that another has used in its place: how far its
+//! numbers have come, what it has carried, and that it is to be replaced.
+//!
+//! So an IKE daemon sees the traffic and replaces keys in time, and the kernel goes on with the
+//! right numbers when it takes the tunnel over.
+
+use super::model::{Association, Current};
+use super::{HEADER, NLM_F_REQUEST, NLMSG_ERROR, connected};
+use std::io;
+use std::net::IpAddr;
+
+const XFRM_MSG_EXPIRE: u16 = 0x18;
+const XFRM_MSG_NEWAE: u16 = 0x1e;
+const XFRMA_LTIME_VAL: u16 = 9;
+const XFRMA_REPLAY_VAL: u16 = 10;
+const XFRMA_REPLAY_ESN_VAL: u16 = 23;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_REPLACE: u16 = 0x100;
+/// `struct xfrm_user_expire`: an association, and whether it is at its end.
+const USER_EXPIRE: usize = 232;
+/// More words than the kernel takes (XFRMA_REPLAY_ESN_MAX is 4096 numbers).
+const MOST_WORDS: u32 = 128;
+
+/// An association of the kernel, as it is where it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Where its packets go.
+    pub destination: IpAddr,
+    /// Where they come from.
+    pub source: IpAddr,
+    /// The security parameter index.
+    pub spi: u32,
+    /// IP protocol.
+    pub protocol: u8,
+    /// Words of the bitmap, as in [`Association`].
+    pub bitmap_words: Option<u32>,
+    /// Size of the anti-replay window.
+    pub window: u32,
+    /// The sequence number that was sent last.
+    pub sent: u64,
+    /// The highest that was received.
+    pub received: u64,
+    /// What it has carried, the kernel's own share included.
+    pub current: Current,
+}
+
+impl Report {
+    /// Of an association of which nothing is known but what the kernel has said.
+    pub fn new(of: &Association) -> Self {
+        Self {
+            destination: of.destination,
+            source: of.source,
+            spi: of.spi,
+            protocol: of.protocol,
+            bitmap_words: of.bitmap_words,
+            window: of.window,
+            sent: of.sent,
+            received: of.received,
+            current: of.current,
+        }
+    }
+
+    /// Gives the kernel numbers and counters.
+    ///
+    /// # Errors
+    /// When it refuses them; an association that it has no more is `NotFound`.
+    pub fn tell(&self) -> io::Result<()> {
+        ask(&self.numbers())
+    }
+
+    /// Tells the kernel, and by it the IKE daemon, that the association should be replaced, or
+    /// with `ended` that it is at its end: it is then deleted.
+    ///
+    /// # Errors
+    /// As [`Self::tell`].
+    pub fn expire(&self, ended: bool) -> io::Result<()> {
+        ask(&self.expiry(ended))
+    }
+
+    /// An XFRM_MSG_NEWAE.
+    fn numbers(&self) -> Vec<u8> {
+        let mut body = address(self.destination).to_vec();
+        body.extend(self.spi.to_be_bytes());
+        body.extend(family(self.destination).to_ne_bytes());
+        body.extend([self.protocol, 0]);
+        body.extend(address(self.source));
+        // Flags and reqid, which the kernel does not look at here.
+        body.extend([0; 8]);
+        // All numbers below the highest are said to have been received: none of them comes in
+        // a second time by the kernel.
+        match self.bitmap_words.map(|words| words.min(MOST_WORDS)) {
+            Some(words) => {
+                let numbers = [
+                    words,
+                    self.sent as u32,
+                    self.received as u32,
+                    (self.sent >> 32) as u32,
+                    (self.received >> 32) as u32,
+                    self.window,
+                ];
+                let seen = if self.received == 0 { 0 } else { u32::MAX };
+                let bitmap = std::iter::repeat_n(seen, words as usize);
+                attribute(&mut body, XFRMA_REPLAY_ESN_VAL, numbers.into_iter().chain(bitmap));
+            }
+            None => {
+                let seen = if self.received == 0 { 0 } else { u32::MAX };
+                let numbers = [self.sent as u32, self.received as u32, seen];
+                attribute(&mut body, XFRMA_REPLAY_VAL, numbers.into_iter());
+            }
+        }
+        let Current { bytes, packets, added, used } = self.current;
+        let halves = |number: u64| {
+            let [a, b, c, d, e, f, g, h] = number.to_ne_bytes();
+            [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+        };
+        let counters = [bytes, packets, added, used].into_iter().flat_map(halves);
+        attribute(&mut body, XFRMA_LTIME_VAL, counters);
+        message(XFRM_MSG_NEWAE, NLM_F_REPLACE, &body)
+    }
+
+    /// An XFRM_MSG_EXPIRE. The kernel looks at what names the association and nothing else.
+    fn expiry(&self, ended: bool) -> Vec<u8> {
+        let mut body = [0; USER_EXPIRE];
+        body[56..72].copy_from_slice(&address(self.destination));
+        body[72..76].copy_from_slice(&self.spi.to_be_bytes());
+        body[76] = self.protocol;
+        body[80..96].copy_from_slice(&address(self.source));
+        body[212..214].copy_from_slice(&family(self.destination).to_ne_bytes());
+        body[224] = ended.into();
+        message(XFRM_MSG_EXPIRE, 0, &body)
+    }
+}
+
+pub(super) fn family(address: IpAddr) -> u16 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u16,
+        IpAddr::V6(_) => libc::AF_INET6 as u16,
+    }
+}
+
+pub(super) fn address(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        }
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn attribute(body: &mut Vec<u8>, kind: u16, words: impl Iterator<Item = u32>) {
+    let start = body.len();
+    body.extend([0; 4]);
+    words.for_each(|word| body.extend(word.to_ne_bytes()));
+    let length = (body.len() - start) as u16;
+    body[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    body[start + 2..start + 4].copy_from_slice(&kind.to_ne_bytes());
+}
+
+pub(super) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
+    message.resize(HEADER, 0);
+    message.extend(body);
+    message
+}
+
+/// Sends a request, and waits until the kernel has done it.
+pub(super) fn ask(message: &[u8]) -> io::Result<()> {
+    let socket = connected()?;
+    socket.send(message, 0)?;
+    let mut answer = [0; 512];
+    let length = socket.recv(&mut &mut answer[..], 0)?;
+    let answer = answer.get(..length).unwrap_or_default();
+    let kind = answer.get(4..6).and_then(|bytes| bytes.first_chunk());
+    let code = answer.get(HEADER..).and_then(|bytes| bytes.first_chunk());
+    match (kind.map(|kind| u16::from_ne_bytes(*kind)), code.map(|code| i32::from_ne_bytes(*code))) {
+        (Some(NLMSG_ERROR), Some(0)) => Ok(()),
+        (Some(NLMSG_ERROR), Some(code)) if code == -libc::ESRCH => {
+            Err(io::Error::from(io::ErrorKind::NotFound))
+        }
+        (Some(NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no acknowledgement from the kernel")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode;
+    use super::*;
+
+    fn report(bitmap_words: Option<u32>) -> Report {
+        Report {
+            destination: [192, 0, 2, 2].into(),
+            source: [192, 0, 2, 1].into(),
+            spi: 0x1001,
+            protocol: 50,
+            bitmap_words,
+            window: 64,
+            sent: 5 << 32 | 7,
+            received: 6 << 32 | 9,
+            current: Current { bytes: 1 << 40, packets: 3, added: 4, used: 5 },
+        }
+    }
+
+    #[test]
+    fn messages_are_laid_out_as_the_kernel_has_them() {
+        // struct xfrm_aevent_id is 48 bytes; behind it come the attributes.
+        let short = report(None).numbers();
+        assert_eq!(short.len(), HEADER + 48 + 16 + 36);
+        assert_eq!(short[..4], (short.len() as u32).to_ne_bytes());
+        assert_eq!(short[HEADER + 16..HEADER + 20], [0, 0, 0x10, 1]);
+        assert_eq!(
+            short[HEADER + 52..HEADER + 60],
+            [7_u32.to_ne_bytes(), 9_u32.to_ne_bytes()].concat()[..]
+        );
+        let long = report(Some(2)).numbers();
+        assert_eq!(long.len(), HEADER + 48 + 4 + 24 + 8 + 36);
+        // What is told is understood as the same.
+        let expiry = report(None).expiry(true);
+        assert_eq!(expiry.len(), HEADER + USER_EXPIRE);
+        let read = decode::association(&expiry[HEADER..HEADER + 224]).unwrap();
+        assert_eq!((read.spi, read.protocol), (0x1001, 50));
+        assert_eq!(read.destination, report(None).destination);
+        assert_eq!(read.source, report(None).source);
+        assert_eq!(expiry[HEADER + 224], 1);
+    }
+
+    #[test]
+    fn an_association_that_is_gone_is_not_found() {
+        match report(None).tell() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => println!("skipped: the kernel has no XFRM, or we no right ({error})"),
+            Ok(()) => panic!("the kernel has an association that nobody made"),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The rights of the process: what it needs, what it lacks, and giving up the rest.
+
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+/// What a router with AF_XDP ports needs to start: BPF programs and maps, attaching them
+/// and asking for neighbours, raw sockets.
+const NEEDED: [(CapabilitySet, &str); 3] = [
+    (CapabilitySet::BPF, "CAP_BPF"),
+    (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+    (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
+];
+
+/// What the control thread goes on needing: the maps of local addresses, neighbours, and sockets
+/// for an interface that has come back. (It could read all traffic by programs without raw
+/// sockets, too.)
+const KEPT: CapabilitySet =
+    CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::NET_RAW);
+
+/// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
+pub fn missing() -> Vec<&'static str> {
+    let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    // Before Linux 5.8 there was no CAP_BPF: CAP_SYS_ADMIN includes it.
+    let has = |needed: CapabilitySet| {
+        effective.contains(needed)
+            || (needed == CapabilitySet::BPF && effective.contains(CapabilitySet::SYS_ADMIN))
+    };
+    NEEDED.iter().filter(|(needed, _)| !has(*needed)).map(|(_, name)| *name).collect()
+}
+
+/// What of a machine may be set, beside the modes of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    /// CAP_SYS_ADMIN, which a few files of sysfs want besides their mode
+    /// (drivers/cpuidle/sysfs.c).
+    pub administer: bool,
+    /// CAP_NET_ADMIN, for the settings of network cards.
+    pub set_cards: bool,
+}
+
+impl Rights {
+    /// Those of root.
+    pub const ALL: Self = Self::of(CapabilitySet::all());
+
+    const fn of(capabilities: CapabilitySet) -> Self {
+        Self {
+            administer: capabilities.contains(CapabilitySet::SYS_ADMIN),
+            set_cards: capabilities.contains(CapabilitySet::NET_ADMIN),
+        }
+    }
+
+    /// Those of this thread.
+    pub fn present() -> Self {
+        Self::of(capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective))
+    }
+
+    /// What is left of them after [`drop_unneeded`].
+    pub fn after_drop(self) -> Self {
+        let kept = Self::of(KEPT);
+        Self {
+            administer: self.administer && kept.administer,
+            set_cards: self.set_cards && kept.set_cards,
+        }
+    }
+}
+
+/// Gives up every capability of this thread, and of those that it will start, that a running
+/// router does not need.
+///
+/// # Errors
+/// When the kernel refuses, which leaves all as it was.
+pub fn drop_unneeded() -> std::io::Result<()> {
+    keep(KEPT)
+}
+
+/// Gives up all capabilities of this thread, for one that only works on open sockets.
+///
+/// # Errors
+/// When the kernel refuses, which leaves all as it was.
+pub fn drop_all() -> std::io::Result<()> {
+    keep(CapabilitySet::empty())
+}
+
+fn keep(kept: CapabilitySet) -> std::io::Result<()> {
+    let now = capabilities(None)?;
+    let sets = CapabilitySets {
+        effective: now.effective.intersection(kept),
+        permitted: now.permitted.intersection(kept),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(set_capabilities(None, sets)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan says beforehand what the running router will have.
+    #[test]
+    fn what_is_left_after_the_drop_is_known_before() {
+        std::thread::spawn(|| {
+            let expected = Rights::present().after_drop();
+            drop_unneeded().unwrap();
+            assert_eq!(Rights::present(), expected);
+            assert!(!expected.administer);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(Rights::ALL.after_drop(), Rights { administer: false, set_cards: true });
+    }
+
+    #[test]
+    fn what_is_given_up_is_missing_in_this_thread_only() {
+        let before = missing();
+        std::thread::spawn(|| {
+            drop_all().unwrap();
+            assert_eq!(missing(), ["CAP_BPF", "CAP_NET_ADMIN", "CAP_NET_RAW"]);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(missing(), before);
+    }
+}

@@ -1,0 +1,265 @@
+//! The kernel's network state, followed in namespaces of their own. Needs root; says so where
+//! it is not.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use wattline_linux::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A network namespace that goes away with the value.
+struct Namespace(String);
+
+impl Namespace {
+    fn new() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wlnl{}-{number}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: needs root and ip(8) to make a network namespace");
+            return None;
+        }
+        Some(Self(name))
+    }
+
+    fn ip(&self, arguments: &str) {
+        let status = Command::new("ip")
+            .args(["-n", &self.0])
+            .args(arguments.split_whitespace())
+            .status()
+            .unwrap();
+        assert!(status.success(), "ip {arguments}");
+    }
+
+    /// Runs `ip -batch` on lines.
+    fn batch(&self, lines: &str) {
+        let mut ip = Command::new("ip")
+            .args(["-n", &self.0, "-batch", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        ip.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        assert!(ip.wait().unwrap().success());
+    }
+
+    /// Runs `work` in a thread that is inside the namespace.
+    fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+                rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();
+                work()
+            });
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// What the events add up to.
+struct Mirror {
+    follower: Follower,
+    links: HashMap<u32, Link>,
+    routes: HashMap<(ipnet::IpNet, u32), Route>,
+    neighbours: HashMap<IpAddr, [u8; 6]>,
+    unseen: HashSet<(ipnet::IpNet, u32)>,
+}
+
+impl Mirror {
+    fn new(buffer: usize) -> Self {
+        Self {
+            follower: Follower::with_buffer(buffer).unwrap(),
+            links: HashMap::new(),
+            routes: HashMap::new(),
+            neighbours: HashMap::new(),
+            unseen: HashSet::new(),
+        }
+    }
+
+    fn poll(&mut self) {
+        let Self { follower, links, routes, neighbours, unseen } = self;
+        let more = follower.poll(Instant::now(), &mut |event| match event {
+            Event::DumpBegin => *unseen = routes.keys().copied().collect(),
+            Event::DumpEnd => unseen.drain().for_each(|key| drop(routes.remove(&key))),
+            Event::Link(link) => drop(links.insert(link.index, link)),
+            Event::LinkGone(index) => drop(links.remove(&index)),
+            Event::Route { route, .. } => {
+                unseen.remove(&(route.prefix, route.metric));
+                routes.insert((route.prefix, route.metric), route);
+            }
+            Event::RouteGone(route) => drop(routes.remove(&(route.prefix, route.metric))),
+            Event::Neighbour(neighbour) => {
+                match neighbour.mac {
+                    Some(mac) => neighbours.insert(neighbour.address, mac),
+                    None => neighbours.remove(&neighbour.address),
+                };
+            }
+            Event::NeighbourGone { address, .. } => drop(neighbours.remove(&address)),
+            Event::Address(_) | Event::AddressGone(_) => {}
+        });
+        if !more.unwrap() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[track_caller]
+    fn until(&mut self, what: &str, met: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !met(self) {
+            assert!(Instant::now() < end, "never: {what}; routes {:?}", self.routes.len());
+            self.poll();
+        }
+    }
+
+    fn route(&self, prefix: &str) -> Option<&Route> {
+        let prefix: ipnet::IpNet = prefix.parse().unwrap();
+        self.routes.values().find(|route| route.prefix == prefix)
+    }
+
+    fn link(&self, name: &str) -> u32 {
+        self.links.values().find(|link| link.name == name).unwrap().index
+    }
+}
+
+fn pair() -> Option<(Namespace, Namespace)> {
+    let (near, far) = (Namespace::new()?, Namespace::new()?);
+    near.ip(&format!("link add name a type veth peer name b netns {}", far.0));
+    for (namespace, link, host) in [(&near, "a", 1), (&far, "b", 2)] {
+        namespace.ip(&format!("addr add 192.0.2.{host}/24 dev {link}"));
+        namespace.ip(&format!("addr add 2001:db8::{host}/64 dev {link} nodad"));
+        namespace.ip(&format!("link set dev {link} up"));
+    }
+    Some((near, far))
+}
+
+#[test]
+fn routes_of_every_kind_are_dumped_and_followed() {
+    let Some((near, _far)) = pair() else { return };
+    near.ip("route add 10.0.0.0/8 via 192.0.2.2");
+    near.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the dump", |mirror| mirror.route("10.0.0.0/8").is_some());
+        let link = mirror.link("a");
+        let hop = |host: u8| Hop {
+            link,
+            gateway: Some(format!("192.0.2.{host}").parse().unwrap()),
+            weight: 1,
+            mtu: None,
+        };
+        assert_eq!(mirror.route("10.0.0.0/8").unwrap().hops, [hop(2)]);
+        let connected = mirror.route("192.0.2.0/24").unwrap();
+        assert_eq!(connected.hops, [Hop { link, gateway: None, weight: 1, mtu: None }]);
+
+        near.ip("route add 10.1.0.0/16 nexthop via 192.0.2.2 nexthop via 192.0.2.3 weight 3");
+        near.ip("route add blackhole 10.2.0.0/16");
+        near.ip("route add unreachable 10.3.0.0/16 metric 7");
+        near.ip("route add prohibit 2001:db8:3::/48");
+        near.ip("nexthop add id 5 via 192.0.2.4 dev a");
+        near.ip("route add 10.5.0.0/16 nhid 5");
+        near.ip("route add default via 192.0.2.9");
+        near.ip("route add 10.6.0.0/16 via inet6 2001:db8::2 dev a");
+        near.ip("-6 route add 2001:db8:5::/48 nexthop via 2001:db8::2 nexthop via 2001:db8::3");
+        near.ip("route add 10.7.0.0/16 via 192.0.2.2 table 100");
+        near.ip("route add 10.9.0.0/16 via 192.0.2.2 mtu 1300");
+        near.ip("route add 10.10.0.0/16 mtu lock 1200 nexthop via 192.0.2.2 nexthop via 192.0.2.3");
+        near.ip("-6 route add 2001:db8:9::/48 via 2001:db8::2 mtu 1400");
+        near.ip("route add 10.8.0.0/16 dev a");
+        mirror.until("the last route", |mirror| mirror.route("10.8.0.0/16").is_some());
+        let three = Hop { weight: 3, ..hop(3) };
+        assert_eq!(mirror.route("10.1.0.0/16").unwrap().hops, [hop(2), three]);
+        assert_eq!(mirror.route("10.2.0.0/16").unwrap().kind, RouteKind::Blackhole);
+        assert_eq!(mirror.route("10.3.0.0/16").unwrap().kind, RouteKind::Unreachable);
+        assert_eq!(mirror.route("10.3.0.0/16").unwrap().metric, 7);
+        assert_eq!(mirror.route("2001:db8:3::/48").unwrap().kind, RouteKind::Prohibit);
+        assert_eq!(mirror.route("10.5.0.0/16").unwrap().hops, [hop(4)], "nexthop object");
+        assert_eq!(mirror.route("0.0.0.0/0").unwrap().hops, [hop(9)]);
+        let six: IpAddr = "2001:db8::2".parse().unwrap();
+        assert_eq!(mirror.route("10.6.0.0/16").unwrap().hops[0].gateway, Some(six));
+        assert_eq!(mirror.route("2001:db8:5::/48").unwrap().hops.len(), 2);
+        assert_eq!(mirror.route("10.7.0.0/16"), None, "another table");
+        let mtus = |prefix| -> Vec<_> {
+            mirror.route(prefix).unwrap().hops.iter().map(|hop| hop.mtu).collect()
+        };
+        assert_eq!(mtus("10.9.0.0/16"), [Some(1300)]);
+        assert_eq!(mtus("10.10.0.0/16"), [Some(1200), Some(1200)]);
+        assert_eq!(mtus("2001:db8:9::/48"), [Some(1400)]);
+
+        near.ip("nexthop replace id 5 via 192.0.2.5 dev a");
+        mirror.until("the changed nexthop object", |mirror| {
+            mirror.route("10.5.0.0/16").unwrap().hops == [hop(5)]
+        });
+        near.ip("route del 10.2.0.0/16");
+        mirror.until("the withdrawal", |mirror| mirror.route("10.2.0.0/16").is_none());
+        assert_eq!(mirror.follower.unreadable(), 0);
+    });
+}
+
+#[test]
+fn routes_that_vanish_silently_with_their_link_are_noticed() {
+    let Some((near, _far)) = pair() else { return };
+    near.ip("route add 10.0.0.0/8 via 192.0.2.2");
+    near.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the dump", |mirror| mirror.route("10.0.0.0/8").is_some());
+        near.ip("link set dev a down");
+        mirror.until("both gone", |mirror| {
+            mirror.route("10.0.0.0/8").is_none() && mirror.route("192.0.2.0/24").is_none()
+        });
+        near.ip("link set dev a up");
+        mirror.until("the connected one back", |mirror| mirror.route("192.0.2.0/24").is_some());
+    });
+}
+
+#[test]
+fn the_kernel_resolves_a_neighbour_when_asked() {
+    let Some((near, _far)) = pair() else { return };
+    near.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the dump", |mirror| mirror.route("192.0.2.0/24").is_some());
+        let link = mirror.link("a");
+        let mut requester = Requester::new().unwrap();
+        for address in ["192.0.2.2", "2001:db8::2"] {
+            let address: IpAddr = address.parse().unwrap();
+            assert!(!mirror.neighbours.contains_key(&address));
+            requester.use_neighbour(link, address).unwrap();
+            mirror.until("the answer", |mirror| mirror.neighbours.contains_key(&address));
+        }
+    });
+}
+
+#[test]
+fn an_overrun_of_the_notifications_loses_nothing() {
+    const ROUTES: u32 = 20_000;
+    let Some((near, _far)) = pair() else { return };
+    near.enter(|| {
+        // Room for a few dozen notifications.
+        let mut mirror = Mirror::new(32 << 10);
+        mirror.until("the dump", |mirror| mirror.route("192.0.2.0/24").is_some());
+        let line = |verb: &str, number: u32| {
+            format!("route {verb} 10.{}.{}.0/24 via 192.0.2.2\n", number / 256, number % 256)
+        };
+        near.batch(&(0..ROUTES).map(|number| line("add", number)).collect::<String>());
+        mirror.until("all routes", |mirror| mirror.routes.len() > ROUTES as usize);
+        let dumps = mirror.follower.dumps();
+        assert!(dumps > 1, "nothing was overrun");
+        near.batch(&(0..ROUTES / 2).map(|number| line("del", number)).collect::<String>());
+        near.ip("route add 10.0.7.0/24 via 192.0.2.3");
+        mirror.until("the withdrawal", |mirror| {
+            mirror.routes.len() < ROUTES as usize / 2 + 10 && mirror.route("10.0.7.0/24").is_some()
+        });
+        assert!(mirror.follower.dumps() > dumps, "nothing was overrun");
+    });
+}

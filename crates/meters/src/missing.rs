@@ -1,0 +1,37 @@
+//! What a machine does not offer, and what would help.
+
+use serde::Serialize;
+use wattline_linux::sysfs::ReadError;
+
+/// Something that this machine does not offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What would enable it.
+    pub remedy: String,
+    /// Whether it is there, and a permission is all that is missing.
+    pub permission: bool,
+}
+
+impl Missing {
+    /// For a file that gives no value.
+    pub fn new(what: impl Into<String>, why: &ReadError) -> Self {
+        let remedy = match why {
+            ReadError::NoPermission(path) => {
+                format!("run as root, or give a group the right to read {}", path.display())
+            }
+            ReadError::Missing(_) => "load the driver's module".into(),
+            _ => "the sensor or its firmware is broken; nothing reads it".into(),
+        };
+        let permission = matches!(why, ReadError::NoPermission(_));
+        Self { what: what.into(), why: why.to_string(), remedy, permission }
+    }
+
+    /// With a reason and a remedy in words.
+    pub fn because(what: &str, why: &str, remedy: &str) -> Self {
+        Self { what: what.into(), why: why.into(), remedy: remedy.into(), permission: false }
+    }
+}

@@ -1,0 +1,233 @@
+//! `redundancy4-decode` and `redundancy6-decode`: encoded packets become what they were.
+//!
+//! Between input and lookup. Packets that came as they are are remembered. An encoded packet that
+//! refers to one that is not there waits a few milliseconds, for that one may be on its way
+//! through another queue; then it is dropped and the encoder told.
+//!
+//! - next: whatever follows, `drop` (`redundancy-missing`, `redundancy-damaged`)
+
+use super::counters::DecodeCounters;
+use super::decode::{Decoded, Decoder};
+use super::family::Family;
+use super::rules::Rules;
+use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::feature::NEXT;
+use wattline_dataplane::frame::FramePool;
+use wattline_dataplane::graph::{CONSUMED, Context, Edge, Node};
+use wattline_dataplane::packet::Packet;
+use wattline_packet::ethernet;
+use wattline_units::{Span, Time};
+
+const ON: Edge = 0;
+const DROP: Edge = 1;
+/// Packets that may wait at once.
+const WAITING: usize = 32;
+/// And one in so many of all chunks at most.
+const SHARE: usize = 8;
+const PATIENCE: Span = Span::from_millis(3);
+
+/// One section of the configuration, in one node.
+pub struct DecodeSection {
+    /// Which packets it is about.
+    pub rules: Rules,
+    /// What decodes them.
+    pub decoder: Decoder,
+    /// What happened.
+    pub counters: Arc<DecodeCounters>,
+}
+
+struct Waiting {
+    packet: Packet,
+    section: usize,
+    since: Time,
+}
+
+/// The node.
+pub struct DecodeNode {
+    family: Family,
+    sections: Vec<DecodeSection>,
+    waiting: Vec<Waiting>,
+}
+
+/// What becomes of an encoded packet.
+enum Fate {
+    On,
+    Wait,
+    Drop(DropReason),
+}
+
+impl DecodeNode {
+    /// Decodes what its sections say, the first that covers a packet.
+    #[must_use]
+    pub fn new(family: Family, sections: Vec<DecodeSection>) -> Self {
+        Self { family, sections, waiting: Vec::with_capacity(WAITING) }
+    }
+
+    /// Its name, where the feature wants it.
+    #[must_use]
+    pub fn name_of(family: Family) -> &'static str {
+        match family {
+            Family::V4 => "redundancy4-decode",
+            Family::V6 => "redundancy6-decode",
+        }
+    }
+
+    fn may_wait(&self, pool: &FramePool) -> bool {
+        self.waiting.len() < WAITING.min(pool.chunks() as usize / SHARE)
+    }
+
+    /// The edge of a packet that has just come.
+    fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
+        let memory = &*context.pool.bytes();
+        let Some(view) = self.family.view(packet, memory) else { return ON };
+        let covers =
+            |section: &DecodeSection| section.rules.cover(packet.frame.port_in, view.destination);
+        let Some(number) = self.sections.iter().position(covers) else { return ON };
+        let section = &mut self.sections[number];
+        let counters = &*section.counters;
+        if view.protocol != section.rules.protocol {
+            if view.unfit || section.rules.bypass(view.protocol, view.payload).is_some() {
+                counters.bypassed_packets.add(1);
+            } else {
+                section.decoder.remember(view.protocol, view.payload);
+                counters.remembered_packets.add(1);
+            }
+            return ON;
+        }
+        counters.packets.add(1);
+        counters.in_bytes.add(view.length as u64);
+        if view.unfit {
+            counters.malformed_packets.add(1);
+            packet.reason = DropReason::RedundancyDamaged;
+            return DROP;
+        }
+        match section.restore(self.family, &mut context.pool, packet) {
+            Fate::On => ON,
+            Fate::Drop(reason) => {
+                packet.reason = reason;
+                DROP
+            }
+            Fate::Wait => {
+                section.counters.waited_packets.add(1);
+                if self.may_wait(&context.pool) {
+                    self.waiting.push(Waiting {
+                        packet: *packet,
+                        section: number,
+                        since: context.now,
+                    });
+                    context.counters.totals.held.add(1);
+                    return CONSUMED;
+                }
+                self.sections[number].give_up(self.family, &mut context.pool, packet);
+                packet.reason = DropReason::RedundancyMissing;
+                DROP
+            }
+        }
+    }
+
+    /// Tries again what waits, and gives up what has waited long enough.
+    fn try_again(&mut self, context: &mut Context) {
+        let mut number = 0;
+        while let Some(waiting) = self.waiting.get_mut(number) {
+            let Some(section) = self.sections.get_mut(waiting.section) else { return };
+            let packet = &mut waiting.packet;
+            let edge = match section.restore(self.family, &mut context.pool, packet) {
+                Fate::On => {
+                    section.counters.late_packets.add(1);
+                    ON
+                }
+                Fate::Drop(reason) => {
+                    packet.reason = reason;
+                    DROP
+                }
+                Fate::Wait if context.now.since(waiting.since) < PATIENCE => {
+                    number += 1;
+                    continue;
+                }
+                Fate::Wait => {
+                    section.give_up(self.family, &mut context.pool, packet);
+                    packet.reason = DropReason::RedundancyMissing;
+                    DROP
+                }
+            };
+            context.spawn(edge, *packet);
+            let held = &context.counters.totals.held;
+            held.set(held.get().saturating_sub(1));
+            self.waiting.swap_remove(number);
+        }
+    }
+}
+
+impl Node for DecodeNode {
+    fn name(&self) -> &'static str {
+        Self::name_of(self.family)
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &[NEXT, "drop"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            *edge = self.receive(context, packet);
+        }
+    }
+
+    fn tick(&mut self, context: &mut Context) {
+        if !self.waiting.is_empty() {
+            self.try_again(context);
+        }
+    }
+
+    fn shut_down(&mut self, context: &mut Context) {
+        for waiting in self.waiting.drain(..) {
+            context.pool.free(waiting.packet.frame.offset);
+            context.counters.dropped(DropReason::Shutdown, 1);
+            let held = &context.counters.totals.held;
+            held.set(held.get().saturating_sub(1));
+        }
+    }
+}
+
+impl DecodeSection {
+    /// Restores an encoded packet in its frame.
+    fn restore(&mut self, family: Family, pool: &mut FramePool, packet: &mut Packet) -> Fate {
+        let chunk = pool.chunk_size() as usize;
+        let memory = pool.bytes();
+        let Some(view) = family.view(packet, memory) else {
+            return Fate::Drop(DropReason::RedundancyDamaged);
+        };
+        let counters = &*self.counters;
+        let (counter, reason) = match self.decoder.decode(view.payload) {
+            Decoded::Whole { protocol, payload } => {
+                let length = family.header() + payload.len();
+                let begin = packet.frame.offset as usize % chunk + ethernet::HEADER;
+                let fits = begin + length <= chunk;
+                if fits && family.replace(packet, memory, protocol, payload).is_some() {
+                    counters.decoded_packets.add(1);
+                    counters.out_bytes.add(length as u64);
+                    return Fate::On;
+                }
+                (&counters.too_long_packets, DropReason::RedundancyDamaged)
+            }
+            Decoded::Foreign => {
+                counters.foreign_packets.add(1);
+                return Fate::On;
+            }
+            Decoded::Missing => return Fate::Wait,
+            Decoded::Malformed => (&counters.malformed_packets, DropReason::RedundancyDamaged),
+            Decoded::Damaged => (&counters.integrity_failures, DropReason::RedundancyDamaged),
+        };
+        counter.add(1);
+        Fate::Drop(reason)
+    }
+
+    /// Tells the encoder what an encoded packet lacked.
+    fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
+        self.counters.missed_packets.add(1);
+        if let Some(view) = family.view(packet, pool.bytes()) {
+            self.decoder.report(view.payload);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `redundancy4-encode` and `redundancy6-encode`: packets on their way to the decoder get shorter.
+//!
+//! Between lookup and rewrite. What is not encoded goes on as it is: a packet never gets longer,
+//! and none is dropped here.
+//!
+//! - next: whatever follows
+
+use super::counters::EncodeCounters;
+use super::encode::{Encoded, Encoder};
+use super::family::{Family, View};
+use super::rules::{Bypass, Rules};
+use std::sync::Arc;
+use wattline_dataplane::feature::NEXT;
+use wattline_dataplane::forwarding::Hop;
+use wattline_dataplane::graph::{Context, Edge, Node};
+use wattline_dataplane::packet::Packet;
+use wattline_packet::redundancy::LONGEST_PAYLOAD;
+
+/// One section of the configuration, in one node.
+pub struct EncodeSection {
+    /// Which packets it is about.
+    pub rules: Rules,
+    /// What encodes them.
+    pub encoder: Encoder,
+    /// What happened.
+    pub counters: Arc<EncodeCounters>,
+}
+
+/// The node.
+pub struct EncodeNode {
+    family: Family,
+    sections: Vec<EncodeSection>,
+    out: Box<[u8]>,
+}
+
+impl EncodeNode {
+    /// Encodes what its sections say, the first that covers a packet.
+    #[must_use]
+    pub fn new(family: Family, sections: Vec<EncodeSection>) -> Self {
+        Self { family, sections, out: vec![0; LONGEST_PAYLOAD].into() }
+    }
+
+    /// Its name, where the feature wants it.
+    #[must_use]
+    pub fn name_of(family: Family) -> &'static str {
+        match family {
+            Family::V4 => "redundancy4-encode",
+            Family::V6 => "redundancy6-encode",
+        }
+    }
+}
+
+impl Node for EncodeNode {
+    fn name(&self) -> &'static str {
+        Self::name_of(self.family)
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &[NEXT]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        edges.fill(0);
+        let table = context.routes.table();
+        let memory = context.pool.bytes();
+        for packet in packets {
+            let hop = table.hop(packet.next_hop);
+            let Some(view) = self.family.view(packet, memory) else { continue };
+            let covers =
+                |section: &&mut EncodeSection| section.rules.cover(hop.port, view.destination);
+            let Some(section) = self.sections.iter_mut().find(covers) else { continue };
+            // Stations on the link itself are not behind the decoder.
+            let on_link = || {
+                let port = table.port(hop.port);
+                port.is_some_and(|it| it.addresses.iter().any(|a| a.contains(&view.destination)))
+            };
+            let length = view.length;
+            section.counters.packets.add(1);
+            section.counters.in_bytes.add(length as u64);
+            let encoded = match section.bypasses(&view, hop, on_link) {
+                true => None,
+                false => section.encode(&view, &mut self.out),
+            };
+            let protocol = section.rules.protocol;
+            let shorter = encoded.and_then(|length| self.out.get(..length));
+            let replaced = shorter.and_then(|bytes| {
+                self.family.replace(packet, memory, protocol, bytes).map(|()| bytes.len())
+            });
+            let left = replaced.map_or(length, |payload| self.family.header() + payload);
+            section.counters.out_bytes.add(left as u64);
+        }
+    }
+}
+
+impl EncodeSection {
+    /// Whether a packet is left alone without a look at its content; counts why.
+    fn bypasses(&self, view: &View, hop: &Hop, on_link: impl FnOnce() -> bool) -> bool {
+        let counters = &*self.counters;
+        // What expires or does not fit must come back in its error as it was sent.
+        let unfit = view.unfit || view.hops <= 1 || view.length > usize::from(hop.mtu);
+        let counter = if unfit {
+            &counters.bypassed_unfit_packets
+        } else if on_link() {
+            &counters.bypassed_local_packets
+        } else {
+            match self.rules.bypass(view.protocol, view.payload) {
+                Some(Bypass::Length) => &counters.bypassed_length_packets,
+                Some(Bypass::Encrypted) => &counters.bypassed_encrypted_packets,
+                None => return false,
+            }
+        };
+        counter.add(1);
+        true
+    }
+
+    /// The length of what stands in `out` now, if that is shorter.
+    fn encode(&mut self, view: &View, out: &mut [u8]) -> Option<usize> {
+        let encoded = self.encoder.encode(view.protocol, view.flow(), view.payload, out);
+        let counters = &*self.counters;
+        counters.retransmissions.add(self.encoder.take_retransmissions());
+        match encoded {
+            Encoded::Shorter { length, regions } => {
+                counters.encoded_packets.add(1);
+                counters.regions.add(regions as u64);
+                return Some(length);
+            }
+            Encoded::WithoutGain => counters.without_gain_packets.add(1),
+            Encoded::Skipped => counters.bypassed_entropy_packets.add(1),
+        }
+        None
+    }
+}

@@ -1,0 +1,160 @@
+//! What encoder and decoder nodes see of an IP packet, and how they change it.
+
+use std::net::IpAddr;
+use wattline_dataplane::packet::Packet;
+use wattline_packet::checksum::update;
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::ipv6::{self, Ipv6Header};
+use wattline_packet::{FromBytes, protocol};
+
+/// A version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A packet, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub destination: IpAddr,
+    /// Source and destination as they stand in the header.
+    pub addresses: &'a [u8],
+    /// TTL or hop limit.
+    pub hops: u8,
+    /// What the fixed header says follows.
+    pub protocol: u8,
+    /// A fragment, or with options or extension headers that routers must look at.
+    pub unfit: bool,
+    /// Behind the fixed header.
+    pub payload: &'a [u8],
+    /// Bytes of the whole packet.
+    pub length: usize,
+}
+
+impl View<'_> {
+    /// A hash of the flow, good enough to tell flows apart in a table.
+    pub fn flow(&self) -> u32 {
+        let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
+        let (words, _) = self.addresses.as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let mixed = words.chain([u64::from(ports)]).fold(0u64, |hash, word| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+        });
+        (mixed >> 32) as u32
+    }
+}
+
+impl Family {
+    /// Bytes of the fixed header.
+    pub(super) fn header(self) -> usize {
+        match self {
+            Self::V4 => ipv4::HEADER,
+            Self::V6 => ipv6::HEADER,
+        }
+    }
+
+    /// Looks at a packet that an input node has found in order; `None` where it lies.
+    pub(super) fn view<'a>(self, packet: &Packet, memory: &'a [u8]) -> Option<View<'a>> {
+        let bytes = packet.network_bytes(memory);
+        match self {
+            Self::V4 => {
+                let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
+                let length = usize::from(header.total_length.get());
+                Some(View {
+                    destination: IpAddr::V4(header.destination.get().into()),
+                    addresses: bytes.get(12..20)?,
+                    hops: header.ttl,
+                    protocol: header.protocol,
+                    unfit: header.is_fragment() || header.header_length() != ipv4::HEADER,
+                    payload: bytes.get(ipv4::HEADER..length)?,
+                    length,
+                })
+            }
+            Self::V6 => {
+                let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
+                let length = header.total_length();
+                let next = header.next_header;
+                Some(View {
+                    destination: IpAddr::V6(header.destination.into()),
+                    addresses: bytes.get(8..40)?,
+                    hops: header.hop_limit,
+                    protocol: next,
+                    unfit: matches!(
+                        next,
+                        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT
+                    ),
+                    payload: bytes.get(ipv6::HEADER..length)?,
+                    length,
+                })
+            }
+        }
+    }
+
+    /// Replaces what stands behind the fixed header and says so in it; nothing else changes. The
+    /// caller has seen to it that there is room in the chunk. `None` where there is not.
+    pub(super) fn replace(
+        self,
+        packet: &mut Packet,
+        memory: &mut [u8],
+        protocol: u8,
+        payload: &[u8],
+    ) -> Option<()> {
+        let length = self.header() + payload.len();
+        let start = packet.network_offset();
+        let bytes = memory.get_mut(start..start + length)?;
+        match self {
+            Self::V4 => {
+                let (header, _) = Ipv4Header::mut_from_prefix(bytes).ok()?;
+                let word = |ttl: u8, protocol: u8| u16::from_be_bytes([ttl, protocol]);
+                let (old, new) = (header.total_length.get(), u16::try_from(length).ok()?);
+                let checksum = update(header.checksum.get(), old, new);
+                let (old, changed) =
+                    (word(header.ttl, header.protocol), word(header.ttl, protocol));
+                header.checksum.set(update(checksum, old, changed));
+                header.total_length.set(new);
+                header.protocol = protocol;
+            }
+            Self::V6 => {
+                let (header, _) = Ipv6Header::mut_from_prefix(bytes).ok()?;
+                header.payload_length.set(u16::try_from(payload.len()).ok()?);
+                header.next_header = protocol;
+            }
+        }
+        bytes.get_mut(self.header()..)?.copy_from_slice(payload);
+        let frame = wattline_packet::ethernet::HEADER + length;
+        packet.frame.length = u16::try_from(frame).ok()?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_dataplane::testing::{Bench, MAC_A, frame4, frame6};
+    use wattline_packet::ipv4::Ipv4Packet;
+
+    #[test]
+    fn a_replaced_payload_is_a_packet_in_order() {
+        for (family, frame) in
+            [(Family::V4, frame4(MAC_A, 9, b"payload")), (Family::V6, frame6(MAC_A, 9, b"payload"))]
+        {
+            let mut bench = Bench::new();
+            let mut packet = bench.packet(&frame);
+            let view = family.view(&packet, bench.context.pool.bytes()).unwrap();
+            assert_eq!((view.payload, view.hops, view.protocol), (&b"payload"[..], 9, 17));
+            assert_eq!((view.unfit, view.length), (false, frame.len() - 14));
+            let longer = [5; 100];
+            family.replace(&mut packet, bench.context.pool.bytes(), 253, &longer).unwrap();
+            let bytes = bench.bytes(&packet);
+            assert_eq!(bytes.len(), 14 + family.header() + 100);
+            if family == Family::V4 {
+                assert_eq!(Ipv4Packet::parse(&bytes[14..]).unwrap().payload, longer);
+            }
+            family.replace(&mut packet, bench.context.pool.bytes(), 17, b"payload").unwrap();
+            assert_eq!(bench.bytes(&packet), frame, "and back");
+        }
+    }
+}

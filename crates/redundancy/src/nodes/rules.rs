@@ -1,0 +1,105 @@
+//! Which packets an encoder or decoder is concerned with. Both sides must agree, so that both
+//! remember the same packets; what differs costs packets that have to be sent again.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+use wattline_dataplane::port::PortId;
+use wattline_packet::flow::ports;
+use wattline_packet::protocol::AUTHENTICATION;
+use wattline_packet::redundancy::LONGEST_PAYLOAD;
+
+/// Shorter payloads are not worth a place in the cache: an encoded packet has at least 26 bytes
+/// behind its IP header, and some literals.
+pub const SHORTEST_PAYLOAD: usize = 64;
+/// Encapsulating security payload (RFC 4303).
+const ESP: u8 = 50;
+
+/// The rules of one section.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The port towards the other router; any where it is `None`.
+    pub port: Option<PortId>,
+    /// Destinations behind the decoder; all where there is none.
+    pub prefixes: Vec<IpNet>,
+    /// Destinations that do not pass the decoder, such as its own addresses.
+    pub except: Vec<IpNet>,
+    /// The IP protocol number of encoded packets.
+    pub protocol: u8,
+    /// TCP and UDP ports, on either side, whose payload is encrypted.
+    pub bypass_ports: Vec<u16>,
+}
+
+/// Why a payload is not remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bypass {
+    Length,
+    Encrypted,
+}
+
+impl Rules {
+    /// Whether packets over this port to this address are meant.
+    #[inline]
+    pub(super) fn cover(&self, port: PortId, destination: IpAddr) -> bool {
+        let has = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&destination));
+        self.port.is_none_or(|own| own == port)
+            && (self.prefixes.is_empty() || has(&self.prefixes))
+            && !has(&self.except)
+    }
+
+    /// Whether a payload is remembered, and may be encoded.
+    #[inline]
+    pub(super) fn bypass(&self, protocol: u8, payload: &[u8]) -> Option<Bypass> {
+        if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&payload.len()) {
+            return Some(Bypass::Length);
+        }
+        // What is encoded already would be taken for this encoder's at the other end.
+        if protocol == ESP || protocol == AUTHENTICATION || protocol == self.protocol {
+            return Some(Bypass::Encrypted);
+        }
+        let (from, to) = ports(protocol, payload)?;
+        let listed = self.bypass_ports.contains(&from) || self.bypass_ports.contains(&to);
+        listed.then_some(Bypass::Encrypted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_prefixes_and_exceptions() {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let rules = Rules {
+            port: Some(PortId(1)),
+            prefixes: vec![net("10.0.0.0/8"), net("2001:db8::/32")],
+            except: vec![net("10.0.0.1/32")],
+            protocol: 253,
+            bypass_ports: vec![443],
+        };
+        let covers = |port, text: &str| rules.cover(PortId(port), text.parse().unwrap());
+        assert!(covers(1, "10.1.2.3") && covers(1, "2001:db8::1"));
+        assert!(!covers(0, "10.1.2.3") && !covers(1, "192.0.2.1") && !covers(1, "10.0.0.1"));
+        let everywhere = Rules { port: None, prefixes: vec![], ..rules.clone() };
+        assert!(everywhere.cover(PortId(9), "192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_gain_is_bypassed() {
+        let rules = Rules {
+            port: None,
+            prefixes: vec![],
+            except: vec![],
+            protocol: 253,
+            bypass_ports: vec![443],
+        };
+        let https = [&[0xc0, 0, 1, 187][..], &[0; 100]].concat();
+        assert_eq!(rules.bypass(6, &https), Some(Bypass::Encrypted));
+        assert_eq!(rules.bypass(1, &https), None, "no ports there");
+        assert_eq!(rules.bypass(6, &[0; 100]), None);
+        assert_eq!(rules.bypass(6, &[0; 63]), Some(Bypass::Length));
+        assert_eq!(rules.bypass(6, &[0; 9217]), Some(Bypass::Length));
+        for protocol in [50, 51, 253] {
+            assert_eq!(rules.bypass(protocol, &[0; 100]), Some(Bypass::Encrypted));
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The `[[redundancy]]` sections.
+
+use crate::nodes::select::Selection;
+use ipnet::IpNet;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use toml::de::DeValue;
+use wattline_router::config::read::{
+    Key, Reader, Section, Table, each, read_port_name, required, whole,
+};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+
+/// `[[redundancy]]`, once per encoder or decoder.
+const SECTION: Section = Section::Application("[[redundancy]]");
+
+/// The keys, in the order of the reference.
+#[rustfmt::skip]
+const KEYS: &[Key] = &[
+    Key::new(SECTION, "role", None, "\"encode\"", "\"encode\" or \"decode\"",
+        "Which end this router is: the encoder leaves out what went the same way before, the decoder puts it back.\nRequired."),
+    Key::new(SECTION, "port", None, "\"b\"", "the name of a port",
+        "The port towards the other router. Needed, or `prefixes`, or both."),
+    Key::new(SECTION, "prefixes", None, "[\"198.51.100.0/24\"]", "a list of IPv4 or IPv6 prefixes",
+        "Only packets to these destinations, which must lie behind the decoder. Default: all. The same on both sides."),
+    Key::new(SECTION, "except", Some("[]"), "[\"198.51.100.1/32\"]", "a list of IPv4 or IPv6 prefixes",
+        "Destinations that do not pass the decoder, such as its own addresses. Those of the port's link and `peer` are left out anyway.\nThe same on both sides."),
+    Key::new(SECTION, "peer", None, "\"192.0.2.2\"", "a unicast IPv4 or IPv6 address",
+        "The other router: the encoder believes reports from there only, the decoder sends them there. Required with `feedback`."),
+    Key::new(SECTION, "feedback", Some("true"), "false", "true or false",
+        "The decoder reports what it misses, and that it lives; without reports for 5 s the encoder sends everything as it is.\nfalse: no reports, and the encoder always encodes (captures; ways without loss)."),
+    Key::new(SECTION, "feedback_port", Some("4253"), "4253", "a whole number from 1 to 65535",
+        "The encoder's UDP port for reports."),
+    Key::new(SECTION, "stream", Some("0"), "1", "a whole number from 0 to 255",
+        "The encoder's number, where several send to one decoder. The same on both sides."),
+    Key::new(SECTION, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
+        "What is remembered; shared by all workers. Indexes take a sixteenth more, the encoder's another half at period 32.\nNeed not be the same on both sides: the smaller counts."),
+    Key::new(SECTION, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
+        "How the encoder selects the windows that it remembers."),
+    Key::new(SECTION, "period", Some("32"), "64", "a whole number from 8 to 128",
+        "The encoder remembers about one window in so many bytes."),
+    Key::new(SECTION, "protocol", Some("253"), "254", "a whole number from 143 to 254",
+        "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
+    Key::new(SECTION, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
+        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides."),
+    Key::new(SECTION, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
+        "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides."),
+    Key::new(SECTION, "bypass_entropy", Some("true"), "false", "true or false",
+        "The encoder gives up flows that look encrypted and gained nothing in 32 packets, but for one packet in 16."),
+];
+
+/// All sections of a configuration; at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedundancySections(pub Vec<RedundancySettings>);
+
+impl Settings for RedundancySections {
+    fn heading(&self) -> &'static str {
+        SECTION.heading()
+    }
+
+    fn equals(&self, other: &dyn Settings) -> bool {
+        other.downcast() == Some(self)
+    }
+}
+
+/// The sections in the configuration.
+pub struct RedundancySection;
+
+impl ApplicationSection for RedundancySection {
+    fn names(&self) -> &'static [&'static str] {
+        &["redundancy"]
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>> {
+        let sections = RedundancySections(read(reader, root, ports));
+        if sections.0.is_empty() { None } else { Some(Arc::new(sections)) }
+    }
+}
+
+/// A `[[redundancy]]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedundancySettings {
+    /// Which end of the way this router is.
+    pub role: RedundancyRole,
+    /// The port towards the other router (index into the ports).
+    pub port: Option<usize>,
+    /// Destinations behind the decoder; all where there is none.
+    pub prefixes: Vec<IpNet>,
+    /// Destinations that do not pass the decoder.
+    pub except: Vec<IpNet>,
+    /// The other router; there is one unless `feedback` is false.
+    pub peer: Option<IpAddr>,
+    /// Whether the decoder reports to the encoder.
+    pub feedback: bool,
+    /// UDP port of the encoder for that.
+    pub feedback_port: u16,
+    /// Which encoder, where a decoder serves several.
+    pub stream: u8,
+    /// Size of the cache.
+    pub cache_bytes: usize,
+    /// How windows are selected.
+    pub selection: Selection,
+    /// About one window in so many.
+    pub period: usize,
+    /// IP protocol number of encoded packets.
+    pub protocol: u8,
+    /// What the two routers share.
+    pub secret: String,
+    /// TCP and UDP ports with encrypted payload.
+    pub bypass_ports: Vec<u16>,
+    /// Whether flows that look encrypted and gain nothing are given up.
+    pub bypass_entropy: bool,
+}
+
+/// Which end of the way a router is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RedundancyRole {
+    /// Leaves out what was sent before.
+    Encode,
+    /// Puts it back.
+    Decode,
+}
+
+/// SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard.
+const ENCRYPTED: [u16; 10] = [22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820];
+const SMALLEST_CACHE: u64 = 1 << 20;
+/// An index names places of the cache with 34 bits of words; this is far from ambiguous.
+const LARGEST_CACHE: u64 = 16 << 30;
+
+fn read(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Vec<RedundancySettings> {
+    let mut seen = HashSet::new();
+    let tables = each(reader, root, SECTION, "redundancy");
+    let mut list = Vec::new();
+    for table in &tables {
+        let Some(settings) = read_one(reader, table, ports) else { continue };
+        if !seen.insert((settings.role, settings.peer, settings.stream)) {
+            let message = "another section has this role, peer and stream already".to_owned();
+            reader.problem_in(table, "stream", message);
+        }
+        list.push(settings);
+    }
+    list
+}
+
+fn read_one(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+) -> Option<RedundancySettings> {
+    reader.refuse_unknown(table);
+    let role = required(reader, table, "role", parse_role);
+    let port = read_port_name(reader, table, ports);
+    let nets = |reader: &mut Reader, key| {
+        let net = |value: &DeValue| value.as_str().and_then(|text| text.parse::<IpNet>().ok());
+        let list = reader.list(table, key, false, net);
+        list.map(|list| list.value.into_iter().map(|net| net.value).collect::<Vec<_>>())
+            .unwrap_or_default()
+    };
+    let (prefixes, except) = (nets(reader, "prefixes"), nets(reader, "except"));
+    if !table.has("port") && !table.has("prefixes") {
+        let message = "needs port, prefixes or both".to_owned();
+        reader.problem_in(table, "", message);
+    }
+    let unicast = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
+    };
+    let peer = reader.parsed(table, "peer", unicast).map(|peer| peer.value);
+    let feedback = reader.boolean(table, "feedback").unwrap_or(true);
+    if feedback && !table.has("peer") {
+        let message = "is missing: the other router's address, unless feedback = false".to_owned();
+        reader.problem_in(table, "peer", message);
+    }
+    let mut number = |key, range| reader.integer(table, key, range).map(|number| number.value);
+    let feedback_port = number("feedback_port", 1..=65535).unwrap_or(4253) as u16;
+    let stream = number("stream", 0..=255).unwrap_or(0) as u8;
+    let period = number("period", 8..=128).unwrap_or(32) as usize;
+    let protocol = number("protocol", 143..=254).unwrap_or(253) as u8;
+    let cache = reader.parsed(table, "cache", parse_size).map_or(64 << 20, |size| size.value);
+    let selection = reader
+        .parsed(table, "selection", parse_selection)
+        .map_or(Selection::SampleByte, |it| it.value);
+    let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
+    let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
+    let port_number = |value: &DeValue| whole(value).and_then(|port| u16::try_from(port).ok());
+    let bypass_ports = reader.list(table, "bypass_ports", false, port_number);
+    let bypass_entropy = reader.boolean(table, "bypass_entropy").unwrap_or(true);
+    Some(RedundancySettings {
+        role: role?.value,
+        port,
+        prefixes,
+        except,
+        peer,
+        feedback,
+        feedback_port,
+        stream,
+        cache_bytes: usize::try_from(cache).ok()?,
+        selection,
+        period,
+        protocol,
+        secret: secret.unwrap_or_default(),
+        bypass_ports: bypass_ports.map_or(ENCRYPTED.to_vec(), |list| {
+            list.value.into_iter().map(|port| port.value).collect()
+        }),
+        bypass_entropy,
+    })
+}
+
+fn parse_role(text: &str) -> Option<RedundancyRole> {
+    match text {
+        "encode" => Some(RedundancyRole::Encode),
+        "decode" => Some(RedundancyRole::Decode),
+        _ => None,
+    }
+}
+
+fn parse_selection(text: &str) -> Option<Selection> {
+    Selection::ALL.into_iter().find(|selection| selection.name() == text)
+}
+
+/// A whole number of KiB, MiB or GiB, in bytes.
+fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(3)?)?;
+    let shift = match unit {
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    let number = number.trim_end();
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    let size = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(1 << shift)?;
+    (SMALLEST_CACHE..=LARGEST_CACHE).contains(&size).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_router::config::Config;
+
+    fn parse(section: &str) -> Result<Vec<RedundancySettings>, String> {
+        let text = format!(
+            "[[port]]\nname = \"a\"\ncapture = {{ read = \"x\" }}\n[[redundancy]]\n{section}"
+        );
+        let config = Config::parse_with(&text, "test", &[&RedundancySection]);
+        let config = config.map_err(|problems| problems.to_string())?;
+        Ok(config.of::<RedundancySections>().unwrap().0.clone())
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("64MiB"), Some(64 << 20));
+        assert_eq!(parse_size("2 GiB"), Some(2 << 30));
+        assert_eq!(parse_size("1024KiB"), Some(1 << 20));
+        for bad in ["", "MiB", "64", "64MB", "+64MiB", "1023KiB", "17GiB", "99999999999999GiB", "é"]
+        {
+            assert_eq!(parse_size(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_short_section_has_defaults_and_a_long_one_says_all() {
+        let short = &parse("role = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"").unwrap()[0];
+        assert_eq!((short.role, short.port), (RedundancyRole::Encode, Some(0)));
+        assert_eq!((short.cache_bytes, short.period, short.protocol), (64 << 20, 32, 253));
+        assert_eq!(short.selection, Selection::SampleByte);
+        assert!(short.feedback && short.bypass_entropy && short.bypass_ports.contains(&443));
+        let long = &parse(
+            "role = \"decode\"\nprefixes = [\"10.0.0.0/8\"]\nexcept = [\"10.0.0.1/32\"]\n\
+             feedback = false\nfeedback_port = 9\nstream = 7\ncache = \"1GiB\"\n\
+             selection = \"maxp\"\nperiod = 64\nprotocol = 254\nsecret = \"s\"\n\
+             bypass_ports = [1]\nbypass_entropy = false",
+        )
+        .unwrap()[0];
+        assert_eq!((long.stream, long.cache_bytes, long.period), (7, 1 << 30, 64));
+        assert_eq!((long.protocol, long.secret.as_str()), (254, "s"));
+        assert_eq!((long.bypass_ports.as_slice(), long.feedback_port), (&[1][..], 9));
+        assert_eq!(long.selection, Selection::Maxp);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said_at_once() {
+        let message = parse(
+            "role = \"both\"\ncache = \"64MB\"\nperiod = 7\nprotocol = 6\nselection = \"rabin\"\n\
+             bypass_ports = [70000]\nchache = 1",
+        )
+        .unwrap_err();
+        for part in [
+            "role = \"both\"",
+            "cache = \"64MB\"",
+            "period = 7",
+            "protocol = 6",
+            "selection",
+            "70000",
+            "did you mean \"cache\"",
+            "peer: is missing",
+            "needs port, prefixes or both",
+        ] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+        let twice = "role = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"\n";
+        let message = parse(&format!("{twice}[[redundancy]]\n{twice}")).unwrap_err();
+        assert!(message.contains("another section has this role"), "{message}");
+    }
+}

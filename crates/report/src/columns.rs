@@ -1,0 +1,32 @@
+//! Rows of text under a head, lined up.
+
+use std::fmt;
+
+/// Writes them; the first `left` columns to the left, numbers after them to the right. Rows
+/// are as long as the head.
+///
+/// # Errors
+/// When `out` takes no more.
+pub fn write<const N: usize>(
+    out: &mut fmt::Formatter<'_>,
+    head: [&str; N],
+    rows: &[[String; N]],
+    left: usize,
+) -> fmt::Result {
+    let head = head.map(str::to_owned);
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.chain([head[column].chars().count()]).max().unwrap_or(0)
+    });
+    for row in std::iter::once(&head).chain(rows) {
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if column < left {
+                write!(out, "{cell:<width$}  ")?;
+            } else {
+                write!(out, "{cell:>width$}  ")?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Bars in groups, side by side or stacked.
+
+use super::axis::Axis;
+use super::frame::{self, Legend};
+use super::palette::colour;
+use super::scale::Scale;
+use super::svg::{Anchor, Svg};
+
+/// The bars of one colour: one per group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BarSeries {
+    /// As the legend names it.
+    pub name: String,
+    /// One per group; not-a-number leaves the bar out.
+    pub values: Vec<f64>,
+    /// What a paper printed for each.
+    pub published: Vec<Option<f64>>,
+}
+
+/// Bars in groups.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bars {
+    /// Above the plot.
+    pub title: String,
+    /// Below the plot.
+    pub x_label: String,
+    /// The vertical axis; it begins at zero unless it has a range.
+    pub y: Axis,
+    /// Names of the groups.
+    pub groups: Vec<String>,
+    /// The bars.
+    pub series: Vec<BarSeries>,
+    /// On top of each other rather than side by side.
+    pub stacked: bool,
+    /// What a paper printed for the whole of each group.
+    pub published: Vec<Option<f64>>,
+}
+
+impl Bars {
+    /// The plot as an SVG document.
+    pub fn svg(&self) -> String {
+        let mut svg = Svg::new(frame::WIDTH, frame::HEIGHT);
+        let mut axis = self.y.clone();
+        axis.range = axis.range.or_else(|| Some((0.0, 1.08 * self.highest())));
+        let y = Scale::new(&axis, std::iter::empty(), (frame::BOTTOM, frame::TOP));
+        frame::title(&mut svg, &self.title);
+        frame::y_axis(&mut svg, &axis, &y);
+        let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
+        for (index, group) in self.groups.iter().enumerate() {
+            let left = frame::LEFT + step * index as f64;
+            svg.text((left + step / 2.0, frame::BOTTOM + 18.0), Anchor::Middle, 13, group);
+            if self.stacked {
+                self.stack(&mut svg, index, left + 0.2 * step, 0.6 * step, &y);
+            } else {
+                self.side_by_side(&mut svg, index, left + 0.1 * step, 0.8 * step, &y);
+            }
+            if let Some(value) = self.published.get(index).copied().flatten()
+                && let Some(at) = y.pixel(value)
+            {
+                svg.cross((left + step / 2.0, at));
+            }
+        }
+        frame::x_label(&mut svg, &self.x_label);
+        let mut legend = Legend::new();
+        for (index, series) in self.series.iter().enumerate() {
+            legend.entry(&mut svg, &series.name, |svg, y| {
+                svg.rect((Legend::SIGN - 8.0, y - 7.0, 16.0, 13.0), colour(index), None);
+            });
+        }
+        let of_series = self.series.iter().flat_map(|series| &series.published);
+        if self.published.iter().chain(of_series).any(Option::is_some) {
+            legend.entry(&mut svg, "published", |svg, y| svg.cross((Legend::SIGN, y)));
+        }
+        frame::border(&mut svg);
+        svg.finish()
+    }
+
+    fn highest(&self) -> f64 {
+        let value = |series: &BarSeries, group: usize| {
+            series.values.get(group).copied().filter(|v| v.is_finite()).unwrap_or(0.0)
+        };
+        let groups = (0..self.groups.len()).map(|group| {
+            let values = self.series.iter().map(|series| value(series, group));
+            if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
+        });
+        let printed = self.published.iter().flatten().copied();
+        let of_series = self.series.iter().flat_map(|s| s.published.iter().flatten().copied());
+        let highest = groups.chain(printed).chain(of_series).fold(0.0, f64::max);
+        if highest > 0.0 { highest } else { 1.0 }
+    }
+
+    fn stack(&self, svg: &mut Svg, group: usize, left: f64, width: f64, y: &Scale) {
+        let mut sum = 0.0;
+        for (index, series) in self.series.iter().enumerate() {
+            let value = series.values.get(group).copied().unwrap_or(f64::NAN);
+            if value > 0.0 {
+                let (low, high) = (y.clamped(sum), y.clamped(sum + value));
+                svg.rect((left, high, width, low - high), colour(index), Some("#ffffff"));
+                sum += value;
+            }
+        }
+        let label = format!("{sum:.0}");
+        svg.text((left + width / 2.0, y.clamped(sum) - 8.0), Anchor::Middle, 13, &label);
+    }
+
+    fn side_by_side(&self, svg: &mut Svg, group: usize, left: f64, width: f64, y: &Scale) {
+        let step = width / self.series.len().max(1) as f64;
+        for (index, series) in self.series.iter().enumerate() {
+            let x = left + step * index as f64;
+            let value = series.values.get(group).copied().unwrap_or(f64::NAN);
+            if value.is_finite() {
+                let (base, top) = (y.clamped(0.0), y.clamped(value));
+                svg.rect((x, top.min(base), 0.92 * step, (base - top).abs()), colour(index), None);
+            }
+            if let Some(value) = series.published.get(group).copied().flatten()
+                && let Some(at) = y.pixel(value)
+            {
+                svg.cross((x + 0.46 * step, at));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_of_both_kinds_stay_within_the_plot() {
+        for stacked in [false, true] {
+            let bars = Bars {
+                title: "t".into(),
+                x_label: "group".into(),
+                y: Axis::new("power (W)"),
+                groups: vec!["a".into(), "b".into()],
+                series: vec![
+                    BarSeries {
+                        name: "one".into(),
+                        values: vec![1.0, f64::NAN],
+                        published: vec![Some(1.1), None],
+                    },
+                    BarSeries { name: "two".into(), values: vec![3.0], published: vec![] },
+                ],
+                stacked,
+                published: vec![Some(4.0), None],
+            };
+            let svg = bars.svg();
+            assert!(svg.contains("published"));
+            assert!(!svg.contains("NaN") && !svg.contains("height=\"-"), "{svg}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! From values to pixels, with ticks at round values.
+
+use super::axis::Axis;
+
+/// Maps the values of an axis to pixels.
+#[derive(Debug, Clone)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    step: Option<f64>,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// An axis over `values` unless it has its own range, drawn between two pixels.
+    pub(super) fn new(
+        axis: &Axis,
+        values: impl Iterator<Item = f64>,
+        (from, to): (f64, f64),
+    ) -> Self {
+        let usable = |v: &f64| v.is_finite() && (!axis.logarithmic || *v > 0.0);
+        let (low, high) = axis.range.unwrap_or_else(|| {
+            let zero = (axis.with_zero && !axis.logarithmic).then_some(0.0);
+            let values = values.filter(usable).chain(zero);
+            values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
+        });
+        // No data, or all alike: any range that holds it will do.
+        let (low, high) = match (low < high, low.is_finite() && low <= high) {
+            (true, _) => (low, high),
+            (false, true) if axis.logarithmic => (low / 2.0, low * 2.0),
+            (false, true) => (low - 0.5, low + 0.5),
+            (false, false) => (if axis.logarithmic { 0.1 } else { 0.0 }, 1.0),
+        };
+        let mut scale =
+            Self { low, high, logarithmic: axis.logarithmic, step: axis.step, from, to };
+        if axis.range.is_none() && !axis.logarithmic {
+            let step = scale.step();
+            scale.low = (low / step).floor() * step;
+            scale.high = (high / step).ceil() * step;
+        }
+        scale
+    }
+
+    /// The pixel of a value; `None` outside the axis.
+    pub(super) fn pixel(&self, value: f64) -> Option<f64> {
+        let slack = 1e-9 * (self.high - self.low);
+        if !(self.low - slack..=self.high + slack).contains(&value) {
+            return None;
+        }
+        let share = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        Some(self.from + share * (self.to - self.from))
+    }
+
+    /// The pixel of a value, or of the end of the axis that it lies beyond.
+    pub(super) fn clamped(&self, value: f64) -> f64 {
+        self.pixel(value.clamp(self.low, self.high)).unwrap_or(self.from)
+    }
+
+    /// Values and texts of the ticks.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        if self.logarithmic {
+            let decades = self.low.log10().ceil() as i32..=self.high.log10().floor() as i32;
+            return decades.map(|n| 10f64.powi(n)).map(|v| (v, plain(v, v))).collect();
+        }
+        let step = self.step();
+        let first = (self.low / step - 1e-9).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v, step))).collect()
+    }
+
+    /// The distance between ticks: as asked for, or a round one that gives about six of them.
+    fn step(&self) -> f64 {
+        if let Some(step) = self.step.filter(|step| *step > 0.0) {
+            return step;
+        }
+        let rough = (self.high - self.low) / 6.0;
+        let decade = 10f64.powf(rough.log10().floor());
+        let round = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|m| m * decade >= rough * 0.999);
+        round.unwrap_or(10.0) * decade
+    }
+}
+
+/// A value with as many decimals as the step needs.
+fn plain(value: f64, step: f64) -> String {
+    let digits = (0..9).find(|&n| {
+        let scaled = step * 10f64.powi(n);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled
+    });
+    let text = format!("{value:.*}", digits.unwrap_or(3) as usize);
+    if text.starts_with('-') && text.trim_matches(['-', '0', '.']).is_empty() {
+        return text.trim_start_matches('-').to_owned();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(low: f64, high: f64) -> Vec<String> {
+        let scale = Scale::new(&Axis::new("x"), [low, high].into_iter(), (0.0, 100.0));
+        scale.ticks().into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_hold_the_data() {
+        assert_eq!(ticks(0.0, 29.0), ["0", "5", "10", "15", "20", "25", "30"]);
+        assert_eq!(ticks(1.6, 3.3333), ["1.5", "2.0", "2.5", "3.0", "3.5"]);
+        assert_eq!(ticks(-0.3, 0.3).first().map(String::as_str), Some("-0.3"));
+        assert!(ticks(-0.3, 0.3).contains(&"0.0".to_owned()));
+    }
+
+    #[test]
+    fn an_axis_without_data_or_extent_still_has_a_scale() {
+        for values in [vec![], vec![5.0], vec![5.0, 5.0], vec![f64::NAN]] {
+            for axis in [Axis::new("x"), Axis::new("x").logarithmic()] {
+                let scale = Scale::new(&axis, values.iter().copied(), (0.0, 100.0));
+                assert!(scale.ticks().len() < 20);
+                for value in &values {
+                    assert!(scale.pixel(*value).is_none_or(f64::is_finite));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn logarithmic_ticks_are_decades() {
+        let axis = Axis::new("x").logarithmic();
+        let scale = Scale::new(&axis, [1.0, 1000.0].into_iter(), (0.0, 300.0));
+        assert_eq!(scale.pixel(10.0).map(f64::round), Some(100.0));
+        let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["1", "10", "100", "1000"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Equations 1 to 3 and 5 to 10, and the cases of gamma.
+
+use super::known::arbitrary;
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
+use wattline_server::bolla::equations::{idle_probability, mean_power};
+use wattline_server::bolla::{BollaModel, CoreLoad};
+use wattline_units::{PacketsPerSecond, Span, Watts};
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    let (opteron, xeon) = (arbitrary(vec![1.0, 1.5]), arbitrary(vec![1.0, 2.0]));
+    let most = opteron.frequencies[1].max_rate.0;
+    let loads = || (0..=100).map(|i| f64::from(i) * 0.025 * most);
+    let carried = |model: &BollaModel, cores: usize, load: f64| {
+        let share = CoreLoad { frequency: 1, offered: PacketsPerSecond(load / cores as f64) };
+        model.throughput(&vec![share; cores]).0 / most
+    };
+    let mut table =
+        Table::new(["load_over_max", "one_core", "two_cores_gamma_1.5", "two_cores_gamma_2.0"]);
+    for load in loads() {
+        table.numbers([
+            load / most,
+            carried(&opteron, 1, load),
+            carried(&opteron, 2, load),
+            carried(&xeon, 2, load),
+        ]);
+    }
+    let line = |model: &BollaModel, cores: usize| {
+        loads().map(|load| (load / most, carried(model, cores, load))).collect::<Vec<_>>()
+    };
+    let chart = Chart::new(
+        "Equation 10: throughput of one and of two cores",
+        Axis::new("offered load over one core's maximum").range(0.0, 2.5),
+        Axis::new("throughput over one core's maximum").range(0.0, 2.2),
+    )
+    .series("one core", Mark::Line, line(&opteron, 1))
+    .series("two Opteron cores, gamma 1.5", Mark::Line, line(&opteron, 2))
+    .series("two Xeon cores, gamma 2.0", Mark::Line, line(&xeon, 2))
+    .series("printed: 150 % and near 200 %", Mark::Published, [(2.5, 1.5), (2.5, 2.0)]);
+    let mut checks = one_core(&opteron);
+    checks.extend(several_cores(&opteron, &xeon));
+    Ok(vec![Figure {
+        id: "equations",
+        title: "Equations 1 to 10 and gamma".into(),
+        about: "Identities and limits of the equations as reconstructed from the garbled text, on \
+                a core of arbitrary figures."
+            .into(),
+        table,
+        plots: vec![chart.svg()],
+        checks: checks.into_iter().map(|check| check.on(Grounds::Equation)).collect(),
+    }])
+}
+
+fn one_core(model: &BollaModel) -> Vec<Check> {
+    let point = model.frequencies[1];
+    let (idle, active) = (Watts(10.0), Watts(30.0));
+    let limits = mean_power(0.0, idle, active) == active && mean_power(1.0, idle, active) == idle;
+    let clamped = [0.0, 50.0, 100.0, 150.0].map(|load| idle_probability(load, 100.0));
+    // A quarter of the time at each of four rates.
+    let trace: Vec<(Span, PacketsPerSecond)> =
+        [0.0, 0.2, 0.6, 1.0].map(|share| (Span::from_millis(250), point.max_rate * share)).to_vec();
+    let by_integral = model.mean_power(&point, &trace).unwrap_or_default().0;
+    let idle_share = model.idle_probability(&point, &trace).unwrap_or_default();
+    let by_probability = mean_power(idle_share, point.idle, point.active).0;
+    let most = model.core_throughput(&point, point.max_rate * 2.0) == point.max_rate;
+    let same = model.even_power(1, 1, point.max_rate * 0.4).0;
+    let single = model.core_power(&point, point.max_rate * 0.4).0;
+    vec![
+        Check::holds(
+            &["BO-011", "BO-012"],
+            "equations 1 and 2 at p_idle = 0 and 1",
+            limits,
+            "Φ_active, Φ_idle",
+            "the limits",
+        ),
+        Check::holds(
+            &["BO-013"],
+            "equation 3 at loads of 0, 1/2, 1 and 3/2 of capacity",
+            clamped == [1.0, 0.5, 0.0, 0.0],
+            format!("{clamped:?}"),
+            "1 - l/C",
+        ),
+        Check::near(
+            &["BO-071"],
+            "equation 5 at rate 0 (W)",
+            model.core_power(&point, PacketsPerSecond(0.0)).0,
+            point.idle.0,
+            1e-9,
+        ),
+        Check::near(
+            &["BO-071"],
+            "equation 5 at the maximum, over Φ_active",
+            model.core_power(&point, point.max_rate).0 / point.active.0,
+            1.0,
+            0.003,
+        )
+        .note("chi(1) = 1.002087 lifts the part above Φ_idle by 0.2 %"),
+        Check::holds(&["BO-072"], "equation 6 beyond the maximum", most, "r_max", "min(l, r_max)"),
+        Check::near(
+            &["BO-073", "BO-074"],
+            "equation 7 against equations 2 and 8, mean power of a trace (W)",
+            by_integral,
+            by_probability,
+            1e-9,
+        ),
+        Check::near(
+            &["BO-080"],
+            "equation 9 with one core against equation 5 (W)",
+            same,
+            single,
+            1e-9,
+        ),
+    ]
+}
+
+fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Vec<Check> {
+    let point = opteron.frequencies[1];
+    let gain = |model: &BollaModel| model.even_capacity(2, 1).0 / point.max_rate.0;
+    let saturated = |model: &BollaModel| {
+        model.throughput(&[CoreLoad { frequency: 1, offered: point.max_rate * 9.0 }; 2]).0
+    };
+    // One core of two alone under load: it saturates at gamma / 2.
+    let alone = opteron
+        .throughput(&[
+            CoreLoad { frequency: 1, offered: point.max_rate * 9.0 },
+            CoreLoad { frequency: 1, offered: PacketsPerSecond(0.0) },
+        ])
+        .0;
+    let full = opteron.even_power(2, 1, opteron.even_capacity(2, 1)).0;
+    vec![
+        Check::near(
+            &["BO-077"],
+            "throughput of two Opteron cores over one",
+            gain(opteron),
+            1.5,
+            0.0,
+        ),
+        Check::near(&["BO-078"], "throughput of two Xeon cores over one", gain(xeon), 2.0, 0.0),
+        Check::holds(
+            &["BO-079"],
+            "gamma(1) = 1 and 1 ≤ gamma(n) ≤ n",
+            opteron.gamma(1) == 1.0 && (1.0..=2.0).contains(&opteron.gamma(2)),
+            format!("{}, {}", opteron.gamma(1), opteron.gamma(2)),
+            "\"the constant gamma\"",
+        )
+        .contradiction(
+            "called a constant, but it must depend on the number of cores: gamma(1) is 1",
+        ),
+        Check::near(
+            &["BO-080"],
+            "equation 9 at full load over the cores' Φ_active",
+            full / (2.0 * point.active.0),
+            1.0,
+            0.003,
+        )
+        .note("the \"+\" before the break and the \"-\" after it are one minus"),
+        Check::near(
+            &["BO-081", "BO-082"],
+            "equation 10, both cores saturated, over gamma r_max",
+            saturated(opteron) / (1.5 * point.max_rate.0),
+            1.0,
+            1e-12,
+        ),
+        Check::near(
+            &["BO-083"],
+            "rate at which one of two Opteron cores saturates, over r_max",
+            alone / point.max_rate.0,
+            0.75,
+            1e-12,
+        ),
+    ]
+}

@@ -1,0 +1,202 @@
+//! Figures 1 to 6: what the text keeps of them, and what the model adds.
+
+use super::known::XEON_MAX_PPS;
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Grounds, Table};
+use wattline_server::ServerFile;
+use wattline_server::bolla::Chi;
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    Ok(vec![platforms()?, throughput(), power(), idle()])
+}
+
+/// Name, cores, clock, and the claims about processor, clock and memory.
+const PLATFORMS: [(&str, usize, f64, [&str; 3]); 7] = [
+    ("bolla-x", 4, 3.0, ["BO-020", "BO-021", "BO-022"]),
+    ("bolla-pd", 2, 3.0, ["BO-023", "BO-024", "BO-025"]),
+    ("bolla-a", 2, 2.0, ["BO-026", "BO-027", "BO-028"]),
+    ("bolla-pm", 1, 1.8, ["BO-029", "BO-030", "BO-031"]),
+    ("bolla-o", 4, 1.8, ["BO-032", "BO-033", "BO-034"]),
+    ("bolla-c2", 2, 1.8, ["BO-035", "BO-036", "BO-037"]),
+    ("bolla-a2", 1, 2.2, ["BO-038", "BO-039", "BO-040"]),
+];
+
+fn platforms() -> Result<Figure, ReproduceError> {
+    let mut table = Table::new([
+        "platform",
+        "cpu",
+        "clock_ghz",
+        "cache",
+        "bus",
+        "memory",
+        "io_bus",
+        "missing_figures",
+    ]);
+    let mut checks = Vec::new();
+    for (name, _, clock, claims) in PLATFORMS {
+        let file = ServerFile::load(name)?;
+        let platform = &file.platform;
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let ours = platform.clock.map_or(f64::NAN, |clock| clock.gigahertz());
+        let missing = file.missing_figures("");
+        table.row([
+            name.into(),
+            text(&platform.cpu),
+            format!("{ours}"),
+            text(&platform.cache),
+            text(&platform.bus),
+            text(&platform.memory),
+            text(&platform.io_bus),
+            missing.iter().map(|(field, _)| field.as_str()).collect::<Vec<_>>().join(" "),
+        ]);
+        let words = [text(&platform.cpu), text(&platform.memory)];
+        let described = words.iter().all(|word| !word.is_empty());
+        checks.push(Check::holds(
+            &[claims[0], claims[2]],
+            &format!("{name}: described"),
+            described,
+            words.join("; "),
+            "section IV.A",
+        ));
+        checks.push(Check::near(&[claims[1]], &format!("{name}: clock (GHz)"), ours, clock, 0.0));
+    }
+    let count = PLATFORMS.len() as f64;
+    checks.push(Check::near(&["BO-019"], "number of platforms", count, 7.0, 0.0));
+    let checks = checks.into_iter().map(|check| check.on(Grounds::Parameter)).collect();
+    Ok(Figure {
+        id: "fig1-2",
+        title: "Figures 1 and 2: the seven platforms".into(),
+        about: "Both figures are lost: powers and rates by frequency and number of cores. The text \
+                describes the machines and keeps a few figures (X and O above 150 W, C2 30 to 50 W, A \
+                1.5 Mpps, X 1.04 Mpps with one core at 3 GHz). What is missing is left for the user to \
+                supply; nothing is invented, so nothing is plotted."
+            .into(),
+        table,
+        plots: Vec::new(),
+        checks,
+    })
+}
+
+fn rates() -> impl Iterator<Item = f64> {
+    (0..=60).map(|i| f64::from(i) * 20_000.0)
+}
+
+fn throughput() -> Figure {
+    let mut table = Table::new(["offered_pps", "throughput_pps"]);
+    for load in rates() {
+        table.numbers([load, load.min(XEON_MAX_PPS)]);
+    }
+    let chart = Chart::new(
+        "Figure 3: throughput of one Xeon core, 3 GHz",
+        Axis::new("offered load (kpps)").range(0.0, 1200.0),
+        Axis::new("throughput (kpps)").range(0.0, 1200.0),
+    )
+    .series(
+        "equation 6",
+        Mark::Line,
+        rates().map(|load| (load / 1e3, load.min(XEON_MAX_PPS) / 1e3)),
+    )
+    .series("printed: 1040 kpps", Mark::Published, [(1040.0, 1040.0)]);
+    let most = rates().map(|load| load.min(XEON_MAX_PPS)).fold(0.0, f64::max);
+    Figure {
+        id: "fig3",
+        title: "Figure 3: throughput over offered load".into(),
+        about: "The curves of the lower frequencies are lost with the figure; section IV.B prints \
+                the maximum at 3 GHz. Figure 4, latencies, is lost and the model has none."
+            .into(),
+        table,
+        plots: vec![chart.svg()],
+        checks: vec![
+            Check::near(
+                &["BO-053"],
+                "maximum of one Xeon core at 3 GHz (kpps)",
+                most / 1e3,
+                1040.0,
+                0.0,
+            )
+            .on(Grounds::Parameter)
+            .note("2885 cycles per packet; a figure of the paper put into equation 6"),
+        ],
+    }
+}
+
+fn power() -> Figure {
+    let (chi, corrected) = (Chi::printed(), Chi::printed().corrected());
+    let load = |rate: f64| rate / XEON_MAX_PPS;
+    let mut table = Table::new(["throughput_pps", "relative_power", "relative_power_corrected"]);
+    for rate in rates().filter(|rate| *rate <= XEON_MAX_PPS) {
+        table.numbers([rate, chi.value(load(rate)), corrected.value(load(rate))]);
+    }
+    let line = |chi: &Chi| {
+        rates()
+            .filter(|rate| *rate <= XEON_MAX_PPS)
+            .map(|rate| (rate / 1e3, chi.value(load(rate))))
+            .collect::<Vec<_>>()
+    };
+    let chart = Chart::new(
+        "Figure 5: power of one Xeon core, 3 GHz",
+        Axis::new("throughput (kpps)").range(0.0, 1100.0),
+        Axis::new("power between idle and active").range(0.0, 1.1),
+    )
+    .series("equation 5, chi as printed", Mark::Line, line(&chi))
+    .series("equation 5, chi corrected", Mark::Line, line(&corrected))
+    .series("text: about its maximum from 700 kpps on", Mark::Published, [(700.0, 1.0)]);
+    Figure {
+        id: "fig5",
+        title: "Figure 5: power over throughput".into(),
+        about: "The watts are lost with the figure; between idle and active power the shape is \
+                equation 5's, the same for all frequencies by construction."
+            .into(),
+        table,
+        plots: vec![chart.svg()],
+        checks: vec![
+            Check::holds(
+                &["BO-050", "BO-075"],
+                "not linear, one shape for all frequencies",
+                (chi.value(0.5) - 0.5).abs() > 0.05,
+                format!("chi(1/2) = {:.4}", chi.value(0.5)),
+                "a non-linear profile, alike for all frequencies",
+            )
+            .on(Grounds::Equation)
+            .note("how alike the measured curves were cannot be told: the samples are lost"),
+        ],
+    }
+}
+
+fn idle() -> Figure {
+    let chi = Chi::printed();
+    let idle = |rate: f64| 1.0 - chi.value(rate / XEON_MAX_PPS);
+    let mut table = Table::new(["throughput_pps", "idle_probability"]);
+    let rates = || rates().filter(|rate| *rate <= XEON_MAX_PPS);
+    for rate in rates() {
+        table.numbers([rate, idle(rate)]);
+    }
+    let chart = Chart::new(
+        "Figure 6: idle time of one Xeon core, 3 GHz",
+        Axis::new("throughput (kpps)").range(0.0, 1100.0),
+        Axis::new("fraction of time idle").range(-0.05, 1.0),
+    )
+    .series("equation 8, chi as printed", Mark::Line, rates().map(|rate| (rate / 1e3, idle(rate))))
+    .series("text: near zero at 700 kpps", Mark::Published, [(700.0, 0.0)]);
+    Figure {
+        id: "fig6",
+        title: "Figure 6: idle time".into(),
+        about: "Counts of interrupts are lost with the figure. The text's point and the printed \
+                coefficients do not agree."
+            .into(),
+        table,
+        plots: vec![chart.svg()],
+        checks: vec![
+            Check::below(&["BO-052", "BO-054"], "idle time at 700 kpps", idle(700_000.0), 0.05)
+                .on(Grounds::Equation)
+                .contradiction(format!(
+                    "chi(700/1040) = {:.3} with the printed coefficients leaves {:.0} % of the time \
+                     idle; the text says that none is left and that power is about its maximum",
+                    chi.value(700.0 / 1040.0),
+                    100.0 * idle(700_000.0)
+                )),
+        ],
+    }
+}

@@ -1,0 +1,75 @@
+//! Bolla et al.: the form function, the ten equations, gamma, and what is left of the figures.
+//!
+//! The measurements were in figures that are lost; the text keeps a few points. So the
+//! equations are checked as identities, and fit and validation on synthetic measurements
+//! of known parameters.
+
+mod equations;
+mod form;
+mod known;
+mod measured;
+mod validation;
+
+use crate::step::{Context, Step};
+use wattline_report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new(
+        "bolla: platforms and measurements",
+        &["fig1-2", "fig3", "fig5", "fig6"],
+        measured::figures,
+    ),
+    Step::new("bolla: form function", &["fig7"], form::figures),
+    Step::new("bolla: equations", &["equations"], equations::figures),
+    Step::new("bolla: fit and validation", &["fig8"], validation::figures),
+];
+
+const MOTIVE: &str = "a motive of the paper, about other networks";
+const SOFTWARE: &str = "a guideline for the router's software; the data path's tests hold it";
+
+pub(super) const CONTEXT: &[Context] = &[
+    ("BO-001", NotTestable, MOTIVE),
+    ("BO-002", NotTestable, MOTIVE),
+    ("BO-003", NotTestable, MOTIVE),
+    ("BO-004", NotTestable, MOTIVE),
+    ("BO-005", NotTestable, "a requirement on network cards; `wattline probe` looks for it"),
+    ("BO-006", NotTestable, SOFTWARE),
+    ("BO-007", NotTestable, SOFTWARE),
+    ("BO-008", NotTestable, SOFTWARE),
+    ("BO-009", NotTestable, SOFTWARE),
+    ("BO-010", NotTestable, "a description of ACPI"),
+    (
+        "BO-014",
+        PaperContradictsItself,
+        "prints the idle states as \"Ci, with i>1\"; C1 is one too (section III)",
+    ),
+    (
+        "BO-015",
+        PaperContradictsItself,
+        "section IV says that a higher frequency has a larger P index, section III the reverse",
+    ),
+    ("BO-016", NotTestable, "how the paper measured; its results were in Figure 2"),
+    ("BO-017", NotTestable, "how the paper measured; its results were in Figure 1"),
+    ("BO-018", NotTestable, "how the paper measured; its results were in Figure 1"),
+    (
+        "BO-041",
+        FigureLost,
+        "more than 150 W (printed as Wh) is all that the text says; Figures 1 and 2 are lost",
+    ),
+    ("BO-042", FigureLost, "about 1.5 Mpkt/s is kept in servers/bolla-a.toml; Figure 1 is lost"),
+    ("BO-043", FigureLost, "30 to 50 W (printed as Wh); Figures 1 and 2 are lost"),
+    ("BO-044", FigureLost, "the order cannot be checked without Figures 1 and 2"),
+    ("BO-045", FigureLost, "the points of the straight lines were in Figure 1"),
+    ("BO-046", NotTestable, "a choice of the model: `base` is counted once in ours"),
+    ("BO-047", NotTestable, "how the paper measured; its results were in Figures 3 to 5"),
+    ("BO-048", FigureLost, "the rates by frequency were in Figure 3"),
+    ("BO-049", FigureLost, "the latencies were in Figure 4; the model has none"),
+    ("BO-051", NotTestable, "how the paper measured; its results were in Figure 6"),
+    ("BO-055", FigureLost, "counts of interrupts were in Figure 6; the model has none"),
+    (
+        "BO-056",
+        PaperContradictsItself,
+        "section V.A refers to Figure 6 for the normalised curve, which is Figure 7",
+    ),
+    ("BO-076", NotTestable, "where a user has the parameters from"),
+];

@@ -1,0 +1,97 @@
+//! What is said to the claims of Liao and Bhuyan that nothing is computed for.
+
+use crate::step::Context;
+use wattline_report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};
+
+const POWER: &str = "data: kept in servers/components/liao-2011-host.toml, an end of the \
+                     interpolation over the I/O size; measuring it again needs the machine";
+
+pub(crate) const CONTEXT: &[Context] = &[
+    ("LI-003", NotTestable, "a fact about other machines of 2011"),
+    (
+        "LI-012",
+        NotTestable,
+        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+    ),
+    (
+        "LI-013",
+        NotTestable,
+        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+    ),
+    ("LI-015", NotTestable, "a parameter of the receive path: DESCRIPTOR_BYTES"),
+    ("LI-016", NotTestable, "a parameter of the receive path: PAYLOAD_BYTES is what is left of it"),
+    ("LI-017", NotTestable, "a parameter of the receive path: four lines, at a distance of 256 B"),
+    ("LI-018", NotTestable, "a parameter of the receive path: 32 lines"),
+    (
+        "LI-020",
+        PaperContradictsItself,
+        "the paper's machine as printed; a Xeon 5335 has 2.0 GHz, not 2.66",
+    ),
+    ("LI-021", NotTestable, "the paper's machine; its 4 MB are the model's last-level cache"),
+    (
+        "LI-022",
+        PaperContradictsItself,
+        "the card is called 82597 here and Oplin, which is the 82598, in section 4.1",
+    ),
+    ("LI-023", NotTestable, "the paper's software, kept in servers/components/liao-2011-host.toml"),
+    ("LI-024", NotTestable, "the paper's load; the model has its eight connections"),
+    (
+        "LI-027",
+        NotTestable,
+        "needs a profile of a kernel's receive path on a machine with performance counters",
+    ),
+    ("LI-028", FigureLost, "the copy's share over the I/O size was in Figure 3"),
+    ("LI-029", NotTestable, "data: input of the cost model, on which other checks rest"),
+    ("LI-030", NotTestable, "data: input of the cost model, on which other checks rest"),
+    (
+        "LI-033",
+        FigureLost,
+        "the costs of TCP/IP were in Figure 3; the model has no large receive offload",
+    ),
+    ("LI-034", NotTestable, "how the paper measured; needs performance counters"),
+    ("LI-035", NotTestable, "the cost of the paper's own probe on its machine"),
+    ("LI-036", NotTestable, "a setting: the model's I/O size"),
+    ("LI-037", NotTestable, "data: input of the cost model; measuring it again needs the card"),
+    ("LI-046", NotTestable, "needs counts of instructions; the model has caches only"),
+    ("LI-050", NotTestable, "data: input of the cost model; needs counts of instructions"),
+    ("LI-053", NotTestable, "a parameter of the receive path: two lines"),
+    ("LI-055", NotTestable, "a description; the model's allocator has both phases"),
+    (
+        "LI-063",
+        PaperContradictsItself,
+        "the paper's machine as printed; Xeon 5500 parts with 8 MB of cache are quad-core",
+    ),
+    ("LI-064", NotTestable, "the paper's machine"),
+    ("LI-065", NotTestable, "the paper's meter; Wattline's meters state their own"),
+    (
+        "LI-066",
+        NotTestable,
+        "a definition; wattline meter attribute does the same with measured idle power",
+    ),
+    ("LI-067", NotTestable, "a setting of the paper's measurement"),
+    ("LI-069", NotTestable, "the paper's recorder"),
+    ("LI-070", NotTestable, "the paper's recorder"),
+    (
+        "LI-071",
+        NotTestable,
+        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+    ),
+    ("LI-073", NotTestable, POWER),
+    ("LI-074", NotTestable, POWER),
+    ("LI-075", NotTestable, POWER),
+    ("LI-078", NotTestable, POWER),
+    ("LI-079", NotTestable, POWER),
+    ("LI-082", NotTestable, POWER),
+    ("LI-084", NotTestable, POWER),
+    ("LI-085", NotTestable, POWER),
+    ("LI-086", NotTestable, POWER),
+    ("LI-088", NotTestable, POWER),
+    ("LI-089", NotTestable, POWER),
+    ("LI-090", NotTestable, POWER),
+    ("LI-091", NotTestable, POWER),
+    (
+        "LI-098",
+        NotTestable,
+        "a list of other papers' systems; direct cache access and the card on the die are switches of the model",
+    ),
+];

@@ -1,0 +1,23 @@
+//! What several figures start from.
+
+use crate::error::ReproduceError;
+use wattline_server::ComponentFile;
+use wattline_server::receive::InvalidPath;
+
+/// Packets of each run of the simulator, after those that warm its caches.
+pub(super) const PACKETS: u64 = 60_000;
+
+pub(super) const ASSUMED: &str = "rests on 8 queues of 512 descriptors, which the paper does not print \
+                       (figure `rings` shows others)";
+
+pub(super) fn host() -> Result<ComponentFile, ReproduceError> {
+    Ok(ComponentFile::load("liao-2011-host")?)
+}
+
+pub(super) fn lacks(what: &str) -> ReproduceError {
+    ReproduceError::Model(format!("servers/components/liao-2011-host.toml lacks {what}"))
+}
+
+pub(super) fn failed(error: InvalidPath) -> ReproduceError {
+    ReproduceError::Model(format!("receive path: {error}"))
+}

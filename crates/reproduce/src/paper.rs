@@ -1,0 +1,76 @@
+//! The papers, and what is made of each.
+
+use crate::step::{Context, Step};
+use crate::{bolla, liao, powersave, sohan};
+use serde::Serialize;
+
+/// A paper that can be reproduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Paper {
+    /// L. Niccolini et al., Building a power-proportional software router, 2012.
+    Powersave,
+    /// R. Bolla et al., Green support for PC-based software router, 2011.
+    Bolla,
+    /// G. Liao, L. Bhuyan, Analyzing performance and power efficiency of network processing, 2012.
+    Liao,
+    /// R. Sohan et al., Characterizing 10 Gbps network interface energy consumption, 2010.
+    Sohan,
+}
+
+impl Paper {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan];
+
+    /// Its name on the command line and in `claims.csv`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Powersave => "powersave",
+            Self::Bolla => "bolla",
+            Self::Liao => "liao",
+            Self::Sohan => "sohan",
+        }
+    }
+
+    /// As one would cite it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Powersave => {
+                "L. Niccolini, G. Iannaccone, S. Ratnasamy, J. Chandrashekar, L. Rizzo: \
+                 Building a power-proportional software router"
+            }
+            Self::Bolla => {
+                "R. Bolla, R. Bruschi, A. Ranieri: Green support for PC-based software router: \
+                 performance evaluation and modeling"
+            }
+            Self::Liao => {
+                "G. Liao, L. Bhuyan: Analyzing performance and power efficiency of network \
+                 processing over 10 GbE"
+            }
+            Self::Sohan => {
+                "R. Sohan, A. Rice, A. W. Moore, K. Mansley: Characterizing 10 Gbps network \
+                 interface energy consumption"
+            }
+        }
+    }
+
+    /// What gives its figures, in their order.
+    pub(crate) fn steps(self) -> &'static [Step] {
+        match self {
+            Self::Powersave => powersave::STEPS,
+            Self::Bolla => bolla::STEPS,
+            Self::Liao => liao::STEPS,
+            Self::Sohan => sohan::STEPS,
+        }
+    }
+
+    /// What is said to claims that no figure checks.
+    pub(crate) fn context(self) -> &'static [Context] {
+        match self {
+            Self::Powersave => powersave::CONTEXT,
+            Self::Bolla => bolla::CONTEXT,
+            Self::Liao => liao::CONTEXT,
+            Self::Sohan => sohan::CONTEXT,
+        }
+    }
+}

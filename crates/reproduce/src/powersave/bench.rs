@@ -1,0 +1,155 @@
+//! Simulations of the paper's router.
+
+use crate::error::ReproduceError;
+use wattline_policy::PolicySpec;
+use wattline_server::{Application, PacketCost, ServerFile, ServerModel};
+use wattline_sim::{Report, Setting, run};
+use wattline_traffic::source::{Constant, Content, Poisson, Rate};
+use wattline_traffic::{Popularity, Sizes, Source, Spread};
+use wattline_units::{Hertz, Span};
+
+/// Every run draws from this seed, so that the page is the same each time.
+pub(super) const SEED: u64 = 2012;
+/// Flows, enough that none matters.
+const FLOWS: u32 = 8192;
+const PORTS: u8 = 4;
+
+pub(super) fn server() -> Result<ServerModel, ReproduceError> {
+    Ok(ServerFile::load("westmere-2010")?.model()?.clone())
+}
+
+pub(super) fn content(bytes: u16, popularity: Popularity) -> Content {
+    Content::new(Sizes::fixed(bytes), FLOWS, PORTS, popularity, Spread::Even, SEED)
+}
+
+/// How packets arrive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Arrivals {
+    /// Equally spaced.
+    Even,
+    /// At random.
+    Poisson,
+}
+
+/// A run at a constant mean rate.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Steady {
+    pub(super) policy: String,
+    pub(super) arrivals: Arrivals,
+    pub(super) packets_per_second: f64,
+    pub(super) bytes: u16,
+    pub(super) duration: Span,
+    pub(super) warmup: Span,
+    pub(super) interval: Option<Span>,
+}
+
+impl Steady {
+    /// 64-byte packets at random for 20 ms, after 2 ms.
+    pub(super) fn new(policy: impl Into<String>, mpps: f64) -> Self {
+        Self {
+            policy: policy.into(),
+            arrivals: Arrivals::Poisson,
+            // Nothing at all is one packet in a hundred seconds.
+            packets_per_second: (mpps * 1e6).max(0.01),
+            bytes: 64,
+            duration: Span::from_millis(20),
+            warmup: Span::from_millis(2),
+            interval: None,
+        }
+    }
+
+    pub(super) fn run(&self, server: &ServerModel) -> Result<Report, ReproduceError> {
+        let rate = Rate::Packets(self.packets_per_second);
+        let mut source: Box<dyn Source> = match self.arrivals {
+            Arrivals::Even => Box::new(Constant::new(rate, content(self.bytes, Popularity::Turns))),
+            Arrivals::Poisson => {
+                Box::new(Poisson::new(rate, content(self.bytes, Popularity::Uniform), SEED))
+            }
+        };
+        simulate(
+            server,
+            &Job {
+                policy: &self.policy,
+                application: Application::Ipv4,
+                bytes: self.bytes,
+                duration: self.duration,
+                warmup: self.warmup,
+                interval: self.interval,
+                output_links: false,
+            },
+            source.as_mut(),
+        )
+    }
+}
+
+/// What is simulated, but for server and packets.
+pub(super) struct Job<'a> {
+    pub(super) policy: &'a str,
+    pub(super) application: Application,
+    pub(super) bytes: u16,
+    pub(super) duration: Span,
+    pub(super) warmup: Span,
+    pub(super) interval: Option<Span>,
+    pub(super) output_links: bool,
+}
+
+pub(super) fn simulate(
+    server: &ServerModel,
+    job: &Job<'_>,
+    source: &mut dyn Source,
+) -> Result<Report, ReproduceError> {
+    let setting = Setting {
+        server,
+        application: job.application,
+        policy: PolicySpec::parse(job.policy)?,
+        mean_bytes: job.bytes.into(),
+        duration: job.duration,
+        warmup: job.warmup,
+        interval: job.interval,
+        output_links: job.output_links,
+        seed: SEED,
+        log_states: false,
+        profile: false,
+    };
+    Ok(run(&setting, source)?)
+}
+
+/// All runs side by side over all cores, results in order.
+pub(super) fn all(server: &ServerModel, runs: &[Steady]) -> Result<Vec<Report>, ReproduceError> {
+    side_by_side(runs, |steady| steady.run(server))
+}
+
+/// Does all the work over all cores of this machine, results in order.
+pub(super) fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
+) -> Result<Vec<R>, ReproduceError> {
+    let results = wattline_sim::sweep(items, 0, work, || ())
+        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
+    results.into_iter().collect()
+}
+
+/// `cores` cores that nap in `idle` between packets.
+pub(super) fn napping(cores: usize, frequency: Hertz, idle: &str) -> String {
+    format!("napi:cores={cores},frequency_ghz={:.6},idle={idle}", frequency.gigahertz())
+}
+
+/// `cores` cores that never sleep.
+pub(super) fn polling(cores: usize, frequency: Hertz) -> String {
+    format!("poll:cores={cores},frequency_ghz={:.6}", frequency.gigahertz())
+}
+
+/// Cost of an IPv4 packet of 64 bytes.
+pub(super) fn ipv4(server: &ServerModel) -> Result<PacketCost, ReproduceError> {
+    cost(server, Application::Ipv4, 64)
+}
+
+pub(super) fn cost(
+    server: &ServerModel,
+    application: Application,
+    bytes: u16,
+) -> Result<PacketCost, ReproduceError> {
+    server.packet_cost(application, bytes.into()).ok_or_else(|| {
+        ReproduceError::Model(format!("{} has no cost of {application}", server.name))
+    })
+}

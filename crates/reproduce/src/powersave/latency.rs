@@ -1,0 +1,196 @@
+//! Figure 16: latency over the day, as it comes and with the path of the paper's experiment.
+
+use super::day::{BYTES, Day, SECONDS, micros, middle, worst};
+use crate::figure::Figure;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
+use wattline_sim::Report;
+
+/// What Click takes on average in the experiment of Figure 16 (section 7, PS-123).
+pub(super) const CLICK_MICROS: f64 = 11.0;
+/// Length of the packets by which the model's base latency was fitted (section 3, 64 bytes).
+const SHORT: u16 = 64;
+/// Bits per second of a link, and bytes per second that eight lanes of PCI Express 2.0 carry.
+const LINK: f64 = 10e9;
+const BUS: f64 = 4e9;
+
+/// What the path of section 7's experiment takes beyond the model, in microseconds: the same
+/// for every packet under every policy. Click's mean calibrates it, once.
+struct Path {
+    /// Printed for Click, less what the model gives it in the same day.
+    total: f64,
+    /// Of it, what longer packets take to come in over a link: with the base latency, the
+    /// model has the output link only.
+    link: f64,
+    /// Of it, what they take to cross the cards' buses, in and out.
+    buses: f64,
+}
+
+impl Path {
+    fn calibrated(click: &Report) -> Self {
+        let longer = f64::from(BYTES - SHORT);
+        Self {
+            total: CLICK_MICROS - micros(click.latency_mean_seconds),
+            link: 1e6 * 8.0 * longer / LINK,
+            buses: 2.0 * 1e6 * longer / BUS,
+        }
+    }
+    fn unexplained(&self) -> f64 {
+        self.total - self.link - self.buses
+    }
+    fn mean(&self, report: &Report) -> f64 {
+        micros(report.latency_mean_seconds) + self.total
+    }
+    fn p99(&self, report: &Report) -> f64 {
+        micros(report.latency_p99_seconds) + self.total
+    }
+}
+
+/// Least and highest of the intervals.
+fn extent(report: &Report, of: impl Fn(&Report) -> f64) -> (f64, f64) {
+    let each = report.intervals.iter().map(of);
+    each.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
+}
+
+pub(super) fn figure(day: &Day) -> Figure {
+    let (click, own) = (&day.reports[0], &day.reports[2]);
+    let path = Path::calibrated(click);
+    let mut table = Table::new([
+        "from_seconds",
+        "latency_min_us",
+        "latency_mean_us",
+        "latency_p99_us",
+        "click_latency_mean_us",
+        "core_changes",
+        "calibrated_latency_mean_us",
+        "calibrated_latency_p99_us",
+        "calibrated_p99_over_mean",
+    ]);
+    for (own, click) in own.intervals.iter().zip(&click.intervals) {
+        table.numbers([
+            own.from_seconds,
+            micros(own.latency_min_seconds),
+            micros(own.latency_mean_seconds),
+            micros(own.latency_p99_seconds),
+            micros(click.latency_mean_seconds),
+            own.core_changes as f64,
+            path.mean(own),
+            path.p99(own),
+            path.p99(own) / path.mean(own),
+        ]);
+    }
+    Figure {
+        id: "fig16",
+        title: "Figure 16: latency".into(),
+        about: format!(
+            "Simulated, every packet counted (the paper takes one sample per millisecond). The paper prints two \
+             latencies of the same polling router: 7 µs in section 3, by which the model's base was fitted, and \
+             11 µs in this experiment, where ours has {:.2}. The difference, {:.2} µs, is taken for the path of the \
+             experiment, alike for every packet under every policy: calibrated once, on Click's mean, it is added \
+             to all of PowerSave's latencies, which are then predictions. Of it {:.2} µs are what {BYTES} bytes \
+             take longer than {SHORT} to come in over a 10G link, {:.2} µs to cross PCI Express 2.0 with eight \
+             lanes twice (usual for such cards; the paper names neither); {:.2} µs are unexplained. Uncalibrated \
+             figures stand beside them. What packets in trains would change: fig16-trains.",
+            micros(click.latency_mean_seconds),
+            path.total,
+            path.link,
+            path.buses,
+            path.unexplained(),
+        ),
+        table,
+        plots: vec![chart(click, own, &path).svg()],
+        checks: checks(click, own, &path),
+    }
+}
+
+fn chart(click: &Report, own: &Report, path: &Path) -> Chart {
+    let line = |report: &Report, of: &dyn Fn(&Report) -> f64| {
+        report.intervals.iter().map(|it| (middle(it), of(it))).collect::<Vec<_>>()
+    };
+    let mean = |report: &Report| micros(report.latency_mean_seconds);
+    Chart::new(
+        "Figure 16: latency under PowerSave, IPv4",
+        Axis::new("time (s), a day compressed").range(0.0, SECONDS),
+        Axis::new("latency (µs)").from_zero(),
+    )
+    .series("99th percentile, calibrated", Mark::Line, line(own, &|it| path.p99(it)))
+    .series("mean, calibrated", Mark::Line, line(own, &|it| path.mean(it)))
+    .series("mean, uncalibrated", Mark::Line, line(own, &mean))
+    .series("least, uncalibrated", Mark::Line, line(own, &|it| micros(it.latency_min_seconds)))
+    .series("Click's mean, uncalibrated", Mark::Line, line(click, &mean))
+    .band("printed: mean 15 to 20 µs", 15.0, 20.0)
+}
+
+fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
+    let mean = micros(own.latency_mean_seconds);
+    let of_click = micros(click.latency_mean_seconds);
+    let (lowest, highest) = extent(own, |it| path.mean(it));
+    let outside = own.intervals.iter().filter(|it| !(15.0..=20.0).contains(&path.mean(it))).count();
+    let (p99, ratio) = worst(own);
+    let calibrated_ratio = extent(own, |it| path.p99(it) / path.mean(it)).1;
+    vec![
+        Check::within(
+            &["PS-121"],
+            "mean latency under PowerSave, calibrated on Click's (µs)",
+            path.mean(own),
+            (15.0, 20.0),
+            2.0,
+        )
+        .note(format!(
+            "a prediction: only Click's mean of the same day is set to the printed 11 µs, by {:.2} µs that all \
+             packets take alike. Uncalibrated it is {mean:.2}, below",
+            path.total
+        )),
+        Check::holds(
+            &["PS-121"],
+            "the same of each interval (µs)",
+            lowest >= 13.0 && highest <= 22.0,
+            format!("{lowest:.1} to {highest:.1}"),
+            "\"hovers in the 15 − 20 µs range\", ± 2",
+        )
+        .note(format!("{outside} of {} are outside 15 to 20", own.intervals.len())),
+        Check::within(&[], "uncalibrated: mean latency under PowerSave (µs)", mean, (15.0, 20.0), 2.0).note(
+            "answers no claim: the paper's mean has in it what its path takes beyond section 3's 7 µs, as Click's \
+             11 µs show, ours has not",
+        ),
+        Check::near(&["PS-123"], "uncalibrated: mean latency of Click (µs)", of_click, 11.0, 1.0).note(format!(
+            "one of the named conflicts (published/conflicts.md, 3), but no contradiction: the paper's two are of \
+             different experiments, and it does not print what differs. No model with section 3's 7 µs as base and \
+             queues beyond gives 11 at 35 % load: polling cores hardly queue, packets in trains (fig16-trains) or \
+             spikes up to the links' rate give it only with a tail far beyond the printed 55 µs. Packet length \
+             explains {:.2} of the {:.2} µs that are missing. Calibrated it is 11 by construction, so that is no check",
+            path.link + path.buses,
+            path.total
+        )),
+        Check::within(
+            &["PS-007"],
+            "latency that PowerSave adds to Click's in the same experiment (µs)",
+            mean - of_click,
+            (4.0, 9.0),
+            0.0,
+        )
+        .note("15 to 20 less 11; below 10 by section 1. The calibration does not change it"),
+        Check::below(&["PS-124"], "99th percentile over mean, highest of an interval, calibrated", calibrated_ratio, 4.0)
+            .note("highest where cores come and go: packets wait for them to leave C6, and in the queues of \
+                   the others meanwhile"),
+        Check::below(&["PS-124"], "uncalibrated: 99th percentile over mean, highest of an interval", ratio, 4.0)
+            .note("the harder one: a constant brings the two nearer"),
+        Check::below(&["PS-124"], "99th percentile, highest of an interval, calibrated (µs)", p99 + path.total, 60.0)
+            .note(format!(
+                "uncalibrated {p99:.1}. The paper's peaks at 55; 60 is the reading of claims.csv. The data has how \
+                 often cores come and go (core_changes)"
+            )),
+        Check::near(&["PS-126"], "packets reordered within a flow", own.reordered_packets as f64, 0.0, 0.0)
+            .note(format!(
+                "of all packets of the day; {} were held back at the way out until those that came before \
+                 them on their entry of the redirect table had left their old core, {:.1} µs at most. \
+                 Without, {} would have been overtaken: where a core is added while one of the others \
+                 holds more than the 93 µs of work that the new one takes to leave C6 and wake up. The \
+                 paper's 10 µs of queueing hold for one queue by core, here each has one of every port; \
+                 nothing in the paper holds packets back",
+                own.held_packets,
+                own.hold_max_seconds * 1e6,
+                own.reordered_unless_held_packets
+            )),
+    ]
+}

@@ -1,0 +1,141 @@
+//! Figures 14 and 15: load and power over the day with four applications; Figure 16 comes of
+//! the same runs.
+
+use super::bench::server;
+use super::day::{BYTES, Day, POLICIES, SECONDS, day_checks, days, middle};
+use super::latency;
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
+use wattline_server::Application;
+use wattline_sim::Report;
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    let server = server()?;
+    let days = days(&server, &Application::ALL)?;
+    Ok(vec![profile(&days), power(&days), latency::figure(&days[0])])
+}
+
+fn profile(days: &[Day]) -> Figure {
+    let mut table = Table::new(["application", "from_seconds", "offered_gbps", "utilisation"]);
+    let mut chart = Chart::new(
+        "Figure 14: load over the experiment",
+        Axis::new("time (s), a day compressed").range(0.0, SECONDS),
+        Axis::new("offered load (Gbps)").range(0.0, 40.0),
+    );
+    for day in days {
+        let gbps = |report: &Report| report.offered_rate_pps * f64::from(BYTES) * 8e-9;
+        for report in &day.reports[2].intervals {
+            table.row([
+                day.application.to_string(),
+                format!("{:.3}", report.from_seconds),
+                format!("{:.3}", gbps(report)),
+                format!("{:.4}", day.load(report)),
+            ]);
+        }
+        let points = day.reports[2].intervals.iter().map(|report| (middle(report), gbps(report)));
+        chart = chart.series(day.application.to_string(), Mark::Line, points);
+    }
+    let utilisation =
+        days.iter().map(|day| day.load(&day.reports[2])).sum::<f64>() / days.len() as f64;
+    Figure {
+        id: "fig14",
+        title: "Figure 14: traffic".into(),
+        about: format!(
+            "A stand-in: the figure and both traces are lost or cannot be had. A day's shape with \
+             spikes, compressed to {SECONDS} s, {BYTES}-byte packets, even over four ports; scaled for \
+             each application to a mean of 35 % of what the router forwards."
+        ),
+        table,
+        plots: vec![chart.svg()],
+        checks: vec![Check::near(
+            &["PS-112", "PS-110"],
+            "mean utilisation",
+            utilisation,
+            0.35,
+            0.02,
+        )],
+    }
+}
+
+fn power(days: &[Day]) -> Figure {
+    let mut table = Table::new([
+        "application",
+        "from_seconds",
+        "utilisation",
+        "click_watts",
+        "napi_watts",
+        "powersave_watts",
+    ]);
+    let mut plots = Vec::new();
+    for day in days {
+        let mut chart = Chart::new(
+            format!("Figure 15: power, {}", day.application),
+            Axis::new("time (s), a day compressed").range(0.0, SECONDS),
+            Axis::new("power (W)").range(100.0, 290.0),
+        );
+        for (report, (_, name)) in day.reports.iter().zip(POLICIES) {
+            let points = report.intervals.iter().map(|report| (middle(report), report.power_watts));
+            chart = chart.series(name, Mark::Line, points);
+        }
+        plots.push(chart.band("printed for Click: about 270 W", 269.0, 271.0).svg());
+        for (index, own) in day.reports[2].intervals.iter().enumerate() {
+            let other = |policy: usize| day.reports[policy].intervals[index].power_watts;
+            table.row([
+                day.application.to_string(),
+                format!("{:.3}", own.from_seconds),
+                format!("{:.4}", day.load(own)),
+                format!("{:.2}", other(0)),
+                format!("{:.2}", other(1)),
+                format!("{:.2}", own.power_watts),
+            ]);
+        }
+    }
+    Figure {
+        id: "fig15",
+        title: "Figure 15: power of four applications".into(),
+        about: "Simulated. The applications' costs are assumed in the order that the paper gives: IPv4, \
+                NetFlow, IPSEC, redundancy elimination. With costs that follow from measured ones: \
+                fig15-measured."
+            .into(),
+        table,
+        plots,
+        checks: power_checks(days),
+    }
+}
+
+fn power_checks(days: &[Day]) -> Vec<Check> {
+    let named = days.iter().map(|day| day_checks(day, day.application.name()));
+    let mut checks: Vec<Check> = named.flatten().collect();
+    let ratio = days[0].reports[2].intervals.iter().zip(&days[0].reports[0].intervals);
+    let least =
+        ratio.map(|(own, click)| own.power_watts / click.power_watts).fold(f64::MAX, f64::min);
+    checks.push(Check::below(&["PS-001", "PS-130"], "ipv4: least power over Click's", least, 0.55));
+    // Where PowerSave gains most over NAPI-Click, over all applications.
+    let gains = days.iter().flat_map(|day| {
+        day.reports[2].intervals.iter().zip(&day.reports[1].intervals).map(|(own, napi)| {
+            (own.offered_rate_pps / day.of_cores, 1.0 - own.power_watts / napi.power_watts)
+        })
+    });
+    let best = gains.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((f64::NAN, 0.0));
+    checks.push(
+        Check::within(
+            &["PS-116"],
+            "load of the cores at which PowerSave gains most over NAPI-Click (%)",
+            100.0 * best.0,
+            (10.0, 20.0),
+            5.0,
+        )
+        .note(format!("gain there: {:.0} %", 100.0 * best.1)),
+    );
+    let cycles = days.windows(2).all(|pair| pair[0].capacity >= pair[1].capacity);
+    checks.push(Check::holds(
+        &["PS-111"],
+        "order of the applications' capacities",
+        cycles,
+        "IPv4 ≥ NetFlow > IPSEC > RE",
+        "RE the most demanding",
+    ));
+    checks
+}

@@ -1,0 +1,102 @@
+//! PowerSave: every figure but the history of Figure 2 and the diagram of Figure 13, out of
+//! the simulator.
+
+mod applications;
+mod baseline;
+mod bench;
+mod breakdown;
+mod bursts;
+mod day;
+mod grid;
+mod ladder;
+mod latency;
+mod lengths;
+mod load_and_power;
+mod rules;
+mod sleep;
+mod trains;
+
+use crate::step::{Context, Step};
+use wattline_report::Verdict::{FigureLost, NotTestable};
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new("powersave: the server and the rules", &["model"], rules::figures),
+    Step::new("powersave: Figure 1", &["fig1"], breakdown::figures),
+    Step::new("powersave: Figure 3", &["fig3"], baseline::figures),
+    Step::new(
+        "powersave: Figures 4, 5, 6, 8, 9",
+        &["fig4", "fig5", "fig6", "fig8", "fig9"],
+        grid::figures,
+    ),
+    Step::new(
+        "powersave: Figures 7, 10, 11, Table 1",
+        &["fig7", "table1", "fig10", "fig11"],
+        sleep::figures,
+    ),
+    Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
+    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], load_and_power::figures),
+    Step::new(
+        "powersave: Figure 15 with measured costs",
+        &["fig15-measured"],
+        applications::figures,
+    ),
+    Step::new(
+        "powersave: Figure 15 with dearer long packets",
+        &["fig15-lengths"],
+        lengths::figures,
+    ),
+    Step::new("powersave: Figure 16 with trains", &["fig16-trains"], trains::figures),
+    Step::new("powersave: Figure 17", &["fig17"], bursts::figures),
+];
+
+const MOTIVE: &str = "a motive of the paper, about other networks or systems";
+const WORKS: &str = "describes how hardware works; nothing that the model could meet or miss";
+const CODE: &str = "a rule for the program; the tests of policy and simulator hold it";
+
+pub(super) const CONTEXT: &[Context] = &[
+    ("PS-002", NotTestable, MOTIVE),
+    ("PS-003", NotTestable, MOTIVE),
+    ("PS-004", NotTestable, MOTIVE),
+    ("PS-005", NotTestable, MOTIVE),
+    ("PS-008", NotTestable, MOTIVE),
+    ("PS-009", NotTestable, "cores, frequency and idle states: what an operating point has"),
+    ("PS-010", NotTestable, MOTIVE),
+    ("PS-014", NotTestable, WORKS),
+    ("PS-015", NotTestable, "six memory modules: the model has memory as one component"),
+    ("PS-017", NotTestable, "how the paper measured"),
+    ("PS-018", NotTestable, "how the paper measured"),
+    ("PS-019", NotTestable, "how the paper measured"),
+    ("PS-020", NotTestable, "eight fans: the model has them as one component"),
+    ("PS-022", NotTestable, "software of the paper's server"),
+    ("PS-025", NotTestable, "the paper's generators"),
+    ("PS-043", FigureLost, "a history of other machines (SPECpower), not of this one"),
+    ("PS-051", NotTestable, WORKS),
+    ("PS-052", NotTestable, "caches that are cold after C3 and C6 are not in the model"),
+    ("PS-053", NotTestable, "caches that are cold after C3 and C6 are not in the model"),
+    ("PS-054", NotTestable, WORKS),
+    ("PS-061", NotTestable, "a bound from the literature, which the paper refutes"),
+    ("PS-084", NotTestable, "a stray number from the axis of a lost figure"),
+    ("PS-087", NotTestable, "arithmetic: 1 µs between packets at 1 Mpps"),
+    ("PS-096", NotTestable, CODE),
+    ("PS-097", NotTestable, CODE),
+    ("PS-107", NotTestable, CODE),
+    ("PS-108", NotTestable, CODE),
+    (
+        "PS-113",
+        NotTestable,
+        "the traffic's own tests hold it: even over four ports, none above 10 Gbps",
+    ),
+    (
+        "PS-102",
+        FigureLost,
+        "c_up and c_down are not in the text; ours are listed by `wattline policies`",
+    ),
+    (
+        "PS-103",
+        FigureLost,
+        "the batch's length is not in the text; ours is listed by `wattline policies`",
+    ),
+    ("PS-109", NotTestable, "the traces cannot be had; stand-ins say that they are"),
+    ("PS-120", NotTestable, "how the paper measured"),
+    ("PS-131", NotTestable, "three guiding principles, checked with Figures 7, 8 and 11"),
+];

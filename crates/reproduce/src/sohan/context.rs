@@ -1,0 +1,92 @@
+//! What is said to the claims of Sohan et al. that nothing is computed for.
+
+use crate::step::Context;
+use wattline_report::Verdict::NotTestable;
+
+const TABLE1: &str = "data: Table I, kept in servers/components/sohan-2010-nics.toml";
+const TABLE2: &str = "data: Table II, kept in servers/components/sohan-2010-nics.toml and compared \
+                      with this row by a test; measuring it again needs the card";
+const TABLE4: &str = "data: Table IV, kept in servers/components/sohan-2010-nics.toml and compared \
+                      with this row by a test; measuring it again needs the card";
+const TABLE5: &str = "data: Table V, kept in servers/components/sohan-2010-nics.toml and compared \
+                      with this row by a test; measuring it again needs the card";
+const HOST: &str = "data: the paper's machine, kept in servers/components/sohan-2010-nics.toml";
+
+pub(crate) const CONTEXT: &[Context] = &[
+    ("SO-004", NotTestable, "a limit of the medium's standard; nothing is computed from it"),
+    ("SO-005", NotTestable, HOST),
+    ("SO-006", NotTestable, HOST),
+    ("SO-007", NotTestable, HOST),
+    ("SO-008", NotTestable, HOST),
+    ("SO-009", NotTestable, HOST),
+    ("SO-010", NotTestable, HOST),
+    ("SO-011", NotTestable, HOST),
+    ("SO-012", NotTestable, "the paper's operating system; a new measurement would be another one"),
+    ("SO-013", NotTestable, "a setting of the paper's traffic; a new measurement needs the cards"),
+    ("SO-014", NotTestable, "the paper's load generator; a new measurement needs the cards"),
+    ("SO-017", NotTestable, "a property of the paper's meters; Wattline's meters state their own"),
+    ("SO-020", NotTestable, "how results are rounded; tolerances follow from it"),
+    ("SO-021", NotTestable, TABLE1),
+    ("SO-022", NotTestable, TABLE1),
+    ("SO-023", NotTestable, TABLE1),
+    ("SO-024", NotTestable, TABLE1),
+    ("SO-025", NotTestable, TABLE1),
+    ("SO-026", NotTestable, TABLE1),
+    ("SO-027", NotTestable, TABLE1),
+    ("SO-028", NotTestable, TABLE1),
+    ("SO-029", NotTestable, TABLE1),
+    ("SO-030", NotTestable, TABLE1),
+    ("SO-031", NotTestable, "a definition; the data follows it (all links connected, no data)"),
+    ("SO-032", NotTestable, TABLE2),
+    ("SO-033", NotTestable, TABLE2),
+    ("SO-034", NotTestable, TABLE2),
+    ("SO-036", NotTestable, TABLE2),
+    ("SO-037", NotTestable, TABLE2),
+    ("SO-038", NotTestable, TABLE2),
+    ("SO-040", NotTestable, TABLE2),
+    ("SO-041", NotTestable, TABLE2),
+    ("SO-042", NotTestable, TABLE2),
+    ("SO-044", NotTestable, TABLE2),
+    ("SO-045", NotTestable, TABLE2),
+    ("SO-046", NotTestable, TABLE2),
+    ("SO-048", NotTestable, TABLE2),
+    ("SO-049", NotTestable, TABLE2),
+    ("SO-050", NotTestable, TABLE2),
+    ("SO-052", NotTestable, TABLE2),
+    ("SO-053", NotTestable, TABLE2),
+    ("SO-054", NotTestable, TABLE2),
+    (
+        "SO-056",
+        NotTestable,
+        "the paper's estimate of other servers, from no measurement of its own",
+    ),
+    ("SO-064", NotTestable, "how the paper measured; a new measurement needs the cards"),
+    ("SO-076", NotTestable, "a setting of the paper's traffic; a new measurement needs the cards"),
+    ("SO-077", NotTestable, "how the paper counts processors; the data follows it"),
+    ("SO-078", NotTestable, TABLE4),
+    ("SO-079", NotTestable, TABLE4),
+    ("SO-080", NotTestable, TABLE4),
+    ("SO-083", NotTestable, TABLE4),
+    ("SO-084", NotTestable, TABLE4),
+    ("SO-085", NotTestable, TABLE4),
+    ("SO-088", NotTestable, TABLE4),
+    ("SO-089", NotTestable, TABLE4),
+    ("SO-090", NotTestable, TABLE4),
+    ("SO-093", NotTestable, TABLE4),
+    ("SO-094", NotTestable, TABLE4),
+    ("SO-095", NotTestable, TABLE4),
+    ("SO-098", NotTestable, TABLE4),
+    ("SO-099", NotTestable, TABLE4),
+    ("SO-100", NotTestable, TABLE4),
+    ("SO-103", NotTestable, TABLE4),
+    ("SO-104", NotTestable, TABLE4),
+    ("SO-105", NotTestable, TABLE4),
+    ("SO-117", NotTestable, TABLE5),
+    ("SO-118", NotTestable, TABLE5),
+    ("SO-121", NotTestable, TABLE5),
+    ("SO-122", NotTestable, TABLE5),
+    ("SO-125", NotTestable, TABLE5),
+    ("SO-126", NotTestable, TABLE5),
+    ("SO-129", NotTestable, TABLE5),
+    ("SO-130", NotTestable, TABLE5),
+];

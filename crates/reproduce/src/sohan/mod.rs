@@ -1,0 +1,51 @@
+//! Sohan et al.: ten network cards, idle and at work.
+//!
+//! The tables are kept as data (`servers/components/sohan-2010-nics.toml`), and a test compares
+//! every cell with `claims.csv`. A cell is no check; what is computed from cells is.
+
+mod active;
+mod context;
+mod idle;
+mod known;
+mod ports;
+
+use crate::step::Step;
+
+pub(super) use context::CONTEXT;
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new("sohan: idle power", &["table2", "table3"], idle::figures),
+    Step::new("sohan: at work", &["table4", "fig2", "fig3"], active::figures),
+    Step::new("sohan: 1G against 10G", &["table5", "fig4"], ports::figures),
+];
+
+#[cfg(test)]
+mod tests {
+    use crate::paper::Paper;
+    use crate::reproduction::reproduce;
+    use wattline_report::Verdict;
+
+    #[test]
+    fn every_claim_of_sohan_is_answered_with_a_reason() {
+        let results = reproduce(&[Paper::Sohan.into()], |_| ()).unwrap();
+        let [sohan] = results.as_slice() else { panic!("one paper") };
+        assert_eq!(sohan.claims.len(), 143);
+        for claim in &sohan.claims {
+            assert!(claim.note != "nothing is known of it here", "{}", claim.claim.id);
+            let reasoned = claim.verdict == Verdict::Meets || !claim.note.is_empty();
+            assert!(reasoned, "{} has no reason", claim.claim.id);
+        }
+        let planned = crate::planned::sohan().unwrap();
+        for check in planned.checks.iter().flat_map(|check| &check.claims) {
+            let made = sohan.figures.iter().flat_map(|f| &f.checks);
+            assert!(made.into_iter().any(|m| m.claims.contains(&check.as_str())), "{check}");
+        }
+        assert_eq!(sohan.count(Verdict::Differs), 0);
+        assert_eq!(sohan.count(Verdict::Fitted), 0);
+        // The slips that published/conflicts.md lists, and no more.
+        let slips = sohan.claims.iter().filter(|c| c.verdict == Verdict::PaperContradictsItself);
+        let slips: Vec<&str> = slips.map(|claim| claim.claim.id.as_str()).collect();
+        let listed = ["002", "057", "059", "062", "075", "109", "134", "138", "140"];
+        assert_eq!(slips, listed.map(|number| format!("SO-{number}")));
+    }
+}

@@ -1,0 +1,122 @@
+//! What is to be reproduced: a paper, or one figure of it.
+
+use crate::error::ReproduceError;
+use crate::paper::Paper;
+use crate::step::Step;
+use std::str::FromStr;
+
+/// A paper, or one figure of it, as `powersave` or `powersave/fig12`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The paper.
+    pub paper: Paper,
+    /// The figure's id; `None` for all of them.
+    pub figure: Option<&'static str>,
+}
+
+impl Target {
+    /// All that can be named: each paper, followed by its figures.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Paper::ALL.into_iter().flat_map(|paper| {
+            let ids = paper.steps().iter().flat_map(|step| step.figures);
+            let figures = ids.map(move |id| Self { paper, figure: Some(id) });
+            std::iter::once(Self::from(paper)).chain(figures)
+        })
+    }
+
+    /// As it is named on the command line.
+    pub fn name(&self) -> String {
+        let paper = self.paper.name();
+        self.figure.map_or(paper.to_owned(), |figure| format!("{paper}/{figure}"))
+    }
+}
+
+impl From<Paper> for Target {
+    fn from(paper: Paper) -> Self {
+        Self { paper, figure: None }
+    }
+}
+
+impl FromStr for Target {
+    type Err = ReproduceError;
+    fn from_str(name: &str) -> Result<Self, ReproduceError> {
+        Self::all()
+            .find(|target| target.name() == name)
+            .ok_or_else(|| ReproduceError::UnknownTarget(name.to_owned(), listed()))
+    }
+}
+
+/// All names, a line for each paper.
+fn listed() -> String {
+    let mut text = String::new();
+    for target in Target::all() {
+        text.push_str(if target.figure.is_none() { "\n  " } else { ", " });
+        text.push_str(&target.name());
+    }
+    text
+}
+
+/// What is wanted of one paper.
+pub(super) struct Wanted {
+    pub(super) paper: Paper,
+    figures: Option<Vec<&'static str>>,
+}
+
+impl Wanted {
+    /// By paper, each once, in the order in which they are first named.
+    pub(super) fn of(targets: &[Target]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for target in targets {
+            let figures = target.figure.map(|id| vec![id]);
+            match all.iter_mut().find(|wanted| wanted.paper == target.paper) {
+                None => all.push(Self { paper: target.paper, figures }),
+                Some(wanted) => match (&mut wanted.figures, target.figure) {
+                    (Some(ids), Some(id)) => ids.push(id),
+                    (ids, _) => *ids = None,
+                },
+            }
+        }
+        all
+    }
+
+    /// Whether it is the whole paper.
+    pub(super) fn whole(&self) -> bool {
+        self.figures.is_none()
+    }
+
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.figures.as_ref().is_none_or(|ids| ids.contains(&id))
+    }
+
+    /// The steps that give a wanted figure.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &'static Step> {
+        self.paper.steps().iter().filter(|step| step.figures.iter().any(|id| self.has(id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_leads_to_its_target_and_none_is_given_twice() {
+        let names: Vec<String> = Target::all().map(|target| target.name()).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert!(names.len() > 20, "{names:?}");
+        for (name, target) in names.iter().zip(Target::all()) {
+            assert_eq!(name.parse::<Target>().unwrap(), target);
+        }
+    }
+
+    #[test]
+    fn a_figure_and_its_paper_are_the_paper() {
+        let targets = ["powersave/fig3", "bolla/fig7", "powersave", "bolla/fig3"]
+            .map(|name| name.parse().unwrap());
+        let wanted = Wanted::of(&targets);
+        assert_eq!(wanted.len(), 2);
+        assert!(wanted[0].whole() && wanted[0].steps().count() == Paper::Powersave.steps().len());
+        assert!(!wanted[1].whole() && wanted[1].has("fig3") && !wanted[1].has("fig5"));
+        assert_eq!(wanted[1].steps().count(), 2);
+    }
+}

@@ -1,0 +1,73 @@
+//! Reproduction as a whole: everything reported, nothing differing without a reason, and
+//! the files written.
+
+use wattline_report::Verdict;
+use wattline_reproduce::{Paper, Target, reproduce, steps, write};
+
+/// The simulated paper takes minutes without optimisation; this one takes none.
+#[test]
+fn bolla_is_answered_claim_by_claim_and_written() {
+    let mut begun = Vec::new();
+    let results = reproduce(&[Paper::Bolla.into()], |step| begun.push(step.to_owned())).unwrap();
+    assert_eq!(begun.len(), steps(&[Paper::Bolla.into()]));
+    let [bolla] = results.as_slice() else { panic!("one paper") };
+
+    assert_eq!(bolla.claims.len(), 85);
+    assert!(bolla.claims.iter().all(|claim| claim.note != "nothing is known of it here"));
+    assert_eq!(bolla.count(Verdict::Differs), 0);
+    assert!(bolla.count(Verdict::Meets) >= 50);
+    // The polynomial and the text do not agree at 700 kpps, and that is said.
+    let knee = bolla.claims.iter().find(|claim| claim.claim.id == "BO-054").unwrap();
+    assert_eq!(knee.verdict, Verdict::PaperContradictsItself);
+    assert!(knee.note.contains("0.844"), "{}", knee.note);
+
+    let out = tempfile::tempdir().unwrap();
+    write(&results, out.path()).unwrap();
+    for figure in &bolla.figures {
+        let path = out.path().join(format!("bolla/{}.csv", figure.id));
+        let mut csv = csv::Reader::from_path(&path).unwrap();
+        assert_eq!(csv.records().count(), figure.table.rows.len(), "{}", figure.id);
+    }
+    let page = std::fs::read_to_string(out.path().join("index.html")).unwrap();
+    assert!(page.contains("BO-085") && page.contains("<svg"));
+    for outside in ["src=", "href=\"http", "@import", "<script"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let json = std::fs::read_to_string(out.path().join("summary.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["paper"], "bolla");
+    assert_eq!(json[0]["claims"].as_array().unwrap().len(), 85);
+}
+
+#[test]
+fn one_figure_is_made_alone_with_the_claims_that_it_answers() {
+    let target: Target = "bolla/fig7".parse().unwrap();
+    let mut begun = Vec::new();
+    let results = reproduce(&[target], |step| begun.push(step.to_owned())).unwrap();
+    assert_eq!(begun, ["bolla: form function"]);
+    let [bolla] = results.as_slice() else { panic!("one paper") };
+    assert_eq!(bolla.figures.iter().map(|figure| figure.id).collect::<Vec<_>>(), ["fig7"]);
+    assert!(!bolla.claims.is_empty() && bolla.claims.len() < 85, "{}", bolla.claims.len());
+    let answers = |id: &str| bolla.figures[0].checks.iter().any(|check| check.claims.contains(&id));
+    assert!(bolla.claims.iter().all(|report| answers(&report.claim.id)));
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_all_that_is() {
+    for name in ["powersafe", "powersave/fig99", "powersave/"] {
+        let error = name.parse::<Target>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("\"{name}\"")), "{error}");
+        for known in ["powersave", "powersave/fig12", "powersave/table1", "bolla", "bolla/fig1-2"] {
+            assert!(error.contains(known), "{known}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error =
+        write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(&file.path().display().to_string()), "{text}");
+}

@@ -1,0 +1,129 @@
+//! How the load is made.
+
+use crate::clock::Nanos;
+use crate::schedule::Arrivals;
+use std::time::Duration;
+use thiserror::Error;
+
+const HIGHEST_RATE: f64 = 1e8;
+const MOST_CONNECTIONS: usize = 1_000_000;
+const MOST_THREADS: usize = 256;
+const DEEPEST: usize = 1_024;
+const LONGEST: Duration = Duration::from_secs(10 * 86_400);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How the load is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadOptions {
+    /// Requests a second of all threads together.
+    pub rate: f64,
+    /// How they are spread over time.
+    pub arrivals: Arrivals,
+    /// Connections of all threads together, dealt out over threads and servers in turn.
+    pub connections: usize,
+    /// Threads, each with an event loop.
+    pub threads: usize,
+    /// Requests of a connection that may wait for their answers at the same time.
+    pub depth: usize,
+    /// How long is measured.
+    pub duration: Duration,
+    /// Load before that, of which the report says nothing.
+    pub warmup: Duration,
+    /// Length of the intervals of the live view and the curve.
+    pub interval: Duration,
+    /// A request that waits so long after it was sent has failed; its connection is opened anew.
+    pub timeout: Duration,
+    /// Seed of the arrivals.
+    pub seed: u64,
+    /// Never sleep: sends in time to a microsecond, for a whole processor a thread.
+    pub spin: bool,
+}
+
+/// An option outside its range.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{option}: {value} is outside of what is allowed: {allowed}")]
+pub struct OptionsError {
+    /// Name of the option.
+    pub option: &'static str,
+    /// Its value.
+    pub value: String,
+    /// The range.
+    pub allowed: String,
+}
+
+impl LoadOptions {
+    /// Checks all options.
+    ///
+    /// # Errors
+    /// All that are outside their range.
+    pub fn check(&self) -> Result<(), Vec<OptionsError>> {
+        let mut problems = Vec::new();
+        let mut check = |good: bool, option, value: String, allowed: String| {
+            if !good {
+                problems.push(OptionsError { option, value, allowed });
+            }
+        };
+        check(
+            self.rate > 0.0 && self.rate <= HIGHEST_RATE,
+            "rate",
+            self.rate.to_string(),
+            format!("above 0, up to {HIGHEST_RATE} requests a second"),
+        );
+        let counts = [
+            ("connections", self.connections, MOST_CONNECTIONS),
+            ("threads", self.threads, MOST_THREADS.min(self.connections.max(1))),
+            ("depth", self.depth, DEEPEST),
+        ];
+        for (option, value, most) in counts {
+            let allowed = match option {
+                "threads" => format!("1 to {most}, no more than connections"),
+                _ => format!("1 to {most}"),
+            };
+            check((1..=most).contains(&value), option, value.to_string(), allowed);
+        }
+        let shortest = Duration::from_millis(1);
+        let spans = [
+            ("duration", self.duration, SHORTEST_INTERVAL, LONGEST),
+            ("warmup", self.warmup, Duration::ZERO, LONGEST),
+            ("interval", self.interval, SHORTEST_INTERVAL, LONGEST),
+            ("timeout", self.timeout, shortest, Duration::from_secs(3_600)),
+        ];
+        for (option, value, least, most) in spans {
+            let allowed = format!("{least:?} to {most:?}");
+            check((least..=most).contains(&value), option, format!("{value:?}"), allowed);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+/// The length of a span whose range was checked.
+pub(super) fn nanos(span: Duration) -> Nanos {
+    Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_options_outside_their_range_are_told_at_once() {
+        let good = LoadOptions {
+            rate: 1_000.0,
+            arrivals: Arrivals::Constant,
+            connections: 4,
+            threads: 4,
+            depth: 1,
+            duration: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            seed: 1,
+            spin: false,
+        };
+        assert_eq!(good.check(), Ok(()));
+        let bad =
+            LoadOptions { rate: f64::NAN, threads: 5, depth: 0, duration: Duration::ZERO, ..good };
+        let names: Vec<_> = bad.check().unwrap_err().iter().map(|one| one.option).collect();
+        assert_eq!(names, ["rate", "threads", "depth", "duration"]);
+    }
+}

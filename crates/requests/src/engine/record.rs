@@ -1,0 +1,215 @@
+//! What a thread writes down.
+
+use crate::clock::{Nanos, seconds};
+use crate::latency::Times;
+use crate::protocol::Outcome;
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// Operations of a protocol at most.
+pub(crate) const OPERATIONS: usize = 4;
+
+/// Requests that were not served, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// The connection was closed or reset before the answer was complete.
+    #[serde(rename = "reset_requests")]
+    pub reset: u64,
+    /// No complete answer within the timeout after sending.
+    #[serde(rename = "timeout_requests")]
+    pub timeout: u64,
+    /// What came was no answer to the request.
+    #[serde(rename = "protocol_error_requests")]
+    pub protocol: u64,
+    /// The server said that it failed.
+    #[serde(rename = "server_error_requests")]
+    pub server_error: u64,
+    /// The server said that the request is wrong.
+    #[serde(rename = "client_error_requests")]
+    pub client_error: u64,
+    /// Due within the measured time, and without a free connection until its end.
+    #[serde(rename = "unsent_requests")]
+    pub unsent: u64,
+}
+
+impl Failures {
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        let Self { reset, timeout, protocol, server_error, client_error, unsent } = self;
+        reset + timeout + protocol + server_error + client_error + unsent
+    }
+}
+
+impl AddAssign for Failures {
+    fn add_assign(&mut self, other: Self) {
+        self.reset += other.reset;
+        self.timeout += other.timeout;
+        self.protocol += other.protocol;
+        self.server_error += other.server_error;
+        self.client_error += other.client_error;
+        self.unsent += other.unsent;
+    }
+}
+
+/// What became of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Due by the schedule.
+    pub due: u64,
+    /// Handed to the kernel, by operation.
+    pub sent: [u64; OPERATIONS],
+    /// Served, misses included.
+    pub served: u64,
+    /// Of them: no such key.
+    pub misses: u64,
+    /// Not served.
+    pub failures: Failures,
+}
+
+impl Counts {
+    /// Sent requests of all operations.
+    pub fn sent_total(&self) -> u64 {
+        self.sent.iter().sum()
+    }
+
+    pub(super) fn ended(&mut self, ending: Ending) {
+        match ending {
+            Ending::Answer(Outcome::Done) => self.served += 1,
+            Ending::Answer(Outcome::Miss) => {
+                self.served += 1;
+                self.misses += 1;
+            }
+            Ending::Answer(Outcome::ClientError) => self.failures.client_error += 1,
+            Ending::Answer(Outcome::ServerError) => self.failures.server_error += 1,
+            Ending::Reset => self.failures.reset += 1,
+            Ending::Timeout => self.failures.timeout += 1,
+            Ending::Protocol => self.failures.protocol += 1,
+        }
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.due += other.due;
+        self.sent.iter_mut().zip(other.sent).for_each(|(mine, other)| *mine += other);
+        self.served += other.served;
+        self.misses += other.misses;
+        self.failures += other.failures;
+    }
+}
+
+/// How a request that was sent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Answer(Outcome),
+    Reset,
+    Timeout,
+    Protocol,
+}
+
+impl Ending {
+    /// Whether its time counts as the latency of a request that was served.
+    pub fn served(self) -> bool {
+        matches!(self, Self::Answer(Outcome::Done | Outcome::Miss))
+    }
+}
+
+/// What one or more threads measured.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// Length of the measured time: less than asked for when the load was stopped.
+    pub measured: Nanos,
+    /// Requests that were due in the measured time.
+    pub window: Counts,
+    /// Requests of the whole run, those of the warm-up included.
+    pub run: Counts,
+    /// Requests sent during the measured time, whenever they were due.
+    pub sent_in_window: u64,
+    /// Latency of the served requests of the window, from their intended times.
+    pub latency: Times,
+    /// The same from the moment of sending: without what they waited for a connection.
+    pub response: Times,
+    /// How late the generator itself sent them: from the later of the intended time and the
+    /// moment when a connection was free.
+    pub lateness: Times,
+    /// Duration of a turn of the event loop that had work: a response waits so long at most
+    /// before it is seen.
+    pub turns: Times,
+    /// Nanoseconds that requests of the window waited for a free connection, added up.
+    pub slot_wait: u128,
+    /// Nanoseconds that the generator was late by itself, added up.
+    pub own_wait: u128,
+    /// Connections that could not be opened again.
+    pub connect_failures: u64,
+    /// Connections that were opened again.
+    pub reconnects: u64,
+    /// The first protocol error, for the message.
+    pub first_protocol_error: Option<&'static str>,
+    /// What each thread spent in the window.
+    pub threads: Vec<ThreadUse>,
+}
+
+/// What a thread spent in the measured time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ThreadUse {
+    /// Processor time.
+    pub cpu_seconds: f64,
+    /// Not asleep, or in turns without work while it spins: share of the time.
+    pub busy_ratio: f64,
+    /// Ready to run and without a processor (`/proc/thread-self/schedstat`), share of the time;
+    /// none where the kernel does not tell.
+    pub run_delay_ratio: Option<f64>,
+}
+
+impl Recording {
+    /// Adds what another thread measured.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.measured = self.measured.max(other.measured);
+        self.window += other.window;
+        self.run += other.run;
+        self.sent_in_window += other.sent_in_window;
+        self.latency.add(&other.latency);
+        self.response.add(&other.response);
+        self.lateness.add(&other.lateness);
+        self.turns.add(&other.turns);
+        self.slot_wait += other.slot_wait;
+        self.own_wait += other.own_wait;
+        self.connect_failures += other.connect_failures;
+        self.reconnects += other.reconnects;
+        self.first_protocol_error = self.first_protocol_error.or(other.first_protocol_error);
+        self.threads.extend_from_slice(&other.threads);
+    }
+}
+
+/// The use of the processor by the calling thread so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    at: Nanos,
+    cpu: Nanos,
+    run_delay: Option<Nanos>,
+    idle: Nanos,
+}
+
+impl Usage {
+    /// Now, for a thread that has been idle for so long in all.
+    pub fn now(at: Nanos, idle: Nanos) -> Self {
+        let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let run_delay =
+            schedstat.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
+        Self { at, cpu: crate::clock::thread_cpu_time(), run_delay, idle }
+    }
+
+    /// What was spent from `self` on until `end`.
+    pub fn until(&self, end: &Self) -> ThreadUse {
+        let wall = end.at.saturating_sub(self.at).max(1) as f64;
+        let ratio = |nanos: Nanos| nanos as f64 / wall;
+        ThreadUse {
+            cpu_seconds: seconds(end.cpu.saturating_sub(self.cpu)),
+            busy_ratio: 1.0 - ratio(end.idle.saturating_sub(self.idle)).min(1.0),
+            run_delay_ratio: self
+                .run_delay
+                .zip(end.run_delay)
+                .map(|(before, after)| ratio(after.saturating_sub(before))),
+        }
+    }
+}

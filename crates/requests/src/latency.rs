@@ -1,0 +1,189 @@
+//! Histograms of times, and the quantiles that are read from them.
+
+use crate::clock::{Nanos, seconds};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longer times are recorded as this: one hour.
+const LONGEST: Nanos = 3_600_000_000_000;
+/// A time is known to three significant digits.
+const DIGITS: u8 = 3;
+
+/// Counts of times of 1 ns to 1 h, each known to one part in a thousand (HdrHistogram).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Times {
+    /// No times.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that the histogram takes.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        Self(histogram.expect("constant bounds that a histogram may have"))
+    }
+
+    /// Counts a time.
+    pub fn record(&mut self, nanos: Nanos) {
+        self.0.saturating_record(nanos);
+    }
+
+    /// Counts a time that came `count` times.
+    pub fn record_n(&mut self, nanos: Nanos, count: u64) {
+        self.0.saturating_record_n(nanos, count);
+    }
+
+    /// Adds the times of another.
+    ///
+    /// # Panics
+    /// Never: all histograms have the same bounds.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("histograms of the same bounds");
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The mean, none without any time.
+    pub fn mean_seconds(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.mean() / 1e9)
+    }
+
+    /// The longest, none without any time.
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count() > 0).then(|| self.0.max())
+    }
+
+    /// The shortest, none without any time.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count() > 0).then(|| self.0.min())
+    }
+
+    /// The time that a fraction `quantile` of all requests does not exceed, where
+    /// `unanswered` requests beside the counted ones took longer than any of them. None when
+    /// that request was not answered, and without any request.
+    pub fn quantile(&self, quantile: f64, unanswered: u64) -> Option<Nanos> {
+        let answered = self.count();
+        let all = answered + unanswered;
+        // A product such as 0.999 * 1000 must not reach the next rank by its rounding.
+        let rank = ((quantile * all as f64 * (1.0 - 1e-12)).ceil() as u64).max(1);
+        if rank > answered {
+            return None;
+        }
+        let among_answered = rank as f64 / answered as f64;
+        Some(self.0.value_at_quantile(among_answered).min(self.0.max()))
+    }
+
+    /// The curve of the distribution, denser towards the tail: for drawing.
+    pub fn curve(&self, unanswered: u64) -> Vec<CurvePoint> {
+        let all = (self.count() + unanswered) as f64;
+        let point = |step: hdrhistogram::iterators::IterationValue<u64>| CurvePoint {
+            quantile: step.quantile() * self.count() as f64 / all,
+            latency_seconds: seconds(step.value_iterated_to().min(self.0.max())),
+        };
+        self.0.iter_quantiles(5).map(point).collect()
+    }
+
+    /// The figures that a report shows.
+    pub fn summary(&self, unanswered: u64) -> TimesSummary {
+        let at = |quantile| self.quantile(quantile, unanswered).map(seconds);
+        TimesSummary {
+            min_seconds: self.min().map(seconds),
+            mean_of_answered_seconds: self.mean_seconds(),
+            p50_seconds: at(0.50),
+            p90_seconds: at(0.90),
+            p95_seconds: at(0.95),
+            p99_seconds: at(0.99),
+            p999_seconds: at(0.999),
+            p9999_seconds: at(0.9999),
+            max_seconds: if unanswered == 0 { self.max().map(seconds) } else { None },
+        }
+    }
+}
+
+/// Quantiles of a set of times. A quantile is none when the request that it asks for was never
+/// answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimesSummary {
+    /// The shortest.
+    pub min_seconds: Option<f64>,
+    /// Mean over those that were answered; those that were not have no time to take part.
+    pub mean_of_answered_seconds: Option<f64>,
+    /// Median.
+    pub p50_seconds: Option<f64>,
+    /// 90 % took no longer.
+    pub p90_seconds: Option<f64>,
+    /// 95 % took no longer.
+    pub p95_seconds: Option<f64>,
+    /// 99 % took no longer.
+    pub p99_seconds: Option<f64>,
+    /// 99.9 % took no longer.
+    pub p999_seconds: Option<f64>,
+    /// 99.99 % took no longer.
+    pub p9999_seconds: Option<f64>,
+    /// The longest; none when a request was never answered.
+    pub max_seconds: Option<f64>,
+}
+
+/// A point of the distribution's curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// This fraction of all requests
+    pub quantile: f64,
+    /// was answered within this time.
+    pub latency_seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_to(count: u64) -> Times {
+        let mut times = Times::new();
+        (1..=count).for_each(|millis| times.record(millis * 1_000_000));
+        times
+    }
+
+    #[test]
+    fn quantiles_are_exact_to_a_thousandth() {
+        let times = one_to(1_000);
+        for (quantile, millis) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1_000.0)] {
+            let found = times.quantile(quantile, 0).unwrap() as f64 / 1e6;
+            assert!((found / millis - 1.0).abs() <= 1e-3, "{quantile}: {found}");
+        }
+        assert_eq!(Times::new().quantile(0.5, 0), None);
+    }
+
+    #[test]
+    fn unanswered_requests_are_later_than_all_answered_ones() {
+        let times = one_to(980);
+        // 980 of 1,000 answered: the 98th percentile is the last answer, nothing lies above.
+        let found = times.quantile(0.98, 20).unwrap() as f64 / 1e6;
+        assert!((found / 980.0 - 1.0).abs() <= 1e-3, "{found}");
+        assert_eq!(times.quantile(0.981, 20), None);
+        let summary = times.summary(20);
+        assert_eq!((summary.p99_seconds, summary.max_seconds), (None, None));
+        assert!(summary.p95_seconds.is_some_and(|p95| (p95 - 0.95).abs() < 1e-3));
+        assert!(times.curve(20).iter().all(|point| point.quantile <= 0.98));
+    }
+
+    #[test]
+    fn times_beyond_an_hour_count_as_an_hour() {
+        let mut times = Times::new();
+        times.record(u64::MAX);
+        assert!(times.max().unwrap() >= LONGEST);
+    }
+}

@@ -1,0 +1,101 @@
+//! Lines of a stream that comes in pieces.
+
+use crate::protocol::ProtocolError;
+
+/// Keeps the beginning of a line until its end arrives, up to a limit.
+#[derive(Debug, Default)]
+pub(crate) struct LineReader {
+    kept: Vec<u8>,
+    complete: bool,
+}
+
+impl LineReader {
+    /// The next line without its line feed and the carriage return before it; none when it goes
+    /// on beyond the input, which then is consumed.
+    pub fn next<'line, 'input: 'line>(
+        &'line mut self,
+        input: &mut &'input [u8],
+        limit: usize,
+    ) -> Result<Option<&'line [u8]>, ProtocolError> {
+        const TOO_LONG: ProtocolError = ProtocolError("a line without end");
+        if self.complete {
+            self.kept.clear();
+            self.complete = false;
+        }
+        let Some(length) = input.iter().position(|byte| *byte == b'\n') else {
+            if self.kept.len() + input.len() > limit {
+                return Err(TOO_LONG);
+            }
+            self.kept.extend_from_slice(input);
+            *input = &[];
+            return Ok(None);
+        };
+        if self.kept.len() + length > limit {
+            return Err(TOO_LONG);
+        }
+        let (line, rest) = (&input[..length], &input[length + 1..]);
+        *input = rest;
+        let line = if self.kept.is_empty() {
+            line
+        } else {
+            self.kept.extend_from_slice(line);
+            self.complete = true;
+            &self.kept
+        };
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+}
+
+/// A decimal number without sign, blank or leading plus; none when it has other characters or
+/// exceeds 64 bits.
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_however_the_stream_is_cut() {
+        let stream = b"first\r\nsecond\nthird\r\n";
+        for size in 1..stream.len() {
+            let mut reader = LineReader::default();
+            let mut found = Vec::new();
+            for mut piece in stream.chunks(size) {
+                while let Some(line) = reader.next(&mut piece, 64).unwrap() {
+                    found.push(line.to_vec());
+                }
+            }
+            assert_eq!(found, [&b"first"[..], b"second", b"third"], "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_at_the_limit() {
+        let mut reader = LineReader::default();
+        let mut whole = &[b'x'; 65][..];
+        assert!(reader.next(&mut whole, 64).is_err());
+        let mut reader = LineReader::default();
+        for _ in 0..64 {
+            assert_eq!(reader.next(&mut &b"x"[..], 64), Ok(None));
+        }
+        assert!(reader.next(&mut &b"x"[..], 64).is_err());
+    }
+
+    #[test]
+    fn numbers_are_digits_alone() {
+        assert_eq!(decimal(b"0"), Some(0));
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        for wrong in [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"18446744073709551616", b"1x", b"\xff"]
+        {
+            assert_eq!(decimal(wrong), None, "{wrong:?}");
+        }
+    }
+}

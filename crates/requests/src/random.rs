@@ -1,0 +1,29 @@
+//! Random numbers that a seed gives again, on every machine and with every version.
+
+use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// A generator of a named algorithm; `SmallRng` promises no algorithm.
+pub(crate) type Random = Xoshiro256PlusPlus;
+
+/// What a stream of random numbers is for: streams of one seed are independent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stream {
+    /// Sizes of keys and values.
+    Sizes,
+    /// Arrivals of a thread.
+    Arrivals(usize),
+    /// Choice of keys and operations of a thread.
+    Requests(usize),
+}
+
+/// The generator of a stream.
+pub(crate) fn random(seed: u64, stream: Stream) -> Random {
+    let number = match stream {
+        Stream::Sizes => 0,
+        Stream::Arrivals(thread) => 1 + 2 * thread as u64,
+        Stream::Requests(thread) => 2 + 2 * thread as u64,
+    };
+    // `seed_from_u64` mixes its argument well; this only keeps the pairs apart.
+    Random::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,135 @@
+//! The result of a load, as JSON has it.
+
+use crate::clock::seconds;
+use crate::engine::{Failures, Interval, LoadOptions, Recording, ThreadUse};
+use crate::latency::{CurvePoint, TimesSummary};
+use crate::protocol::Protocol;
+use crate::schedule::Arrivals;
+use crate::verdict::Verdict;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The result of a load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// `memcached` or `http`.
+    pub protocol: &'static str,
+    /// Servers or pages.
+    pub targets: Vec<String>,
+    /// Spread over time.
+    pub arrivals: Arrivals,
+    /// Seed of the arrivals.
+    pub seed: u64,
+    /// Connections of all threads.
+    pub connections: usize,
+    /// Requests of a connection under way at the same time.
+    pub depth: usize,
+    /// Length of the measured time.
+    pub duration_seconds: f64,
+    /// Load before that.
+    pub warmup_seconds: f64,
+    /// After so long without an answer a request has failed.
+    pub timeout_seconds: f64,
+    /// Rates, and whether the asked one was held.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Due in the measured time.
+    pub due_requests: u64,
+    /// Of them, sent at any time.
+    pub sent_requests: u64,
+    /// Of them, served, misses included.
+    pub served_requests: u64,
+    /// Of them, gets of keys that the server has not.
+    pub missed_requests: u64,
+    /// Of those that were due, not served: all kinds.
+    pub failed_requests: u64,
+    /// The kinds.
+    #[serde(flatten)]
+    pub failures: Failures,
+    /// Attempts to open a closed connection that failed, in the whole run.
+    pub failed_connects: u64,
+    /// Connections that were opened again, in the whole run.
+    pub reconnects: u64,
+    /// What was wrong with the first answer that broke the protocol.
+    pub first_protocol_error: Option<&'static str>,
+    /// From the intended time to the answer, over all requests that were due: those that failed
+    /// count as later than all others.
+    pub latency: TimesSummary,
+    /// From the moment of sending to the answer: hides what requests waited for a connection.
+    /// For comparison only.
+    pub latency_from_sending: TimesSummary,
+    /// The generator's own limits.
+    pub generator: Generator,
+    /// Sent in the whole run, warm-up included, by operation.
+    pub run_sent_requests: BTreeMap<&'static str, u64>,
+    /// The distribution of the latency, for drawing.
+    pub latency_curve: Vec<CurvePoint>,
+    /// What happened over time, warm-up included.
+    pub intervals: Vec<Interval>,
+}
+
+/// What the generator itself added or could not do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Generator {
+    /// How late it sent: from the later of the intended time and the moment when a connection was
+    /// free, to the moment of sending. Part of the latencies.
+    pub lateness: TimesSummary,
+    /// Turns of the event loops with work: an answer may have lain unread for so long.
+    pub turns: TimesSummary,
+    /// Processor time of all threads.
+    pub cpu_seconds: f64,
+    /// The same for each request sent; none without any.
+    pub cpu_per_request_seconds: Option<f64>,
+    /// Each thread.
+    pub threads: Vec<ThreadUse>,
+}
+
+impl Report {
+    /// Of a recording.
+    pub fn new<P: Protocol>(
+        protocol: &'static str,
+        targets: Vec<String>,
+        options: &LoadOptions,
+        recording: &Recording,
+        intervals: Vec<Interval>,
+    ) -> Self {
+        let window = &recording.window;
+        let failed = window.failures.total();
+        let cpu_seconds: f64 = recording.threads.iter().map(|thread| thread.cpu_seconds).sum();
+        let sent = recording.sent_in_window;
+        let operations = P::OPERATIONS.iter().copied().zip(recording.run.sent);
+        Self {
+            protocol,
+            targets,
+            arrivals: options.arrivals,
+            seed: options.seed,
+            connections: options.connections,
+            depth: options.depth,
+            duration_seconds: seconds(recording.measured),
+            warmup_seconds: options.warmup.as_secs_f64(),
+            timeout_seconds: options.timeout.as_secs_f64(),
+            verdict: Verdict::of(options, recording),
+            due_requests: window.due,
+            sent_requests: window.sent_total(),
+            served_requests: window.served,
+            missed_requests: window.misses,
+            failed_requests: failed,
+            failures: window.failures,
+            failed_connects: recording.connect_failures,
+            reconnects: recording.reconnects,
+            first_protocol_error: recording.first_protocol_error,
+            latency: recording.latency.summary(failed),
+            latency_from_sending: recording.response.summary(failed - window.failures.unsent),
+            generator: Generator {
+                lateness: recording.lateness.summary(0),
+                turns: recording.turns.summary(0),
+                cpu_seconds,
+                cpu_per_request_seconds: (sent > 0).then(|| cpu_seconds / sent as f64),
+                threads: recording.threads.clone(),
+            },
+            run_sent_requests: operations.collect(),
+            latency_curve: recording.latency.curve(failed),
+            intervals,
+        }
+    }
+}

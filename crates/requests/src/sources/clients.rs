@@ -1,0 +1,205 @@
+//! Latencies that clients report.
+//!
+//! A report is a line of JSON; a datagram holds one or more, each ended by a line feed or by the
+//! datagram:
+//!
+//! ```json
+//! {"latency_seconds": [[0.00041, 12], [0.0009, 3]], "failed_requests": 1, "time_unix_seconds": 1790000000.5}
+//! ```
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `latency_seconds` | pairs of a latency in seconds, 0 to 3600, and how often it came |
+//! | `failed_requests` | requests without an answer; 0 when left out |
+//! | `time_unix_seconds` | when they ended; the moment of arrival when left out |
+//!
+//! Other keys make a report malformed. A latency that is negative or absurd is refused by itself;
+//! the rest of its report is taken.
+
+use super::window::Window;
+use super::{LatencySource, LatencySummary, Origin, Refused, latency};
+use serde::Deserialize;
+use wattline_units::{Span, Time};
+
+/// No report counts more requests of a kind.
+const MOST: u64 = 1_000_000_000;
+/// Clocks of clients may be ahead by so much.
+const AHEAD_SECONDS: f64 = 1.0;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    #[serde(default)]
+    latency_seconds: Vec<(f64, i64)>,
+    #[serde(default)]
+    failed_requests: i64,
+    time_unix_seconds: Option<f64>,
+}
+
+/// The reports of clients, over the last while.
+#[derive(Debug)]
+pub struct ClientReports {
+    window: Window,
+    refused: Refused,
+}
+
+impl ClientReports {
+    /// Looks back so far.
+    pub fn new(window: Span) -> Self {
+        Self { window: Window::new(window), refused: Refused::default() }
+    }
+
+    /// Takes a datagram that arrived now; `unix_seconds` is the same moment by the wall clock.
+    pub fn take(&mut self, datagram: &[u8], now: Time, unix_seconds: f64) {
+        for line in datagram.split(|byte| *byte == b'\n') {
+            if !line.trim_ascii().is_empty() {
+                self.take_line(line, now, unix_seconds);
+            }
+        }
+    }
+
+    /// Counts a datagram that was too long to be read whole.
+    pub(super) fn too_long(&mut self) {
+        self.refused.absurd += 1;
+    }
+
+    fn take_line(&mut self, line: &[u8], now: Time, unix_seconds: f64) {
+        let Ok(report) = serde_json::from_slice::<Report>(line) else {
+            self.refused.malformed += 1;
+            return;
+        };
+        let Some(at) = self.moment(report.time_unix_seconds, now, unix_seconds) else { return };
+        for (seconds, count) in report.latency_seconds {
+            let Some(latency) = latency(seconds, &mut self.refused) else { continue };
+            if let Some(count) = self.count(count) {
+                self.window.record(latency, count, at);
+            }
+        }
+        if let Some(failed) = self.count(report.failed_requests) {
+            self.window.fail(failed, at);
+        }
+    }
+
+    /// When the requests of a report ended.
+    fn moment(&mut self, told: Option<f64>, now: Time, unix_seconds: f64) -> Option<Time> {
+        let Some(told) = told else { return Some(now) };
+        let age = unix_seconds - told;
+        let counter = if !age.is_finite() {
+            &mut self.refused.not_a_number
+        } else if age < -AHEAD_SECONDS {
+            &mut self.refused.future
+        } else {
+            let age = Span::from_seconds(age);
+            // A part of the window less: the oldest part is about to be forgotten.
+            if age < self.window.length() - self.window.length() / 8 {
+                let before = now.since(Time::ZERO) - age;
+                return Some(Time::ZERO + before);
+            }
+            &mut self.refused.old
+        };
+        *counter += 1;
+        None
+    }
+
+    /// A number of requests; none when it is zero or refused.
+    fn count(&mut self, count: i64) -> Option<u64> {
+        match u64::try_from(count) {
+            Ok(0) => None,
+            Ok(count) if count <= MOST => Some(count),
+            Ok(_) => {
+                self.refused.absurd += 1;
+                None
+            }
+            Err(_) => {
+                self.refused.negative += 1;
+                None
+            }
+        }
+    }
+}
+
+impl LatencySource for ClientReports {
+    fn origin(&self) -> Origin {
+        Origin::Clients
+    }
+    fn summary(&self, now: Time) -> Option<LatencySummary> {
+        self.window.summary(now, Origin::Clients)
+    }
+    fn refused(&self) -> Refused {
+        self.refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Quantile;
+
+    const UNIX: f64 = 1_790_000_000.0;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn take(reports: &[&str]) -> ClientReports {
+        let mut clients = ClientReports::new(Span::from_millis(10_000));
+        for report in reports {
+            clients.take(report.as_bytes(), at(100_000), UNIX);
+        }
+        clients
+    }
+
+    #[test]
+    fn reports_of_several_clients_add_up() {
+        let clients = take(&[
+            "{\"latency_seconds\":[[0.001,98]]}\n{\"latency_seconds\":[[0.005,1]]}\n",
+            "{\"failed_requests\":1,\"time_unix_seconds\":1789999998.5}",
+        ]);
+        let summary = clients.summary(at(100_000)).unwrap();
+        assert_eq!((summary.samples, clients.refused().total()), (100, 0));
+        assert!(matches!(summary.p50, Quantile::Within { estimate, .. }
+            if (estimate.as_seconds() - 0.001).abs() < 2e-6));
+        assert!(matches!(summary.p99, Quantile::Within { estimate, .. }
+            if (estimate.as_seconds() - 0.005).abs() < 1e-5));
+        // The reported time places samples within the window.
+        let clients = take(&["{\"latency_seconds\":[[1,1]],\"time_unix_seconds\":1789999998.5}"]);
+        assert_eq!(clients.summary(at(100_000)).unwrap().age, Span::from_millis(1_500));
+    }
+
+    #[test]
+    fn hostile_values_are_refused_and_counted() {
+        let clients = take(&[
+            "not json",
+            "{\"latency_seconds\":[[NaN,1]]}",
+            "{\"latency_seconds\":[[1e999,1]]}",
+            "{\"latency_seconds\":[[0.1,1.5]]}",
+            "{\"latency\":[[0.1,1]]}",
+            "\u{0}\u{1}",
+        ]);
+        assert_eq!((clients.refused().malformed, clients.refused().total()), (6, 6));
+        let clients = take(&["{\"latency_seconds\":[[-0.1,1],[1e9,1],[0.1,-1],[0.1,2000000000]]}"]);
+        let refused = clients.refused();
+        assert_eq!((refused.negative, refused.absurd, refused.total()), (2, 2, 4));
+        let clients = take(&[
+            "{\"latency_seconds\":[[0.1,1]],\"time_unix_seconds\":1790000060}",
+            "{\"latency_seconds\":[[0.1,1]],\"time_unix_seconds\":1789999000}",
+            "{\"latency_seconds\":[[0.1,1]],\"time_unix_seconds\":-1e308}",
+        ]);
+        let refused = clients.refused();
+        assert_eq!((refused.future, refused.old, refused.total()), (1, 2, 3));
+        assert_eq!(clients.summary(at(100_000)), None);
+    }
+
+    #[test]
+    fn any_datagram_is_survived() {
+        bolero::check!().with_type::<(Vec<u8>, f64, u64)>().for_each(|(bytes, unix, now)| {
+            let mut clients = ClientReports::new(Span::from_millis(1_000));
+            let now = Time::from_picos(*now);
+            clients.take(bytes, now, *unix);
+            let report =
+                format!("{{\"latency_seconds\":[[{unix:e},3]],\"time_unix_seconds\":{unix:e}}}");
+            clients.take(report.as_bytes(), now, *unix);
+            let _ = clients.summary(now);
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! The latency that this crate's own generator measures.
+
+use super::window::Window;
+use super::{LatencySource, LatencySummary, Origin, Refused};
+use crate::engine::Interval;
+use wattline_units::{Span, Time};
+
+/// The intervals of a load, over the last while.
+#[derive(Debug)]
+pub struct ProbeReports {
+    window: Window,
+}
+
+impl ProbeReports {
+    /// Looks back so far; not less than the load's intervals are long.
+    pub fn new(window: Span) -> Self {
+        Self { window: Window::new(window) }
+    }
+
+    /// Takes an interval that ended now.
+    pub fn take(&mut self, interval: &Interval, now: Time) {
+        if interval.latency.count() > 0 {
+            self.window.add(&interval.latency, now);
+        }
+        if interval.failed_requests > 0 {
+            self.window.fail(interval.failed_requests, now);
+        }
+    }
+}
+
+impl LatencySource for ProbeReports {
+    fn origin(&self) -> Origin {
+        Origin::Probe
+    }
+    fn summary(&self, now: Time) -> Option<LatencySummary> {
+        self.window.summary(now, Origin::Probe)
+    }
+    fn refused(&self) -> Refused {
+        Refused::default()
+    }
+}

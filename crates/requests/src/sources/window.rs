@@ -1,0 +1,148 @@
+//! Samples of the last seconds.
+
+use super::{LatencySummary, Origin, Quantile};
+use crate::latency::Times;
+use wattline_units::{Span, Time};
+
+/// Parts of a window; it forgets by whole parts.
+const PARTS: u64 = 8;
+
+/// Latencies of the last while: of its length, or up to an eighth less.
+#[derive(Debug)]
+pub(super) struct Window {
+    part: Span,
+    parts: Vec<Part>,
+    newest: Time,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// Number of the part since the beginning of time.
+    number: u64,
+    times: Times,
+    failed: u64,
+}
+
+impl Window {
+    /// Of a length, at least a microsecond.
+    pub fn new(length: Span) -> Self {
+        let part = (length / PARTS).max(Span::from_nanos(125));
+        Self { part, parts: Vec::new(), newest: Time::ZERO }
+    }
+
+    /// How far it looks back.
+    pub fn length(&self) -> Span {
+        self.part * PARTS
+    }
+
+    fn number(&self, at: Time) -> u64 {
+        at.as_picos() / self.part.as_picos()
+    }
+
+    /// The part of a time; parts that are too old at that time make room for it.
+    fn part(&mut self, at: Time) -> &mut Part {
+        let number = self.number(at);
+        self.newest = self.newest.max(at);
+        let first = self.number(self.newest).saturating_sub(PARTS - 1);
+        let index = match self.parts.iter().position(|part| part.number == number) {
+            Some(index) => index,
+            None => match self.parts.iter().position(|part| part.number < first) {
+                Some(index) => {
+                    let part = &mut self.parts[index];
+                    part.number = number;
+                    part.times.clear();
+                    part.failed = 0;
+                    index
+                }
+                None => {
+                    self.parts.push(Part { number, times: Times::new(), failed: 0 });
+                    self.parts.len() - 1
+                }
+            },
+        };
+        &mut self.parts[index]
+    }
+
+    /// Adds a latency that came `count` times, at a time within the window.
+    pub fn record(&mut self, latency: Span, count: u64, at: Time) {
+        self.part(at).times.record_n(latency.as_picos() / 1_000, count);
+    }
+
+    /// Adds many.
+    pub fn add(&mut self, times: &Times, at: Time) {
+        self.part(at).times.add(times);
+    }
+
+    /// Adds requests that were not answered.
+    pub fn fail(&mut self, count: u64, at: Time) {
+        let part = self.part(at);
+        part.failed = part.failed.saturating_add(count);
+    }
+
+    /// What the window holds at a time.
+    pub fn summary(&self, now: Time, origin: Origin) -> Option<LatencySummary> {
+        let first = self.number(now).saturating_sub(PARTS - 1);
+        let (mut times, mut failed) = (Times::new(), 0_u64);
+        for part in self.parts.iter().filter(|part| part.number >= first) {
+            times.add(&part.times);
+            failed = failed.saturating_add(part.failed);
+        }
+        let samples = times.count().saturating_add(failed);
+        if samples == 0 {
+            return None;
+        }
+        let quantile = |quantile| match times.quantile(quantile, failed) {
+            // The bucket's upper end, as the histogram has it: not more than 0.1 % above.
+            Some(nanos) => {
+                let span = Span::from_nanos(nanos);
+                Quantile::Within { estimate: span, upper: span }
+            }
+            None => Quantile::Beyond(Span::from_nanos(times.max().unwrap_or(0))),
+        };
+        Some(LatencySummary {
+            origin,
+            samples,
+            age: now.since(self.newest),
+            mean: times.mean_seconds().map(Span::from_seconds),
+            p50: quantile(0.50),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_is_forgotten() {
+        let mut window = Window::new(Span::from_millis(800));
+        for millis in 0..10_000 {
+            window.record(Span::from_micros(millis), 1, at(millis));
+            assert!(window.parts.len() <= PARTS as usize);
+        }
+        let summary = window.summary(at(9_999), Origin::Clients).unwrap();
+        assert_eq!(summary.samples, 800);
+        let Quantile::Within { estimate, .. } = summary.p50 else { panic!("{summary:?}") };
+        assert!((estimate.as_seconds() - 0.0096).abs() < 2e-5, "{estimate:?}");
+        assert_eq!(summary.age, Span::ZERO);
+        assert_eq!(window.summary(at(10_200), Origin::Clients).unwrap().age.as_seconds(), 0.201);
+        assert_eq!(window.summary(at(11_000), Origin::Clients), None);
+    }
+
+    #[test]
+    fn failed_requests_lie_beyond_all_others() {
+        let mut window = Window::new(Span::from_millis(800));
+        window.record(Span::from_millis(1), 97, at(5));
+        window.fail(3, at(6));
+        let summary = window.summary(at(10), Origin::Probe).unwrap();
+        assert_eq!(summary.samples, 100);
+        assert!(matches!(summary.p95, Quantile::Within { .. }));
+        assert!(matches!(summary.p99, Quantile::Beyond(beyond) if beyond.as_seconds() >= 0.00099));
+    }
+}

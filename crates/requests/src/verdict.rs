@@ -1,0 +1,212 @@
+//! Whether the rate was held, and if not, whose fault it was.
+
+use crate::clock::seconds;
+use crate::engine::{LoadOptions, Recording};
+use serde::Serialize;
+
+/// The rate is held while what was sent differs from what was due by no more than this.
+const TOLERANCE: f64 = 0.01;
+/// Requests that may be under way across the ends of the measured time, where 1 % is less.
+const STRAGGLERS: f64 = 2.0;
+/// A thread that sleeps for less than this share of the time is at its limit.
+const LEAST_IDLE: f64 = 0.05;
+/// A thread that is kept from running for more than this share of the time lacks processors.
+const MOST_RUN_DELAY: f64 = 0.05;
+/// The generator's own lateness is worth a note above this share of the latency.
+const NOTED_LATENESS: f64 = 0.1;
+
+/// What kept the rate from being held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The generator's threads had no time: its own limit, not the server's.
+    Generator,
+    /// All places of all connections waited for answers, while the generator had time.
+    Server,
+    /// Neither shows.
+    Unknown,
+}
+
+/// How the rate that was sent compares with the one that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// As asked for.
+    pub asked_rate_rps: f64,
+    /// Due by the schedule in the measured time; of Poisson arrivals never exactly the rate.
+    pub due_rate_rps: f64,
+    /// Sent in the measured time.
+    pub sent_rate_rps: f64,
+    /// Served, of the requests that were due in the measured time.
+    pub served_rate_rps: f64,
+    /// Whether what was sent differs from what was due by 1 % at most.
+    pub rate_held: bool,
+    /// Whether less was sent than that.
+    pub saturated: bool,
+    /// What is the cause, when saturated.
+    pub saturation_cause: Option<Cause>,
+    /// All this in words, with advice, when there is something to say.
+    pub notes: Vec<String>,
+}
+
+impl Verdict {
+    /// Of a recording.
+    pub fn of(options: &LoadOptions, recording: &Recording) -> Self {
+        let length = seconds(recording.measured).max(f64::MIN_POSITIVE);
+        let due = recording.window.due as f64;
+        let sent = recording.sent_in_window as f64;
+        let excess = sent - due;
+        let allowed = (TOLERANCE * due).max(STRAGGLERS);
+        let saturated = excess < -allowed;
+        let mut notes = Vec::new();
+        let mut cause = None;
+        if saturated {
+            let (found, note) = find_cause(options, recording);
+            notes.push(format!(
+                "saturated: {:.1} % of the requests that were due were sent; {note}",
+                100.0 * sent / due
+            ));
+            cause = Some(found);
+        } else if excess > allowed {
+            notes.push(
+                "more was sent than was due: a backlog from before the measured time; the warm-up \
+                 is too short for this server or the rate too high"
+                    .into(),
+            );
+        }
+        notes.extend(lateness_note(recording));
+        Self {
+            asked_rate_rps: options.rate,
+            due_rate_rps: due / length,
+            sent_rate_rps: sent / length,
+            served_rate_rps: recording.window.served as f64 / length,
+            rate_held: excess.abs() <= allowed,
+            saturated,
+            saturation_cause: cause,
+            notes,
+        }
+    }
+}
+
+fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
+    let most = |part: fn(&crate::engine::ThreadUse) -> f64| {
+        recording.threads.iter().map(part).fold(0.0, f64::max)
+    };
+    let busy = most(|thread| thread.busy_ratio);
+    let run_delay = most(|thread| thread.run_delay_ratio.unwrap_or(0.0));
+    if run_delay > MOST_RUN_DELAY {
+        let note = format!(
+            "the generator itself: a thread of it waited for a processor for {:.0} % of the \
+             time; it needs processors of its own",
+            100.0 * run_delay
+        );
+        return (Cause::Generator, note);
+    }
+    if busy > 1.0 - LEAST_IDLE {
+        let note = format!(
+            "the generator itself: a thread of it was busy for {:.0} % of the time; it needs \
+             more threads, and processors for them",
+            100.0 * busy
+        );
+        return (Cause::Generator, note);
+    }
+    if recording.slot_wait > recording.own_wait {
+        let note = format!(
+            "the server: all {} connections with {} request(s) each waited for answers while the \
+             generator had time; the server is too slow for this rate, or the connections are too \
+             few",
+            options.connections, options.depth
+        );
+        return (Cause::Server, note);
+    }
+    (Cause::Unknown, "neither the generator's threads nor the connections were all busy".into())
+}
+
+/// Says so when a good part of the latency may be the generator's own.
+fn lateness_note(recording: &Recording) -> Option<String> {
+    let late = recording.lateness.quantile(0.99, 0)?;
+    let latency = recording.latency.quantile(0.99, 0)?;
+    let share = late as f64 / latency.max(1) as f64;
+    (share > NOTED_LATENESS).then(|| {
+        format!(
+            "1 % of the requests were sent more than {:.0} us late by the generator itself; the \
+             latencies include that ({:.0} us at 99 %)",
+            late as f64 / 1e3,
+            latency as f64 / 1e3
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SECOND;
+    use crate::engine::ThreadUse;
+    use crate::schedule::Arrivals;
+    use std::time::Duration;
+
+    fn options() -> LoadOptions {
+        LoadOptions {
+            rate: 1_000.0,
+            arrivals: Arrivals::Constant,
+            connections: 4,
+            threads: 1,
+            depth: 1,
+            duration: Duration::from_secs(10),
+            warmup: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            seed: 1,
+            spin: false,
+        }
+    }
+
+    fn recording(sent: u64, busy: f64, run_delay: f64) -> Recording {
+        let mut recording = Recording { measured: 10 * SECOND, ..Recording::default() };
+        recording.window.due = 10_000;
+        recording.sent_in_window = sent;
+        recording.slot_wait = 1_000;
+        let thread =
+            ThreadUse { cpu_seconds: 0.0, busy_ratio: busy, run_delay_ratio: Some(run_delay) };
+        recording.threads.push(thread);
+        recording
+    }
+
+    #[test]
+    fn a_rate_is_held_to_one_percent() {
+        for (sent, held, saturated) in [
+            (10_000, true, false),
+            (9_900, true, false),
+            (9_899, false, true),
+            (10_101, false, false),
+        ] {
+            let verdict = Verdict::of(&options(), &recording(sent, 0.5, 0.0));
+            assert_eq!((verdict.rate_held, verdict.saturated), (held, saturated), "{sent}");
+        }
+        let verdict = Verdict::of(&options(), &recording(9_950, 0.5, 0.0));
+        assert!((verdict.sent_rate_rps - 995.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn saturation_has_the_cause_that_shows() {
+        let cause = |busy, run_delay, slot_wait| {
+            let mut recording = recording(5_000, busy, run_delay);
+            recording.slot_wait = slot_wait;
+            Verdict::of(&options(), &recording).saturation_cause
+        };
+        assert_eq!(cause(0.2, 0.0, 1_000), Some(Cause::Server));
+        assert_eq!(cause(0.99, 0.0, 1_000), Some(Cause::Generator));
+        assert_eq!(cause(0.2, 0.3, 1_000), Some(Cause::Generator));
+        assert_eq!(cause(0.2, 0.0, 0), Some(Cause::Unknown));
+    }
+
+    #[test]
+    fn the_generator_s_own_lateness_is_not_kept_quiet() {
+        let mut recording = recording(10_000, 0.5, 0.0);
+        recording.latency.record_n(100_000, 1_000);
+        recording.lateness.record_n(1_000, 1_000);
+        assert!(Verdict::of(&options(), &recording).notes.is_empty());
+        recording.lateness.record_n(50_000, 1_000);
+        let notes = Verdict::of(&options(), &recording).notes;
+        assert!(notes.len() == 1 && notes[0].contains("50 us late"), "{notes:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Servers for the tests, on free ports of the loopback, ended by their process number.
+
+use std::io::{Read as _, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use wattline_requests::Report;
+use wattline_requests::engine::{self, LoadOptions};
+use wattline_requests::protocol::Protocol;
+use wattline_requests::schedule::Arrivals;
+
+/// A program that ends with the test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program, when it is installed or unpacked by `make tools`.
+pub fn program(name: &str) -> Option<Command> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let installed = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name));
+    if let Some(path) = installed.into_iter().find(|path| path.exists()) {
+        return Some(Command::new(path));
+    }
+    let found = ["usr/bin", "usr/sbin"].map(|folder| unpacked.join(folder).join(name));
+    let path = found.into_iter().find(|path| path.exists())?;
+    let mut command = Command::new(path);
+    // Its libraries are unpacked beside it.
+    let libraries = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    command.env("LD_LIBRARY_PATH", unpacked.join(libraries));
+    Some(command)
+}
+
+/// An address of the loopback that nobody listens on.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Starts a program and waits until it listens.
+pub fn start(command: &mut Command, address: SocketAddr) -> Running {
+    let mut running =
+        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(address).is_err() {
+        if let Some(status) = running.0.try_wait().unwrap() {
+            panic!("the server ended with {status}");
+        }
+        assert!(Instant::now() < deadline, "the server does not listen on {address}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running
+}
+
+/// A load of one second over one connection.
+pub fn options(rate: f64) -> LoadOptions {
+    LoadOptions {
+        rate,
+        arrivals: Arrivals::Constant,
+        connections: 1,
+        threads: 1,
+        depth: 1,
+        duration: Duration::from_secs(1),
+        warmup: Duration::ZERO,
+        interval: Duration::from_millis(200),
+        timeout: Duration::from_secs(10),
+        seed: 1,
+        spin: false,
+    }
+}
+
+/// The report of a load.
+pub fn load<P: Protocol>(
+    options: &LoadOptions,
+    addresses: &[SocketAddr],
+    protocol: impl Fn(usize) -> P,
+) -> Report {
+    let stop = AtomicBool::new(false);
+    let (recording, intervals) =
+        engine::run(options, addresses, protocol, &stop, |_| {}).expect("the load runs");
+    Report::new::<P>("test", Vec::new(), options, &recording, intervals)
+}
+
+/// A server that hands each connection to `serve`, on a thread of its own, for as long as the
+/// test runs.
+pub fn server(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Reads a request, up to its empty line; false at the end of the connection.
+pub fn read_http_request(stream: &mut TcpStream) -> bool {
+    let mut last = [0; 4];
+    let mut byte = [0];
+    // Byte by byte: a pipelined request behind it stays where it is.
+    while last != *b"\r\n\r\n" {
+        match stream.read(&mut byte) {
+            Ok(1) => {
+                last.rotate_left(1);
+                last[3] = byte[0];
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Writes all, or tells that the other end has gone.
+pub fn write(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+    stream.write_all(bytes).is_ok()
+}

@@ -1,0 +1,196 @@
+//! Which links there are, and which of them are ports.
+
+use ipnet::IpNet;
+use std::collections::HashMap;
+use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
+
+/// A port as the configuration has it. Its id is its place in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The name of its link.
+    pub link: String,
+    /// The largest MTU that it may use, whatever the link's own.
+    pub largest_mtu: u16,
+    /// Whether frames to other Ethernet addresses are taken.
+    pub promiscuous: bool,
+}
+
+/// What a link means for packets that go out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WayOut {
+    /// It is down, or not known.
+    Closed,
+    /// It is not a port: the kernel sends.
+    Kernel,
+    /// It is a port, or a VLAN of one.
+    Port { port: PortId, mtu: u16, mac: [u8; 6], vlan: Option<u16> },
+}
+
+pub(super) struct Links {
+    ports: Vec<Port>,
+    links: HashMap<u32, (Link, u32)>,
+}
+
+struct Port {
+    spec: PortSpec,
+    serves: Serves,
+}
+
+/// Which link is a port. Not whichever has its name at the time: sockets and programs are bound to
+/// one interface, and another of the same name takes nothing from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// The first that is seen of its name.
+    First,
+    /// This one, whatever it is called now.
+    Link(u32),
+    /// None: its link is gone, and whoever opens ports has not said which it is now.
+    None,
+}
+
+impl Links {
+    pub fn new(ports: Vec<PortSpec>) -> Self {
+        let port = |spec| Port { spec, serves: Serves::First };
+        Self { ports: ports.into_iter().map(port).collect(), links: HashMap::new() }
+    }
+
+    /// Makes a link the port, or none.
+    pub fn serve(&mut self, port: PortId, link: Option<u32>) {
+        if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
+            port.serves = link.map_or(Serves::None, Serves::Link);
+        }
+    }
+
+    /// The link that has the name that the configuration gives a port, be it the port or not.
+    pub fn named_as(&self, port: PortId) -> Option<&Link> {
+        let name = &self.ports.get(usize::from(port.0))?.spec.link;
+        self.links.values().map(|(link, _)| link).find(|link| link.name == *name)
+    }
+
+    pub fn contains(&self, index: u32) -> bool {
+        self.links.contains_key(&index)
+    }
+
+    /// Notes a link; true when something about it has changed.
+    pub fn set(&mut self, link: Link, generation: u32) -> bool {
+        let index = link.index;
+        for port in &mut self.ports {
+            if port.serves == Serves::First && port.spec.link == link.name {
+                port.serves = Serves::Link(index);
+            }
+        }
+        let before = self.links.insert(index, (link, generation));
+        before.map(|(link, _)| link).as_ref() != self.links.get(&index).map(|(link, _)| link)
+    }
+
+    pub fn remove(&mut self, index: u32) {
+        self.links.remove(&index);
+        for port in &mut self.ports {
+            if port.serves == Serves::Link(index) {
+                port.serves = Serves::None;
+            }
+        }
+    }
+
+    /// Links of the kernel's that a later dump than theirs did not mention.
+    pub fn older_than(&self, generation: u32) -> Vec<u32> {
+        let old = |(_, number): &&(Link, u32)| *number != generation;
+        let stays = |link: &Link| link.index >= FIRST_STATIC_LINK;
+        self.links
+            .values()
+            .filter(old)
+            .map(|(link, _)| link)
+            .filter(|link| !stays(link))
+            .map(|link| link.index)
+            .collect()
+    }
+
+    /// A link and the VLAN subinterfaces on it.
+    pub fn with_those_above(&self, index: u32) -> Vec<u32> {
+        let above = |link: &&Link| link.vlan.is_some_and(|(below, _)| below == index);
+        let links = self.links.values().map(|(link, _)| link);
+        std::iter::once(index).chain(links.filter(above).map(|link| link.index)).collect()
+    }
+
+    /// The port whose own link this is.
+    fn own_port(&self, link: &Link) -> Option<PortId> {
+        let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
+        Some(PortId(place as u16))
+    }
+
+    /// Whether a link is a port or may become one, or is on one that is or may.
+    pub fn may_be_port(&self, index: u32) -> bool {
+        let Some((link, _)) = self.links.get(&index) else { return false };
+        let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
+        let named = |link: &Link| self.ports.iter().any(|port| port.spec.link == link.name);
+        std::iter::once(link).chain(below).any(|it| self.own_port(it).is_some() || named(it))
+    }
+
+    /// The port out of which a link sends, its own or the one below.
+    pub fn port(&self, index: u32) -> Option<PortId> {
+        match self.way_out(index) {
+            WayOut::Port { port, .. } => Some(port),
+            WayOut::Closed | WayOut::Kernel => None,
+        }
+    }
+
+    /// What packets that go out of a link meet.
+    pub fn way_out(&self, index: u32) -> WayOut {
+        let Some((link, _)) = self.links.get(&index) else { return WayOut::Closed };
+        if !link.running {
+            return WayOut::Closed;
+        }
+        let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
+        let (port, vlan) = match (self.own_port(link), below) {
+            (Some(port), _) => (port, None),
+            (None, Some(below)) => match self.own_port(below) {
+                Some(_) if !below.running => return WayOut::Closed,
+                Some(port) => (port, link.vlan.map(|(_, id)| id)),
+                None => return WayOut::Kernel,
+            },
+            (None, None) => return WayOut::Kernel,
+        };
+        let Some(mac) = link.mac else { return WayOut::Kernel };
+        let largest = u32::from(self.ports[usize::from(port.0)].spec.largest_mtu);
+        WayOut::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
+    }
+
+    /// The link of a port itself.
+    pub fn of_port(&self, port: PortId) -> Option<u32> {
+        self.port_links().find(|(id, _)| *id == port).map(|(_, link)| link.index)
+    }
+
+    /// The links that are ports.
+    pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
+        self.links.values().filter_map(|(link, _)| Some((self.own_port(link)?, link)))
+    }
+
+    /// What workers know of the ports; `addresses` gives those of a link.
+    pub fn port_configs(&self, addresses: &dyn Fn(u32) -> Vec<IpNet>) -> Vec<PortConfig> {
+        let mut configs: Vec<PortConfig> = self
+            .ports
+            .iter()
+            .map(|Port { spec, .. }| PortConfig {
+                promiscuous: spec.promiscuous,
+                ..PortConfig::default()
+            })
+            .collect();
+        for (link, _) in self.links.values() {
+            if let Some(port) = self.own_port(link) {
+                let config = &mut configs[usize::from(port.0)];
+                config.mac = link.mac.unwrap_or_default();
+                config.addresses = addresses(link.index);
+            } else if let WayOut::Port { port, vlan: Some(id), .. } = self.way_out(link.index) {
+                let vlan = VlanConfig { id, addresses: addresses(link.index) };
+                configs[usize::from(port.0)].vlans.push(vlan);
+            }
+        }
+        configs.iter_mut().for_each(|config| config.vlans.sort_by_key(|vlan| vlan.id));
+        configs
+    }
+}
+
+/// Ports without an interface have link numbers from here on; the kernel's are positive `int`s.
+pub const FIRST_STATIC_LINK: u32 = 1 << 31;

@@ -1,0 +1,159 @@
+//! All routes to each prefix, best first.
+
+use super::Source;
+use super::hops::HopKey;
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use wattline_linux::netlink::{Hop, RouteKind};
+
+/// What comes first whatever its metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Addresses of this machine.
+    Local,
+    /// Routes.
+    Route,
+}
+
+/// One of the routes to a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub source: Source,
+    pub rank: Rank,
+    pub metric: u32,
+    pub kind: RouteKind,
+    pub hops: Vec<Hop>,
+    /// The dump in which it was last mentioned.
+    pub generation: u32,
+}
+
+impl Candidate {
+    fn order(&self) -> (Rank, bool, u32) {
+        (self.rank, self.source == Source::Kernel, self.metric)
+    }
+
+    /// Whether it has the same place in the order, so that one may stand for the other.
+    fn rivals(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.rivals(other) && self.kind == other.kind && self.hops == other.hops
+    }
+}
+
+/// What is known of one prefix.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// Best first.
+    pub candidates: Vec<Candidate>,
+    /// What workers have.
+    pub installed: Option<HopKey>,
+}
+
+/// All prefixes.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    entries: HashMap<IpNet, Entry>,
+}
+
+impl Prefixes {
+    pub fn len(&self) -> usize {
+        self.entries.values().filter(|entry| !entry.candidates.is_empty()).count()
+    }
+
+    pub fn get(&self, prefix: IpNet) -> Option<&Entry> {
+        self.entries.get(&prefix)
+    }
+
+    /// The prefixes that hold an address, longest first.
+    pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
+        let host = IpNet::from(address);
+        (0..=host.prefix_len()).rev().filter_map(move |length| {
+            let prefix = IpNet::new(address, length).ok()?.trunc();
+            self.entries.get(&prefix)
+        })
+    }
+
+    /// Adds a route. `replace` takes the place of one with the same metric; an IPv6 multipath
+    /// route takes that of its parts, since the kernel announces it whole when it grows.
+    pub fn add(&mut self, prefix: IpNet, new: Candidate, replace: bool) {
+        let list = &mut self.entries.entry(prefix).or_default().candidates;
+        if let Some(known) = list.iter_mut().find(|known| known.same(&new)) {
+            known.generation = new.generation;
+            return;
+        }
+        let grown = |known: &Candidate| {
+            prefix.addr().is_ipv6()
+                && known.kind == RouteKind::Unicast
+                && known.rank == Rank::Route
+                && known.hops.iter().all(|hop| new.hops.contains(hop))
+        };
+        let place = list.iter().position(|known| known.rivals(&new) && (replace || grown(known)));
+        match place {
+            Some(place) => list[place] = new,
+            None => {
+                let place = list.partition_point(|known| known.order() <= new.order());
+                list.insert(place, new);
+            }
+        }
+    }
+
+    /// Removes a route: the one that is equal, else (IPv6) a part of a multipath route, else
+    /// whatever has its metric.
+    pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) {
+        let Some(entry) = self.entries.get_mut(&prefix) else { return };
+        let list = &mut entry.candidates;
+        if let Some(place) = list.iter().position(|known| known.same(gone)) {
+            list.remove(place);
+            return;
+        }
+        if gone.rank == Rank::Local {
+            return;
+        }
+        let larger = |known: &Candidate| {
+            known.hops.len() > gone.hops.len()
+                && gone.hops.iter().all(|hop| known.hops.contains(hop))
+        };
+        let rivals = |known: &Candidate| known.rivals(gone);
+        if prefix.addr().is_ipv6()
+            && let Some(known) = list.iter_mut().find(|known| rivals(known) && larger(known))
+        {
+            known.hops.retain(|hop| !gone.hops.contains(hop));
+        } else if let Some(place) = list.iter().position(rivals) {
+            list.remove(place);
+        }
+    }
+
+    /// Removes what is `old`; gives the prefixes that lost something.
+    pub fn sweep(&mut self, old: &dyn Fn(Source, u32) -> bool) -> Vec<IpNet> {
+        let mut changed = Vec::new();
+        for (prefix, entry) in &mut self.entries {
+            let before = entry.candidates.len();
+            entry.candidates.retain(|known| !old(known.source, known.generation));
+            if entry.candidates.len() != before {
+                changed.push(*prefix);
+            }
+        }
+        changed
+    }
+
+    /// The prefixes with a route over one of the links.
+    pub fn over(&self, links: &[u32]) -> impl Iterator<Item = IpNet> {
+        let over = |entry: &Entry| {
+            let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);
+            hops.any(|hop| links.contains(&hop.link))
+        };
+        self.entries.iter().filter(move |(_, entry)| over(entry)).map(|(prefix, _)| *prefix)
+    }
+
+    /// Notes what workers have now, and forgets a prefix of which nothing is left.
+    pub fn set_installed(&mut self, prefix: IpNet, installed: Option<HopKey>) {
+        let entry = self.entries.entry(prefix).or_default();
+        entry.installed = installed;
+        if entry.installed.is_none() && entry.candidates.is_empty() {
+            self.entries.remove(&prefix);
+        }
+    }
+}

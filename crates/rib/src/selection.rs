@@ -1,0 +1,139 @@
+//! Which route counts, and what its next hop means now.
+
+use super::Rib;
+use super::hops::{HopKey, RouteMtu};
+use super::links::WayOut;
+use super::prefixes::{Candidate, Entry};
+use ipnet::IpNet;
+use std::net::IpAddr;
+use wattline_dataplane::next_hop::{Adjacency, NextHop};
+use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_linux::netlink::{Hop, RouteKind};
+
+impl Rib {
+    /// Brings one prefix of the workers' tables up to date.
+    pub(super) fn install(
+        &mut self,
+        prefix: IpNet,
+        routes: &mut Routes,
+        errors: &mut Vec<RouteError>,
+    ) {
+        let wanted = self.wanted(prefix);
+        let installed = self.prefixes.get(prefix).and_then(|entry| entry.installed.clone());
+        if wanted == installed {
+            self.prefixes.set_installed(prefix, installed);
+            return;
+        }
+        let mut now = None;
+        if let Some(key) = wanted {
+            // The meaning needs all of `self` but the next hops, which are being changed.
+            let mut hops = std::mem::take(&mut self.hops);
+            match hops.hold(&key, &|key| self.meaning(key), routes) {
+                Ok(id) => {
+                    errors.extend(routes.insert(prefix, id).err());
+                    now = Some(key);
+                }
+                // The old next hop is wrong by now: better none than that.
+                Err(error) => errors.push(error),
+            }
+            self.hops = hops;
+        }
+        if let Some(old) = installed {
+            if now.is_none() {
+                routes.remove(prefix);
+            }
+            self.hops.release(&old, routes);
+        }
+        self.prefixes.set_installed(prefix, now);
+    }
+
+    /// What a prefix should lead to.
+    fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
+        let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry));
+        if prefix.prefix_len() == prefix.max_prefix_len()
+            && best.as_ref().is_none_or(|best| matches!(best, HopKey::OnLink { .. }))
+            && let Some(neighbour) = self.direct_neighbour(prefix.addr())
+        {
+            return Some(neighbour);
+        }
+        best
+    }
+
+    /// The neighbour with this address, when it is known and on the link that routes to it.
+    fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
+        let (link, mtu) = self.on_link(address)?;
+        self.mac(link, address)?;
+        self.links.port(link)?;
+        Some(HopKey::Gateway { link, address, mtu })
+    }
+
+    /// The link on which an address is a neighbour, by the longest usable route to it, and that
+    /// route's MTU.
+    pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
+        match self.prefixes.covering(address).find_map(|entry| self.best(entry))? {
+            HopKey::OnLink { link, mtu } => Some((link, mtu)),
+            _ => None,
+        }
+    }
+
+    fn best(&self, entry: &Entry) -> Option<HopKey> {
+        entry.candidates.iter().find_map(|candidate| self.target(candidate))
+    }
+
+    /// What a route leads to; nothing when none of its links runs.
+    fn target(&self, candidate: &Candidate) -> Option<HopKey> {
+        match candidate.kind {
+            RouteKind::Kernel => return Some(HopKey::Punt),
+            RouteKind::Blackhole => return Some(HopKey::Blackhole),
+            RouteKind::Unreachable => return Some(HopKey::Unreachable),
+            RouteKind::Prohibit => return Some(HopKey::Prohibit),
+            RouteKind::Unicast => {}
+        }
+        let usable: Vec<(HopKey, u16)> = candidate
+            .hops
+            .iter()
+            .filter_map(|hop| Some((self.hop(hop)?, hop.weight.max(1))))
+            .collect();
+        match usable.as_slice() {
+            [] => None,
+            [(key, _)] => Some(key.clone()),
+            _ => Some(HopKey::group(usable)),
+        }
+    }
+
+    fn hop(&self, hop: &Hop) -> Option<HopKey> {
+        match self.links.way_out(hop.link) {
+            WayOut::Closed => None,
+            // One that becomes a port later changes what its next hops mean, and not each route.
+            WayOut::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
+            WayOut::Kernel | WayOut::Port { .. } => Some(match hop.gateway {
+                Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
+                None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
+            }),
+        }
+    }
+
+    /// What a next hop (not a group) means with the links and neighbours as they are.
+    pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
+        let (link, gateway, route_mtu) = match key {
+            HopKey::Gateway { link, address, mtu } => (*link, Some(*address), *mtu),
+            HopKey::OnLink { link, mtu } => (*link, None, *mtu),
+            HopKey::Punt => return NextHop::Punt,
+            HopKey::Blackhole => return NextHop::Blackhole,
+            HopKey::Unreachable => return NextHop::Unreachable,
+            HopKey::Prohibit => return NextHop::Prohibit,
+            HopKey::Group(_) => return NextHop::None,
+        };
+        let WayOut::Port { port, mtu, mac, vlan } = self.links.way_out(link) else {
+            // While it is no port, or until the routes over it are withdrawn, in the same publication.
+            return NextHop::Punt;
+        };
+        match gateway.and_then(|address| self.mac(link, address)) {
+            Some(destination_mac) => {
+                let mtu = route_mtu.map_or(mtu, |limit| limit.min(mtu));
+                NextHop::Forward(Adjacency { port, mtu, destination_mac, source_mac: mac, vlan })
+            }
+            None => NextHop::Resolve { port, gateway },
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The incremental tables against a computation from scratch, and the cases worth a name.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use wattline_dataplane::next_hop::{Adjacency, NextHop};
+
+const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
+
+fn specs() -> Vec<PortSpec> {
+    let port = |name: &str| PortSpec { link: name.into(), largest_mtu: 9000, promiscuous: false };
+    vec![port("a"), port("b")]
+}
+
+/// Links 1 and 2 are the ports a and b; 3 is not a port; 4 is VLAN 7 on a.
+fn link(index: u32, running: bool) -> Event {
+    let name = ["", "a", "b", "c", "a.7"][index as usize].to_owned();
+    let vlan = (index == 4).then_some((1, 7));
+    let mac = Some([2, 0, 0, 0, 1, index as u8]);
+    Event::Link(Link { index, name, mac, mtu: 1500, enabled: running, running, vlan })
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn via(link: u32, gateway: &str) -> Hop {
+    Hop { link, gateway: (!gateway.is_empty()).then(|| ip(gateway)), weight: 1, mtu: None }
+}
+
+fn route(prefix: &str, metric: u32, hops: Vec<Hop>) -> Event {
+    let route = Route { prefix: net(prefix), metric, kind: RouteKind::Unicast, hops };
+    Event::Route { route, replace: false }
+}
+
+fn neighbour(link: u32, address: &str, mac: Option<[u8; 6]>) -> Event {
+    Event::Neighbour(Neighbour { link, address: ip(address), mac, stale: false })
+}
+
+struct Bench {
+    rib: Rib,
+    routes: Routes,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut bench = Self { rib: Rib::new(specs()), routes: Routes::new(Vec::new()) };
+        bench.kernel([link(1, true), link(2, true), link(3, true), link(4, true)]);
+        bench
+    }
+
+    fn kernel(&mut self, events: impl IntoIterator<Item = Event>) {
+        events.into_iter().for_each(|event| self.rib.apply(Source::Kernel, event));
+        self.rib.commit(&mut self.routes).unwrap();
+    }
+
+    /// What packets to an address meet.
+    fn towards(&self, address: &str) -> NextHop {
+        let found = self.routes.longest_match(ip(address));
+        found.map_or(NextHop::None, |(_, id)| self.routes.next_hop(id).unwrap().clone())
+    }
+}
+
+fn forward(port: u16, mac: [u8; 6]) -> NextHop {
+    forward_mtu(port, mac, 1500)
+}
+
+fn forward_mtu(port: u16, mac: [u8; 6], mtu: u16) -> NextHop {
+    NextHop::Forward(Adjacency {
+        port: PortId(port),
+        mtu,
+        destination_mac: mac,
+        source_mac: [2, 0, 0, 0, 1, port as u8 + 1],
+        vlan: None,
+    })
+}
+
+fn resolve(port: u16, gateway: Option<&str>) -> NextHop {
+    NextHop::Resolve { port: PortId(port), gateway: gateway.map(ip) }
+}
+
+#[test]
+fn a_gateway_is_resolved_moves_and_is_lost_for_all_its_routes() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    assert_eq!(bench.rib.unresolved_gateways(), [(1, ip("192.0.2.2"))]);
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[0]))]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[1]))]);
+    assert_eq!(bench.towards("10.2.1.1"), forward(0, MACS[1]));
+    bench.kernel([Event::NeighbourGone { link: 1, address: ip("192.0.2.2") }]);
+    assert_eq!(bench.towards("10.2.1.1"), resolve(0, Some("192.0.2.2")));
+}
+
+#[test]
+fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
+    let mut bench = Bench::new();
+    let limited = |gateway| vec![Hop { mtu: Some(1300), ..via(1, gateway) }];
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.1.0.0/16", 0, limited("192.0.2.2"))]);
+    bench.kernel([route("10.2.0.0/16", 0, limited(""))]);
+    bench.kernel([route("10.3.0.0/16", 0, vec![Hop { mtu: Some(9000), ..via(1, "192.0.2.2") }])]);
+    bench.kernel([
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+        neighbour(1, "10.2.0.9", Some(MACS[2])),
+    ]);
+    assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[0], 1300));
+    assert_eq!(bench.towards("10.2.0.9"), forward_mtu(0, MACS[2], 1300));
+    assert_eq!(bench.towards("10.3.0.9"), forward(0, MACS[0]), "a route cannot widen its link");
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[1]))]);
+    assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[1]));
+    assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[1], 1300));
+    let Event::Route { route, .. } = route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")]) else {
+        unreachable!()
+    };
+    bench.kernel([Event::Route { route, replace: true }]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[1]));
+}
+
+#[test]
+fn gateways_that_share_an_ethernet_address_stay_apart() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.2.0.0/16", 0, vec![via(1, "192.0.2.3")])]);
+    bench.kernel(["192.0.2.2", "192.0.2.3"].map(|ip| neighbour(1, ip, Some(MACS[0]))));
+    bench.kernel([neighbour(1, "192.0.2.3", Some(MACS[1]))]);
+    assert_eq!(bench.towards("10.1.0.1"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("10.2.0.1"), forward(0, MACS[1]));
+}
+
+#[test]
+fn known_neighbours_of_a_connected_prefix_are_host_routes() {
+    let mut bench = Bench::new();
+    bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
+    bench.kernel([
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+        neighbour(2, "192.0.2.3", Some(MACS[1])),
+    ]);
+    assert_eq!(bench.towards("192.0.2.2"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("192.0.2.3"), resolve(0, None), "known on the wrong link");
+    // A more specific route by a gateway takes the neighbour's address along.
+    bench.kernel([route("192.0.2.0/30", 0, vec![via(2, "198.51.100.1")])]);
+    assert_eq!(bench.towards("192.0.2.2"), resolve(1, Some("198.51.100.1")));
+}
+
+#[test]
+fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
+    let mut bench = Bench::new();
+    let own = |text: &str| Address { link: 1, address: net(text) };
+    bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
+    bench.kernel(["192.0.2.1/24", "192.0.2.9/24"].map(|text| Event::Address(own(text))));
+    bench.kernel([Event::Address(own("2001:db8::1/64"))]);
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(3, "203.0.113.1")])]);
+    let kernels =
+        ["192.0.2.1", "192.0.2.0", "192.0.2.255", "2001:db8::1", "2001:db8::", "10.1.1.1"];
+    for address in kernels {
+        assert_eq!(bench.towards(address), NextHop::Punt, "{address}");
+    }
+    bench.kernel([Event::AddressGone(own("192.0.2.9/24"))]);
+    assert_eq!(bench.towards("192.0.2.9"), resolve(0, None));
+    assert_eq!(bench.towards("192.0.2.255"), NextHop::Punt, "the other address needs it still");
+}
+
+#[test]
+fn the_best_usable_route_counts() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 20, vec![via(2, "198.51.100.2")])]);
+    bench.kernel([route("10.0.0.0/8", 10, vec![via(1, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    bench.kernel([link(1, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(1, Some("198.51.100.2")));
+    bench.kernel([link(2, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::None);
+    bench.kernel([link(1, true)]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+}
+
+#[test]
+fn multipath_uses_the_links_that_run_by_weight() {
+    let mut bench = Bench::new();
+    let heavy = Hop { weight: 4, ..via(2, "198.51.100.2") };
+    let light = Hop { weight: 2, ..via(1, "192.0.2.2") };
+    bench.kernel([route("10.0.0.0/8", 0, vec![light, heavy])]);
+    let NextHop::Group(members) = bench.towards("10.1.1.1") else { panic!("no group") };
+    let members: Vec<_> = members.iter().map(|id| bench.routes.next_hop(*id).unwrap()).collect();
+    let (one, other) = (resolve(0, Some("192.0.2.2")), resolve(1, Some("198.51.100.2")));
+    assert_eq!(members, [&one, &other, &other]);
+    bench.kernel([link(2, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), one);
+}
+
+#[test]
+fn what_a_lost_link_leaves_of_a_multipath_leads_straight_to_known_neighbours() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, ""), via(3, "")])]);
+    bench.kernel([neighbour(1, "10.1.1.1", Some(MACS[0]))]);
+    bench.kernel([link(3, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+}
+
+#[test]
+fn vlan_subinterfaces_send_with_their_tag() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(4, "192.0.2.2")])]);
+    bench.kernel([neighbour(4, "192.0.2.2", Some(MACS[0]))]);
+    let NextHop::Forward(adjacency) = bench.towards("10.0.0.1") else { panic!("not resolved") };
+    assert_eq!((adjacency.port, adjacency.vlan), (PortId(0), Some(7)));
+    bench.kernel([link(1, false)]);
+    assert_eq!(bench.towards("10.0.0.1"), NextHop::None, "the link below is down");
+}
+
+#[test]
+fn a_link_that_is_made_again_is_the_kernels_until_the_port_is_opened_again() {
+    let mut bench = Bench::new();
+    let through = |link| route("10.0.0.0/8", 0, vec![via(link, "192.0.2.2")]);
+    bench.kernel([through(1), neighbour(1, "192.0.2.2", Some(MACS[0]))]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    bench.kernel([Event::LinkGone(1)]);
+    // The same name, and be it the same number, too.
+    for index in [1, 9] {
+        let Event::Link(again) = link(1, true) else { unreachable!() };
+        bench.kernel([Event::Link(Link { index, ..again })]);
+        bench.kernel([through(index), neighbour(index, "192.0.2.2", Some(MACS[1]))]);
+        assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt, "link {index}");
+        assert_eq!(bench.rib.link_named_as(PortId(0)).unwrap().index, index);
+        bench.rib.serve(PortId(0), Some(index));
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[1]), "link {index}");
+        bench.rib.serve(PortId(0), None);
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt, "link {index}");
+        bench.kernel([Event::LinkGone(index)]);
+    }
+}
+
+#[test]
+fn a_link_stays_the_port_when_it_is_renamed() {
+    let mut bench = Bench::new();
+    bench.kernel([
+        route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")]),
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+    ]);
+    let Event::Link(mut renamed) = link(1, true) else { unreachable!() };
+    renamed.name = "other".into();
+    let impostor = Link { index: 9, name: "a".into(), ..renamed.clone() };
+    bench.kernel([Event::Link(renamed), Event::Link(impostor)]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(9, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+}
+
+#[test]
+fn what_a_new_dump_does_not_mention_is_gone() {
+    let mut bench = Bench::new();
+    let kept = || route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")]);
+    bench.kernel([kept(), route("10.1.0.0/16", 0, vec![via(2, "198.51.100.2")])]);
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[0]))]);
+    bench.rib.apply(Source::Static, route("10.2.0.0/16", 0, vec![via(2, "198.51.100.3")]));
+    bench.kernel([Event::DumpBegin, link(1, true), link(2, true), kept(), Event::DumpEnd]);
+    assert_eq!(bench.towards("10.1.0.1"), resolve(0, Some("192.0.2.2")), "the shorter one");
+    assert_eq!(bench.towards("10.2.0.1"), resolve(1, Some("198.51.100.3")), "not the kernel's");
+}
+
+#[test]
+fn ipv6_multipath_grows_and_shrinks_as_the_kernel_tells_it() {
+    let mut bench = Bench::new();
+    let (one, other) = (via(1, "2001:db8::2"), via(2, "2001:db8:1::2"));
+    bench.kernel([route("2001:db8:9::/48", 5, vec![one.clone()])]);
+    bench.kernel([route("2001:db8:9::/48", 5, vec![one.clone(), other.clone()])]);
+    assert!(matches!(bench.towards("2001:db8:9::1"), NextHop::Group(_)));
+    let Event::Route { route: part, .. } = route("2001:db8:9::/48", 5, vec![one]) else {
+        unreachable!()
+    };
+    bench.kernel([Event::RouteGone(part)]);
+    assert_eq!(bench.towards("2001:db8:9::1"), resolve(1, Some("2001:db8:1::2")));
+}
+
+#[test]
+fn a_full_table_of_a_hundred_thousand_routes_comes_and_goes() {
+    let mut bench = Bench::new();
+    let event = |number: u32| {
+        let prefix =
+            format!("{}.{}.{}.0/24", 20 + number / 65536, number / 256 % 256, number % 256);
+        route(&prefix, 0, vec![via(1 + number % 2, "192.0.2.2")])
+    };
+    bench.kernel((0..100_000).map(event));
+    assert_eq!(bench.routes.len().0, 100_000);
+    bench.kernel((0..100_000).map(|number| match event(number) {
+        Event::Route { route, .. } => Event::RouteGone(route),
+        other => other,
+    }));
+    assert_eq!(bench.routes.len().0, 0);
+    assert_eq!(bench.rib.prefixes(), 0);
+    assert!(bench.rib.hops.keys().next().is_none(), "next hops leak");
+}
+
+// A computation from scratch of what the tables should say, from the list of all events.
+
+fn arbitrary_event() -> impl Strategy<Value = Event> {
+    let prefix = prop_oneof![
+        Just("10.0.0.0/8"),
+        Just("10.1.0.0/16"),
+        Just("10.1.1.0/24"),
+        Just("10.1.1.1/32"),
+        Just("0.0.0.0/0"),
+    ];
+    let address = prop_oneof![Just("10.1.1.1"), Just("10.1.1.2"), Just("10.2.0.1")];
+    let mtu = prop_oneof![Just(None), Just(Some(1300)), Just(Some(9000))];
+    let hop = (1..4_u32, prop_oneof![Just(""), Just("10.1.1.2"), Just("10.2.0.1")], mtu)
+        .prop_map(|(link, gateway, mtu)| Hop { mtu, ..via(link, gateway) });
+    let hops = proptest::collection::vec(hop, 1..3);
+    let routes = (prefix, 0..3_u32, hops, 0..5_u8, any::<bool>());
+    let routes = routes.prop_map(|(prefix, metric, hops, kind, gone)| {
+        let (kind, hops) = match kind {
+            0 => (RouteKind::Blackhole, Vec::new()),
+            _ => (RouteKind::Unicast, hops),
+        };
+        let route = Route { prefix: net(prefix), metric, kind, hops };
+        if gone { Event::RouteGone(route) } else { Event::Route { route, replace: true } }
+    });
+    let neighbours = (1..4_u32, address.clone(), proptest::option::of(0..3_usize))
+        .prop_map(|(link, address, mac)| neighbour(link, address, mac.map(|mac| MACS[mac])));
+    let addresses = (1..4_u32, address, any::<bool>()).prop_map(|(link, address, gone)| {
+        let address = Address { link, address: net(&format!("{address}/24")) };
+        if gone { Event::AddressGone(address) } else { Event::Address(address) }
+    });
+    prop_oneof![
+        6 => routes,
+        3 => neighbours,
+        1 => addresses,
+        2 => (1..4_u32, any::<bool>()).prop_map(|(index, running)| link(index, running)),
+    ]
+}
+
+/// The state that a list of events leads to, and what it means for one address.
+#[derive(Default)]
+struct Naive {
+    running: HashMap<u32, bool>,
+    routes: HashMap<(IpNet, u32), Route>,
+    neighbours: HashMap<(u32, IpAddr), Option<[u8; 6]>>,
+    addresses: HashSet<Address>,
+}
+
+impl Naive {
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Link(link) => drop(self.running.insert(link.index, link.running)),
+            Event::Route { route, .. } => {
+                self.routes.insert((route.prefix, route.metric), route.clone());
+            }
+            Event::RouteGone(route) => drop(self.routes.remove(&(route.prefix, route.metric))),
+            Event::Neighbour(known) => {
+                self.neighbours.insert((known.link, known.address), known.mac);
+            }
+            Event::Address(address) => drop(self.addresses.insert(address.clone())),
+            Event::AddressGone(address) => drop(self.addresses.remove(address)),
+            _ => unreachable!("not generated"),
+        }
+    }
+
+    fn towards(&self, address: &str) -> Vec<NextHop> {
+        let address = ip(address);
+        for length in (0..=32).rev() {
+            let prefix = IpNet::new(address, length).unwrap().trunc();
+            let own = |own: &Address| {
+                let net = own.address;
+                [net.addr(), net.network(), net.broadcast()].contains(&address)
+            };
+            if length == 32 && self.addresses.iter().any(own) {
+                return vec![NextHop::Punt];
+            }
+            let mut routes: Vec<_> =
+                self.routes.values().filter(|route| route.prefix == prefix).collect();
+            routes.sort_by_key(|route| route.metric);
+            for route in routes {
+                if route.kind == RouteKind::Blackhole {
+                    return vec![NextHop::Blackhole];
+                }
+                let hops = route.hops.iter().filter(|hop| self.running[&hop.link]);
+                let hops: Vec<_> = hops.map(|hop| self.hop(hop, address, route)).collect();
+                if !hops.is_empty() {
+                    return hops;
+                }
+            }
+        }
+        vec![NextHop::None]
+    }
+
+    fn hop(&self, hop: &Hop, address: IpAddr, route: &Route) -> NextHop {
+        if hop.link == 3 {
+            return NextHop::Punt;
+        }
+        let usable = route.hops.iter().filter(|hop| self.running[&hop.link]).count();
+        // Among several ways an on-link one always asks the neighbour's state.
+        let neighbour = hop.gateway.or((usable == 1).then_some(address));
+        let port = hop.link as u16 - 1;
+        let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
+        match mac {
+            Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500).min(1500)),
+            None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway },
+        }
+    }
+}
+
+proptest! {
+    // Each case pays for fresh tables of the whole address space.
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn changes_lead_where_a_computation_from_scratch_leads(
+        events in proptest::collection::vec(arbitrary_event(), 1..60),
+        commit_every in 1..8_usize,
+    ) {
+        let mut bench = Bench::new();
+        let mut naive = Naive { running: (1..5).map(|link| (link, true)).collect(), ..Naive::default() };
+        for (number, event) in events.into_iter().enumerate() {
+            naive.apply(&event);
+            bench.rib.apply(Source::Kernel, event);
+            if number % commit_every == 0 {
+                bench.rib.commit(&mut bench.routes).unwrap();
+            }
+        }
+        bench.rib.commit(&mut bench.routes).unwrap();
+        for address in ["10.1.1.1", "10.1.1.2", "10.1.1.255", "10.1.9.9", "10.2.0.1", "192.0.2.1"] {
+            let found = match bench.towards(address) {
+                NextHop::Group(members) => members
+                    .iter()
+                    .map(|id| bench.routes.next_hop(*id).unwrap().clone())
+                    .collect(),
+                single => vec![single],
+            };
+            prop_assert_eq!(found, naive.towards(address), "{}", address);
+        }
+    }
+}

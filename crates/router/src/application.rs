@@ -1,0 +1,107 @@
+//! Applications of the router beside plain forwarding, as the control thread sees them.
+//!
+//! What they do to packets are nodes of the data plane
+//! ([`wattline_dataplane::feature::Feature`]), made here once per worker; what they need beside
+//! that (collectors, keys, timers) lives in the control thread.
+//!
+//! Where several are configured, packets that were received pass them in this order, so that
+//! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
+//! recorded, redundancy elimination encoded, ESP encrypted.
+
+use crate::config::{ApplicationSection, Config};
+use crate::error::RouterError;
+use std::net::IpAddr;
+use std::time::Instant;
+use wattline_dataplane::feature::{Feature, Place};
+use wattline_dataplane::routes::Routes;
+use wattline_rib::Rib;
+
+/// Starts the applications of one kind that a configuration asks for.
+pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>;
+
+/// An application that a program has: what it is called in the configuration, and how it starts.
+#[derive(Clone, Copy)]
+pub struct ApplicationKind {
+    /// Its sections.
+    pub section: &'static dyn ApplicationSection,
+    /// Starts what the configuration asks for, in the order in which packets that were received
+    /// pass it; nothing where it does not ask for it.
+    pub start: StartApplications,
+}
+
+/// The applications that a program has, in the order in which packets that are about to leave pass
+/// them.
+pub type Applications = &'static [ApplicationKind];
+
+/// The sections of the configuration that belong to applications.
+pub fn sections(applications: Applications) -> Vec<&'static dyn ApplicationSection> {
+    applications.iter().map(|application| application.section).collect()
+}
+
+/// Starts what the configuration asks for beside plain forwarding, in the order in which packets
+/// that were received pass it.
+pub(crate) fn start(
+    applications: Applications,
+    config: &Config,
+) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let mut started = Vec::new();
+    for application in applications.iter().rev() {
+        started.extend((application.start)(config)?);
+    }
+    Ok(started)
+}
+
+/// One application of one router.
+pub trait Application: Send {
+    /// Its name in statistics, as its section is called in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// Its part of a worker's graph; called once per worker, before that starts.
+    fn features(&mut self, worker: u16) -> Vec<Feature>;
+
+    /// Called before each [`Self::tick`] and before [`Self::finish`], with routing as it is then:
+    /// for applications that tell where packets go.
+    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+        let _ = (rib, routes);
+    }
+
+    /// Does what is due, without blocking for more than a few milliseconds; says when it wants
+    /// to be called again at the latest.
+    fn tick(&mut self, now: Instant) -> Instant;
+
+    /// Addresses of this machine at which it takes packets out of tunnels, so that these are
+    /// not left to the kernel.
+    fn tunnel_ends(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
+    /// Whether packets may only leave as it says, so that nothing that the kernel would forward
+    /// may be left to it unseen.
+    fn guards(&self) -> bool {
+        false
+    }
+
+    /// Called once before traffic is taken over, if the router has interfaces: for what has to
+    /// hold in the kernel from then on.
+    fn take_over(&mut self, rib: &Rib) {
+        let _ = rib;
+    }
+
+    /// What it counts.
+    fn stats(&self) -> serde_json::Value;
+
+    /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
+    /// false), and what those may still use must be given to nobody: what is left is finished now.
+    fn finish(&mut self, all_ended: bool);
+}
+
+/// The parts of a worker's graph of several applications: each place in the order of the
+/// packets. Those that are about to leave pass the applications the other way round.
+pub fn features(applications: &mut [Box<dyn Application>], worker: u16) -> Vec<Feature> {
+    let all = applications.iter_mut().flat_map(|it| it.features(worker));
+    let (mut features, mut leaving): (Vec<_>, Vec<_>) =
+        all.partition(|feature| feature.place == Place::Received);
+    leaving.reverse();
+    features.extend(leaving);
+    features
+}

@@ -1,0 +1,415 @@
+//! Which interfaces are served as which ports, while the router runs.
+//!
+//! An interface can go: deleted, moved to another namespace, its card unplugged. Its sockets and
+//! its program go with it, for ever, also when another interface comes with the same name or even
+//! the same number. So a port is served by *one* interface; when that is gone the port has none,
+//! routes over what has its name lead to the kernel ([`wattline_rib::Rib::serve`]), and the new
+//! interface is taken over as at the start: the program first, then the sockets, which the workers
+//! take ([`super::slot`]), and last the way from the program to the sockets.
+
+use super::kernel::KernelSide;
+use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
+use super::workers::Workers;
+use crate::config::Config;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
+use wattline_ports::afxdp::{AfXdpQueue, QueueStatus};
+use wattline_rib::Rib;
+use wattline_xdp::XdpError;
+
+/// How often an interface is tried that cannot be taken over: what stands in the way, such as
+/// another program, goes without a word.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How often it is asked whether workers have taken queues: they were woken.
+const ASK_WORKERS: Duration = Duration::from_millis(2);
+
+/// All ports with an interface.
+#[derive(Default)]
+pub(super) struct Attachments {
+    ports: Vec<Attachment>,
+    workers: Vec<WorkerInterfaces>,
+}
+
+struct Attachment {
+    port: PortId,
+    /// Name of the port, and of its interface.
+    name: String,
+    interface: String,
+    /// Queues at the start, for which there is memory.
+    queues: u32,
+    state: State,
+    /// What the workers see of its queues.
+    statuses: Vec<QueueStatus>,
+    /// What it is called now, where that is not what the configuration says.
+    renamed: Option<String>,
+}
+
+enum State {
+    /// This interface is served.
+    Attached { ifindex: u32 },
+    /// Workers have not yet taken all of its queues; then the program gets the sockets.
+    HandedOver { ifindex: u32, mode: String, sockets: Vec<(u32, OwnedFd)> },
+    /// None is.
+    Without {
+        why: Why,
+        /// What was looked at, to see when it has changed.
+        seen: Option<Link>,
+        next_try: Instant,
+    },
+}
+
+/// Why a port has no interface.
+enum Why {
+    /// There is none, or it cannot be used yet, and so there is nothing to be tried.
+    Absent(String),
+    /// It cannot be taken over.
+    Failed(String),
+}
+
+/// What became of a look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Interfaces that have come, with the number of their link: static routes are to name it.
+    pub links: Vec<(PortId, u32)>,
+    /// How ports run now that are served again.
+    pub modes: Vec<(PortId, String)>,
+}
+
+/// What is needed to serve an interface and to cease to.
+pub(super) struct Surroundings<'a> {
+    pub config: &'a Config,
+    pub kernel: &'a mut KernelSide,
+    pub rib: &'a mut Rib,
+    pub workers: &'a Workers,
+}
+
+impl Attachments {
+    /// As the router starts.
+    pub fn new(
+        config: &Config,
+        interfaces: &[Interface],
+        workers: Vec<WorkerInterfaces>,
+        statuses: &[(PortId, QueueStatus)],
+    ) -> Self {
+        let of = |Interface { port, link, queues }: &Interface| Attachment {
+            port: *port,
+            name: config.ports[usize::from(port.0)].name.clone(),
+            interface: link.name.clone(),
+            queues: *queues,
+            state: State::Attached { ifindex: link.index },
+            statuses: (statuses.iter())
+                .filter(|(of, _)| of == port)
+                .map(|(_, status)| status.clone())
+                .collect(),
+            renamed: None,
+        };
+        Self { ports: interfaces.iter().map(of).collect(), workers }
+    }
+
+    /// The state of a port's interface, and what is to be said of it; nothing where the port has
+    /// none.
+    pub fn state(&self, port: PortId) -> Option<(&'static str, Option<String>)> {
+        let attachment = self.ports.iter().find(|it| it.port == port)?;
+        Some(attachment.describe())
+    }
+
+    /// What is not as the configuration says, in a sentence for each port.
+    pub fn complaints(&self) -> impl Iterator<Item = String> {
+        self.ports.iter().filter_map(|attachment| {
+            let (state, reason) = attachment.describe();
+            Some(format!("{}: {state}: {}", attachment.name, reason?))
+        })
+    }
+
+    /// When [`Self::look`] wants to be called at the latest.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let due = |attachment: &Attachment| match &attachment.state {
+            State::Attached { .. } => None,
+            State::HandedOver { .. } => Some(now + ASK_WORKERS),
+            State::Without { why: Why::Failed(_), next_try, .. } => Some(*next_try),
+            State::Without { seen, next_try, .. } => seen.as_ref().map(|_| *next_try),
+        };
+        self.ports.iter().filter_map(due).min()
+    }
+
+    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker again.
+    pub fn serve_by(&self, worker: usize, does_serve: bool, kernel: &mut KernelSide) {
+        let sockets = self.workers.get(worker).map_or(&[][..], |worker| &worker.sockets);
+        for (port, queue, socket) in sockets {
+            let of = self.ports.iter().find(|it| it.port == *port);
+            // Others get their sockets when all workers have taken them.
+            let Some(Attachment { state: State::Attached { .. }, name, .. }) = of else { continue };
+            let done = match does_serve {
+                true => kernel.set_socket(*port, *queue, socket.as_fd()),
+                false => kernel.clear_socket(*port, *queue),
+            };
+            if let Err(error) = done {
+                tracing::error!("port {name}: {error}");
+            }
+        }
+    }
+
+    /// Ceases to serve interfaces that are gone, and begins to serve those that have come.
+    pub fn look(&mut self, around: &mut Surroundings<'_>, now: Instant) -> Changes {
+        let Self { ports, workers } = self;
+        let mut changes = Changes::default();
+        for attachment in ports {
+            attachment.note_name(around.rib);
+            if let Some(why) = attachment.is_lost(around.rib) {
+                attachment.lose(why, workers, around, now);
+                // No route may name the number, which another interface may get.
+                changes.links.push((attachment.port, 0));
+            }
+            if matches!(attachment.state, State::Without { .. }) {
+                attachment.look_for_another(workers, around, &mut changes, now);
+            }
+            attachment.finish(workers, around, &mut changes, now);
+        }
+        changes
+    }
+}
+
+impl Attachment {
+    fn ifindex(&self) -> Option<u32> {
+        match self.state {
+            State::Attached { ifindex } | State::HandedOver { ifindex, .. } => Some(ifindex),
+            State::Without { .. } => None,
+        }
+    }
+
+    fn describe(&self) -> (&'static str, Option<String>) {
+        let renamed = || {
+            let now = self.renamed.as_ref()?;
+            let before = &self.interface;
+            Some(format!(
+                "its interface is called {now} now, and is still served; after a restart it would \
+                 be the one that is called {before} then"
+            ))
+        };
+        match &self.state {
+            State::Attached { .. } => {
+                // The worst of its queues.
+                let worst = self.statuses.iter().max_by_key(|it| it.state() as u8);
+                (worst.map_or("up", QueueStatus::name), renamed())
+            }
+            State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
+            State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
+            State::Without { why: Why::Failed(why), .. } => ("failed", Some(why.clone())),
+        }
+    }
+
+    fn note_name(&mut self, rib: &Rib) {
+        let now = self
+            .ifindex()
+            .and_then(|ifindex| rib.link_of(self.port).filter(|it| it.index == ifindex));
+        let now = now.map(|link| &link.name).filter(|name| **name != self.interface);
+        if now != self.renamed.as_ref() {
+            self.renamed = now.cloned();
+            if let (Some(reason), name) = (self.describe().1, &self.name) {
+                tracing::warn!("port {name}: {reason}");
+            }
+        }
+    }
+
+    /// Why the interface that is served is of no more use, if it is so.
+    fn is_lost(&self, rib: &Rib) -> Option<String> {
+        let ifindex = self.ifindex()?;
+        let interface = &self.interface;
+        let is_there = match self.state {
+            State::Attached { .. } => rib.link_of(self.port).is_some_and(|it| it.index == ifindex),
+            _ => rib.has_link(ifindex),
+        };
+        if !is_there {
+            return Some(format!("its interface {interface} is gone"));
+        }
+        // The number may have gone to another interface before anyone looked.
+        let failed = self.statuses.iter().any(QueueStatus::failed);
+        failed.then(|| format!("its interface {interface} is gone: its sockets are cut off"))
+    }
+
+    /// Gives up what is left of an interface that is gone.
+    fn lose(
+        &mut self,
+        why: String,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        now: Instant,
+    ) {
+        let (name, interface) = (&self.name, &self.interface);
+        tracing::warn!(
+            "port {name}: {why}; an interface called {interface} is served as soon as there is one, \
+             and until then what is routed over it is the kernel's"
+        );
+        self.renamed = None;
+        self.state = State::Without { why: Why::Absent(why), seen: None, next_try: now };
+        self.withdraw(workers, around);
+    }
+
+    /// Takes the port back from program, routes and workers.
+    fn withdraw(&mut self, workers: &mut [WorkerInterfaces], around: &mut Surroundings<'_>) {
+        if let Err(error) = around.kernel.detach_port(self.port) {
+            tracing::error!("port {}: {error}", self.name);
+        }
+        around.rib.serve(self.port, None);
+        self.statuses.clear();
+        for (number, worker) in workers.iter_mut().enumerate() {
+            worker.sockets.retain(|(port, ..)| *port != self.port);
+            worker.offer(self.port, Vec::new());
+            around.workers.watch(number, self.port, Vec::new());
+        }
+    }
+
+    /// Takes over the interface that has the port's name now, if there is one that can be.
+    fn look_for_another(
+        &mut self,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        changes: &mut Changes,
+        now: Instant,
+    ) {
+        let State::Without { why, seen, next_try } = &mut self.state else { return };
+        let link = around.rib.link_named_as(self.port).cloned();
+        let same_as_before = *seen == link;
+        let number = |link: &Option<Link>| link.as_ref().map(|link| link.index);
+        if number(seen) != number(&link) {
+            changes.links.push((self.port, number(&link).unwrap_or(0)));
+        }
+        if same_as_before && (link.is_none() || now < *next_try) {
+            return;
+        }
+        (*seen, *next_try) = (link.clone(), now + TRY_AGAIN);
+        let interface = &self.interface;
+        let usable = match link {
+            None => Err(format!("there is no interface {interface}")),
+            Some(link) if !link.enabled => Err(format!(
+                "the interface {interface} is there and down, and is served once it is up"
+            )),
+            Some(link) => Ok(link),
+        };
+        let link = match usable {
+            Ok(link) => link,
+            Err(reason) => {
+                *why = Why::Absent(reason);
+                return;
+            }
+        };
+        let Err(new) = self.attach(&link, workers, around) else { return };
+        self.withdraw(workers, around);
+        let State::Without { why, .. } = &mut self.state else { return };
+        if let Why::Failed(reason) = &new
+            && !matches!(&*why, Why::Failed(before) if before == reason)
+        {
+            tracing::warn!(
+                "port {}: cannot be attached again: {reason}; the kernel forwards what is routed \
+                 over it, and it is tried again once a second",
+                self.name
+            );
+        }
+        *why = new;
+    }
+
+    /// The program, then the sockets, which are offered to the workers.
+    fn attach(
+        &mut self,
+        link: &Link,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Why> {
+        let failed = |error: &dyn std::fmt::Display| Why::Failed(error.to_string());
+        let found = queues::interface(self.port, link, around.config).map_err(Why::Failed)?;
+        if found.queues > self.queues {
+            return Err(Why::Failed(format!(
+                "{0} has {1} queues, and when the router was started there were {2}, for which its \
+                 memory was made: `ethtool -L {0} combined {2}`, or restart",
+                link.name, found.queues, self.queues
+            )));
+        }
+        let program = around.kernel.attach_again(self.port, link).map_err(|error| match error {
+            // It goes while it is looked at.
+            XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
+            error => failed(&error),
+        })?;
+        let mut mode = String::new();
+        let mut sockets = Vec::new();
+        let mut opened: Vec<Vec<AfXdpQueue>> = Vec::new();
+        for (number, worker) in workers.iter_mut().enumerate() {
+            let mut queues = Vec::new();
+            for address in queues::addresses(around.config, std::slice::from_ref(&found), number) {
+                let owners: Vec<BorrowedFd<'_>> =
+                    worker.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
+                let queue =
+                    worker.memory.open(&address, &owners).map_err(|error| failed(&error))?;
+                let copy = || duplicate(queue.socket()).map_err(|error| failed(&error));
+                sockets.push((address.queue, copy()?));
+                worker.sockets.push((self.port, address.queue, copy()?));
+                mode = format!("{}, {program}", describe(queue.mode()));
+                queues.push(queue);
+            }
+            opened.push(queues);
+        }
+        // From here on nothing can fail: no worker gets queues that are then taken back.
+        self.statuses = opened.iter().flatten().map(AfXdpQueue::status).collect();
+        for (number, (worker, queues)) in workers.iter().zip(opened).enumerate() {
+            let watched = queues.iter().filter_map(|queue| duplicate(queue.socket()).ok());
+            let watched: Vec<OwnedFd> = watched.collect();
+            worker.offer(self.port, queues);
+            around.workers.watch(number, self.port, watched);
+        }
+        self.state = State::HandedOver { ifindex: link.index, mode, sockets };
+        Ok(())
+    }
+
+    /// Lets traffic come once all workers have taken what they were offered.
+    fn finish(
+        &mut self,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        changes: &mut Changes,
+        now: Instant,
+    ) {
+        // Also where nothing is waited for: what they give back is closed here.
+        let taken =
+            workers.iter().map(|worker| worker.is_taken(self.port)).fold(true, |a, b| a & b);
+        let State::HandedOver { ifindex, mode, sockets } = &mut self.state else { return };
+        if !taken {
+            return;
+        }
+        let (ifindex, mode) = (*ifindex, std::mem::take(mode));
+        let done = sockets.iter().try_for_each(|(queue, socket)| {
+            around.kernel.set_socket(self.port, *queue, socket.as_fd())
+        });
+        match done {
+            Ok(()) => {
+                tracing::info!(
+                    "port {}: attached again: the interface {} of number {ifindex}, {mode}",
+                    self.name,
+                    self.interface
+                );
+                around.rib.serve(self.port, Some(ifindex));
+                changes.modes.push((self.port, mode));
+                self.state = State::Attached { ifindex };
+            }
+            Err(error) => {
+                tracing::error!("port {}: {error}", self.name);
+                let (why, next_try) = (Why::Failed(error.to_string()), now + TRY_AGAIN);
+                self.state = State::Without { why, seen: None, next_try };
+                self.withdraw(workers, around);
+            }
+        }
+    }
+}
+
+impl WorkerInterfaces {
+    fn offer(&self, port: PortId, queues: Vec<AfXdpQueue>) {
+        if let Some((_, handover)) = self.handovers.iter().find(|(of, _)| *of == port) {
+            handover.offer(queues);
+        }
+    }
+
+    fn is_taken(&self, port: PortId) -> bool {
+        let handover = self.handovers.iter().find(|(of, _)| *of == port);
+        handover.is_none_or(|(_, handover)| handover.is_taken())
+    }
+}

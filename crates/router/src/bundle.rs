@@ -1,0 +1,134 @@
+//! Several queues of one port as one.
+
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_dataplane::port::{PortCounters, PortQueue};
+
+/// The queues of a port that one worker serves, when the interface has more queues than there
+/// are workers. Received in turn; sent by the first. Without any queue it stands for a port
+/// that another worker serves alone.
+pub(super) struct Bundle<Q> {
+    queues: Vec<Q>,
+    /// Which queue is asked first next time, so that a busy one does not starve the others.
+    turn: usize,
+}
+
+impl<Q> Bundle<Q> {
+    pub fn new(queues: Vec<Q>) -> Self {
+        Self { queues, turn: 0 }
+    }
+
+    /// Takes others in their place.
+    pub fn replace(&mut self, queues: Vec<Q>) -> Vec<Q> {
+        self.turn = 0;
+        std::mem::replace(&mut self.queues, queues)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Q> {
+        self.queues.iter_mut()
+    }
+}
+
+impl<Q: PortQueue> PortQueue for Bundle<Q> {
+    fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
+        let count = self.queues.len();
+        let mut received = 0;
+        for offset in 0..count {
+            let queue = &mut self.queues[(self.turn + offset) % count];
+            received += queue.receive(pool, &mut frames[received..]);
+        }
+        self.turn = (self.turn + 1) % count.max(1);
+        received
+    }
+
+    fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+        self.queues.first_mut().map_or(0, |queue| queue.transmit(pool, frames))
+    }
+
+    fn refuses(&self) -> DropReason {
+        self.queues.first().map_or(DropReason::PortGone, PortQueue::refuses)
+    }
+
+    fn flush(&mut self, pool: &mut FramePool) {
+        if let Some(queue) = self.queues.first_mut() {
+            queue.flush(pool);
+        }
+    }
+
+    fn recycle(&mut self, pool: &mut FramePool) {
+        for queue in &mut self.queues {
+            queue.recycle(pool);
+        }
+    }
+
+    fn pending(&mut self) -> usize {
+        self.queues.iter_mut().map(|queue| queue.pending()).sum()
+    }
+
+    fn exhausted(&self) -> bool {
+        self.queues.iter().all(|queue| queue.exhausted())
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.queues.iter().map(PortQueue::counters).fold(PortCounters::default(), sum)
+    }
+}
+
+/// What two queues counted.
+pub(super) fn sum(a: PortCounters, b: PortCounters) -> PortCounters {
+    PortCounters {
+        received_packets: a.received_packets + b.received_packets,
+        received_bytes: a.received_bytes + b.received_bytes,
+        transmitted_packets: a.transmitted_packets + b.transmitted_packets,
+        transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
+        receive_ring_full: a.receive_ring_full + b.receive_ring_full,
+        fill_ring_empty: a.fill_ring_empty + b.fill_ring_empty,
+        receive_invalid: a.receive_invalid + b.receive_invalid,
+        waiting: a.waiting + b.waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_dataplane::port::PortId;
+    use wattline_ports::memory::wire;
+
+    fn pool() -> FramePool {
+        FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256)
+    }
+
+    #[test]
+    fn every_queue_is_served_even_when_one_is_never_empty() {
+        let mut pool = pool();
+        let (mut busy, near) = wire(64, 2048);
+        let (mut quiet, other) = wire(64, 2048);
+        let queues = [near, other].map(|end| end.into_queue(PortId(0)));
+        let mut bundle = Bundle::new(queues.into());
+        for _ in 0..8 {
+            assert!(busy.send(&[1; 60]));
+        }
+        assert!(quiet.send(&[2; 60]));
+        let mut seen = Vec::new();
+        let mut frames = [Frame::default(); 2];
+        while bundle.pending() > 0 {
+            let count = bundle.receive(&mut pool, &mut frames);
+            for frame in &frames[..count] {
+                seen.push(pool.frame_bytes(frame)[0]);
+                pool.free(frame.offset);
+            }
+        }
+        assert_eq!(seen.len(), 9);
+        assert!(seen[..4].contains(&2), "the quiet queue had to wait: {seen:?}");
+        assert_eq!(bundle.counters().received_packets, 9);
+    }
+
+    #[test]
+    fn without_queues_nothing_comes_and_nothing_goes() {
+        let mut pool = pool();
+        let mut bundle = Bundle::<wattline_ports::memory::WireQueue>::new(Vec::new());
+        assert!(bundle.exhausted());
+        assert_eq!(bundle.receive(&mut pool, &mut [Frame::default(); 4]), 0);
+        assert_eq!(bundle.transmit(&mut pool, &[Frame::default()]), 0);
+    }
+}

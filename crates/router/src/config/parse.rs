@@ -1,0 +1,324 @@
+//! From the text of a configuration to [`Config`].
+
+use super::duration::between;
+use super::keys::Section;
+use super::power::read_power;
+use super::problem::{ConfigError, Problem, Problems};
+use super::reader::{At, Reader, SYNTAX, Table, whole};
+use super::section::Sections;
+use super::settings::*;
+use super::words::*;
+use super::{ports, routes_file, statics};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+/// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
+const LONGEST_SOCKET_PATH: usize = 100;
+
+impl Config {
+    /// Reads and checks a configuration file, in which the sections of these applications may stand;
+    /// paths in it are relative to its directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with everything that is wrong in it.
+    pub fn load(path: &Path, sections: Sections<'_>) -> Result<Self, ConfigError> {
+        let unreadable =
+            |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let file = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;
+        let mut reader = Reader::new(&text, sections);
+        let Draft { mut config, routes_file } = Draft::read(&mut reader);
+        config.resolve_paths(path.parent().unwrap_or(Path::new("")));
+        if reader.problems.is_empty() {
+            return Ok(config);
+        }
+        let mut routes = None;
+        if let (Some(span), Some(path)) = (routes_file, &config.routes_file) {
+            let of_port = |problem: &Problem| problem.key.contains(Section::Port.heading());
+            let unknown = config.ports.is_empty() || reader.has_syntax_error();
+            let ports_are_known = !unknown && !reader.problems.iter().any(of_port);
+            match routes_file::check(path, ports_are_known.then_some(&config)) {
+                Ok(found) => routes = found.map(Box::new),
+                Err(error) => reader.not_readable(Section::Top, "routes_file", &span, &error),
+            }
+        }
+        Err(Problems { routes, ..reader.into_problems(file) }.into())
+    }
+
+    /// Checks the text of a configuration without applications; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
+        Self::parse_with(text, file, &[])
+    }
+
+    /// The same, for a text in which the sections of these applications may stand.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse_with(text: &str, file: &str, sections: Sections<'_>) -> Result<Self, Problems> {
+        let mut reader = Reader::new(text, sections);
+        let Draft { config, .. } = Draft::read(&mut reader);
+        if reader.problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(reader.into_problems(file.to_owned()))
+        }
+    }
+
+    fn resolve_paths(&mut self, directory: &Path) {
+        let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
+        self.routes_file.iter_mut().for_each(resolve);
+        // Nobody else has them yet.
+        for settings in self.applications.iter_mut().filter_map(Arc::get_mut) {
+            settings.resolve_paths(directory);
+        }
+        for port in &mut self.ports {
+            if let PortKind::Capture { read, write, .. } = &mut port.kind {
+                read.iter_mut().chain(write).for_each(resolve);
+            }
+        }
+    }
+}
+
+fn not_text(file: &str, error: &std::string::FromUtf8Error) -> Problems {
+    let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let problem = Problem {
+        line: good.iter().filter(|byte| **byte == b'\n').count() + 1,
+        key: SYNTAX.to_owned(),
+        value: String::new(),
+        message: "is not UTF-8 text".to_owned(),
+    };
+    Problems { file: file.to_owned(), list: vec![problem], routes: None }
+}
+
+/// A configuration as far as it could be read: whole where the reader found no problem.
+struct Draft {
+    config: Config,
+    /// Where the path of the file of routes stands.
+    routes_file: Option<Range<usize>>,
+}
+
+impl Draft {
+    fn read(reader: &mut Reader) -> Self {
+        let (document, errors) = DeTable::parse_recoverable(reader.text());
+        for error in &errors {
+            reader.syntax(error);
+        }
+        let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
+        let (path, routes_file) =
+            read_routes_file(reader, &root).map(|path| (path.value, path.span)).unzip();
+        Self { config: read(reader, &root, path.map(PathBuf::from)), routes_file }
+    }
+}
+
+fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Config {
+    reader.refuse_unknown(root);
+    let ports = ports::read(reader, root);
+    let (router, xdp_forward) = read_router(reader, root, &ports);
+    let log_level = single(reader, root, Section::Log, "log")
+        .and_then(|log| {
+            reader.refuse_unknown(&log);
+            reader.parsed(&log, "level", parse_level)
+        })
+        .map_or(LogLevel::Info, |level| level.value);
+    let routes = statics::read_routes(reader, root, &ports);
+    let neighbours = statics::read_neighbours(reader, root, &ports);
+    let metrics = single(reader, root, Section::Metrics, "metrics").and_then(|metrics| {
+        reader.refuse_unknown(&metrics);
+        Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
+    });
+    let power = single(reader, root, Section::Power, "power")
+        .map(|table| read_power(reader, &table))
+        .unwrap_or_default();
+    let sections = reader.sections().iter();
+    let applications = sections.filter_map(|section| section.read(reader, root, &ports)).collect();
+    let config = Config {
+        router,
+        ports,
+        routes,
+        neighbours,
+        routes_file,
+        log_level,
+        metrics,
+        applications,
+        power,
+    };
+    if let Some(place) = xdp_forward {
+        let obstacles = config.obstacles_to_xdp_forwarding();
+        if !obstacles.is_empty() {
+            let obstacles = obstacles.join(", ");
+            let message = format!(
+                "cannot be with {obstacles}: XDP programs forward by the kernel's tables alone, and \
+                 no worker sees the packets"
+            );
+            reader.problem(Section::Router, "xdp_forward", &place, message);
+        }
+    }
+    config
+}
+
+/// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
+/// to the last section, which is where such a line is commonly put.
+fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<At<String>> {
+    let mut places = vec![root.clone()];
+    for (_, value) in root.table {
+        let here = |value: &toml::Spanned<DeValue<'_>>| value.span();
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                places.push(Table { section: Section::Top, table, span: here(value) });
+            }
+            DeValue::Array(items) => places.extend(items.iter().filter_map(|item| {
+                let table = item.get_ref().as_table()?;
+                Some(Table { section: Section::Top, table, span: here(item) })
+            })),
+            _ => {}
+        }
+    }
+    let given: Vec<At<String>> =
+        places.iter().filter_map(|place| reader.string(place, "routes_file")).collect();
+    if let [_, second, ..] = given.as_slice() {
+        let message = "stands twice: there is one file of routes".to_owned();
+        reader.problem(Section::Top, "routes_file", &second.span, message);
+    }
+    given.into_iter().next()
+}
+
+/// A section that stands once.
+pub fn single<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Option<Table<'a, 't>> {
+    let (key, value) = root.table.iter().find(|(key, _)| key.get_ref() == name)?;
+    match value.get_ref() {
+        DeValue::Table(table) => Some(Table { section, table, span: key.span() }),
+        _ => {
+            reader.problem(
+                Section::Top,
+                name,
+                &value.span(),
+                format!("must be a section, [{name}]"),
+            );
+            None
+        }
+    }
+}
+
+/// A section that may be repeated.
+pub fn each<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Vec<Table<'a, 't>> {
+    let Some((_, value)) = root.table.iter().find(|(key, _)| key.get_ref() == name) else {
+        return Vec::new();
+    };
+    let wrong = format!("must be written [[{name}]], once for each");
+    let DeValue::Array(items) = value.get_ref() else {
+        reader.problem(Section::Top, name, &value.span(), wrong);
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(table) => tables.push(Table { section, table, span: item.span() }),
+            _ => reader.problem(Section::Top, name, &item.span(), wrong.clone()),
+        }
+    }
+    tables
+}
+
+/// The settings, and where it is asked for that XDP programs forward.
+fn read_router(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> (RouterSettings, Option<Range<usize>>) {
+    let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
+    let mut settings = RouterSettings {
+        workers: 1,
+        mode: Mode::Adaptive,
+        batch: 64,
+        cpus: Vec::new(),
+        busy_poll: false,
+        xdp_forward: XdpForwarding::Auto,
+        flow_seed: None,
+        kernel_routes: has_interface,
+        idle: Duration::from_micros(20),
+        drain: Duration::from_millis(500),
+        frames: 4096,
+        socket: None,
+    };
+    let Some(table) = single(reader, root, Section::Router, "router") else {
+        return (settings, None);
+    };
+    reader.refuse_unknown(&table);
+    let number = |reader: &mut Reader, key, range| reader.integer(&table, key, range);
+    if let Some(workers) = number(reader, "workers", 1..=64) {
+        settings.workers = workers.value as u16;
+    }
+    if let Some(batch) = number(reader, "batch", 1..=64) {
+        settings.batch = batch.value as u16;
+    }
+    settings.flow_seed = number(reader, "flow_seed", 0..=u32::MAX).map(|seed| seed.value);
+    if let Some(frames) = number(reader, "frames", 1024..=1 << 15) {
+        settings.frames = frames.value;
+    }
+    if let Some(mode) = reader.parsed(&table, "mode", parse_mode) {
+        settings.mode = mode.value;
+    }
+    if let Some(busy_poll) = reader.boolean(&table, "busy_poll") {
+        settings.busy_poll = busy_poll;
+    }
+    let mut asked_for = None;
+    if let Some(choice) = reader.parsed(&table, "xdp_forward", parse_xdp_forward) {
+        settings.xdp_forward = choice.value;
+        asked_for = (choice.value == XdpForwarding::On).then_some(choice.span);
+    }
+    if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
+        settings.kernel_routes = kernel_routes;
+    }
+    let idle = between(Duration::from_micros(1), Duration::from_secs(1));
+    if let Some(idle) = reader.parsed(&table, "idle", idle) {
+        settings.idle = idle.value;
+    }
+    let drain = between(Duration::ZERO, Duration::from_secs(60));
+    if let Some(drain) = reader.parsed(&table, "drain", drain) {
+        settings.drain = drain.value;
+    }
+    let fits = |text: &str| (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into());
+    settings.socket = reader.parsed(&table, "socket", fits).map(|path| path.value);
+    let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
+    if let Some(cpus) = reader.list(&table, "cpus", false, cpu) {
+        settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
+        let distinct: HashSet<u16> = settings.cpus.iter().copied().collect();
+        let count = settings.cpus.len();
+        if count > 0 && (count != usize::from(settings.workers) || distinct.len() != count) {
+            reader.not_allowed(Section::Router, "cpus", &cpus.span);
+        }
+    }
+    (settings, asked_for)
+}
+
+/// A value that must be there.
+pub fn required<T>(
+    reader: &mut Reader,
+    table: &Table,
+    key: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<At<T>> {
+    if !table.has(key) {
+        let allowed = reader.allowed(table.section, key);
+        reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
+    }
+    reader.parsed(table, key, parse)
+}

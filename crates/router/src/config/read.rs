@@ -1,0 +1,8 @@
+//! What sections of the configuration are read with, those of applications too.
+
+pub use super::duration::{between, parse_duration};
+pub use super::keys::{Key, Section};
+pub use super::parse::{each, required, single};
+pub use super::reader::{At, Reader, Table, whole};
+pub use super::statics::{known, read_port_name};
+pub use super::words::parse_name;

@@ -1,0 +1,327 @@
+//! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
+
+use super::keys::{self, Key, Section};
+use super::problem::{Problem, Problems};
+use super::section::Sections;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
+
+/// The key of problems with the text as a whole.
+pub(super) const SYNTAX: &str = "syntax";
+
+/// A value and where in the text it stands.
+#[derive(Debug, Clone)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands, in bytes.
+    pub span: Range<usize>,
+}
+
+/// Collects problems while values are read.
+pub struct Reader<'t> {
+    text: &'t str,
+    /// The applications whose sections are known.
+    sections: Sections<'t>,
+    /// What was wrong so far.
+    pub problems: Vec<Problem>,
+}
+
+/// A section of the file.
+#[derive(Clone)]
+pub struct Table<'a, 't> {
+    /// Which one.
+    pub section: Section,
+    /// What it holds.
+    pub table: &'a DeTable<'t>,
+    /// Where its heading stands.
+    pub span: Range<usize>,
+}
+
+impl<'a, 't> Table<'a, 't> {
+    fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'t>>> {
+        self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    /// Where the value of a key stands; for a section, its heading.
+    pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
+        let (name, _) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
+        Some(name.span())
+    }
+
+    /// Whether the key is there at all, right or wrong.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+impl<'t> Reader<'t> {
+    /// For a text in which the sections of these applications may stand.
+    pub(super) fn new(text: &'t str, sections: Sections<'t>) -> Self {
+        Self { text, sections, problems: Vec::new() }
+    }
+
+    /// The applications whose sections may stand in the text.
+    pub(super) fn sections(&self) -> Sections<'t> {
+        self.sections
+    }
+
+    /// What is allowed for a key, as it stands behind "must be".
+    pub fn allowed(&self, section: Section, key: &str) -> &'static str {
+        keys::allowed(section, key, self.sections)
+    }
+
+    /// The text that is read.
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// Whether the text could not even be read as TOML.
+    pub fn has_syntax_error(&self) -> bool {
+        self.problems.iter().any(|problem| problem.key == SYNTAX)
+    }
+
+    /// All problems that were noted, in the order of lines; `file` is the name of the text.
+    pub fn into_problems(self, file: String) -> Problems {
+        let unreadable = self.has_syntax_error();
+        let mut list = self.problems;
+        // What could not be read as TOML also looks like missing keys: say only the cause.
+        list.retain(|problem| !unreadable || !problem.value.is_empty() || problem.key == SYNTAX);
+        list.sort_by_key(|problem| problem.line);
+        Problems { file, list, routes: None }
+    }
+
+    /// The line of a place in the text, from 1.
+    fn line(&self, at: usize) -> usize {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The text at a place, its first line only.
+    fn excerpt(&self, span: &Range<usize>) -> String {
+        const LONGEST: usize = 60;
+        let text = self.text.get(span.clone()).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        match line.char_indices().nth(LONGEST) {
+            Some((cut, _)) => format!("{}…", &line[..cut]),
+            None => line.to_owned(),
+        }
+    }
+
+    /// Notes a problem with the value at `span`.
+    pub fn problem(&mut self, section: Section, key: &str, span: &Range<usize>, message: String) {
+        let problem = Problem {
+            line: self.line(span.start),
+            key: full_key(section, key),
+            value: self.excerpt(span),
+            message,
+        };
+        self.problems.push(problem);
+    }
+
+    /// Notes that something is missing from (or wrong with) a section as a whole.
+    pub fn problem_in(&mut self, table: &Table, key: &str, message: String) {
+        let line = self.line(table.span.start);
+        let key = full_key(table.section, key);
+        self.problems.push(Problem { line, key, value: String::new(), message });
+    }
+
+    /// Notes that a value is not what the list of keys allows.
+    pub fn not_allowed(&mut self, section: Section, key: &str, span: &Range<usize>) {
+        let allowed = self.allowed(section, key);
+        self.problem(section, key, span, format!("must be {allowed}"));
+    }
+
+    /// Notes that the file that a value names cannot be read.
+    pub fn not_readable(
+        &mut self,
+        section: Section,
+        key: &str,
+        span: &Range<usize>,
+        error: &std::io::Error,
+    ) {
+        let allowed = self.allowed(section, key);
+        self.problem(section, key, span, format!("cannot be read ({error}): must be {allowed}"));
+    }
+
+    /// Notes a syntax error.
+    pub fn syntax(&mut self, error: &toml::de::Error) {
+        let span = error.span().unwrap_or(0..0);
+        // The line may hold a key.
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = before.rfind('\n').and_then(|end| self.text.get(end..)).unwrap_or(self.text);
+        let secret = line.trim_start().starts_with("key_");
+        let value = if secret { String::new() } else { self.excerpt(&span) };
+        let problem = Problem {
+            line: self.line(span.start),
+            key: SYNTAX.to_owned(),
+            value,
+            message: error.message().replace('\n', ", "),
+        };
+        self.problems.push(problem);
+    }
+
+    /// Notes every key of a section that is not in the list, with the nearest that is.
+    pub fn refuse_unknown(&mut self, table: &Table) {
+        for (name, _) in table.table {
+            let known = |key: &&Key| key.section == table.section;
+            if keys::all(self.sections).filter(known).any(|key| key.name == name.get_ref().as_ref())
+            {
+                continue;
+            }
+            if name.get_ref() == "routes_file" {
+                continue;
+            }
+            let mut headings = headings(self.sections);
+            if table.section == Section::Top && headings.any(|it| it == name.get_ref().as_ref()) {
+                continue;
+            }
+            let message = unknown(table.section, name.get_ref(), self.sections);
+            let line = self.line(name.span().start);
+            let key = full_key(table.section, name.get_ref());
+            self.problems.push(Problem { line, key, value: String::new(), message });
+        }
+    }
+
+    /// A string.
+    pub fn string(&mut self, table: &Table, key: &str) -> Option<At<String>> {
+        let value = table.get(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => {
+                Some(At { value: text.clone().into_owned(), span: value.span() })
+            }
+            _ => {
+                self.not_allowed(table.section, key, &value.span());
+                None
+            }
+        }
+    }
+
+    /// A string that must not be shown: no message quotes it.
+    pub fn secret(&mut self, table: &Table, key: &str) -> Option<Zeroizing<String>> {
+        match table.get(key)?.get_ref() {
+            DeValue::String(text) => Some(Zeroizing::new(text.clone().into_owned())),
+            _ => {
+                let allowed = self.allowed(table.section, key);
+                self.problem_in(table, key, format!("must be {allowed} in quotes"));
+                None
+            }
+        }
+    }
+
+    /// A string that `parse` understands.
+    pub fn parsed<T>(
+        &mut self,
+        table: &Table,
+        key: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<At<T>> {
+        let text = self.string(table, key)?;
+        match parse(&text.value) {
+            Some(value) => Some(At { value, span: text.span }),
+            None => {
+                self.not_allowed(table.section, key, &text.span);
+                None
+            }
+        }
+    }
+
+    /// A whole number in a range.
+    pub fn integer(
+        &mut self,
+        table: &Table,
+        key: &str,
+        range: RangeInclusive<u32>,
+    ) -> Option<At<u32>> {
+        let value = table.get(key)?;
+        match whole(value.get_ref()).filter(|number| range.contains(number)) {
+            Some(number) => Some(At { value: number, span: value.span() }),
+            None => {
+                self.not_allowed(table.section, key, &value.span());
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&mut self, table: &Table, key: &str) -> Option<bool> {
+        let value = table.get(key)?;
+        if value.get_ref().as_bool().is_none() {
+            self.not_allowed(table.section, key, &value.span());
+        }
+        value.get_ref().as_bool()
+    }
+
+    /// A list whose every item `parse` understands; items that it does not are reported one by
+    /// one. Where `single` is set, one item may stand without brackets.
+    pub fn list<T>(
+        &mut self,
+        table: &Table,
+        key: &str,
+        single: bool,
+        parse: impl Fn(&DeValue) -> Option<T>,
+    ) -> Option<At<Vec<At<T>>>> {
+        let value = table.get(key)?;
+        let items: Vec<&Spanned<DeValue>> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ if single => vec![value],
+            _ => {
+                self.not_allowed(table.section, key, &value.span());
+                return None;
+            }
+        };
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            match parse(item.get_ref()) {
+                Some(parsed) => list.push(At { value: parsed, span: item.span() }),
+                None => self.not_allowed(table.section, key, &item.span()),
+            }
+        }
+        Some(At { value: list, span: value.span() })
+    }
+}
+
+/// The router's own sections.
+const SECTIONS: [&str; 7] = ["router", "log", "metrics", "port", "route", "neighbour", "power"];
+
+/// The names of all sections that may stand in the file.
+fn headings(sections: Sections<'_>) -> impl Iterator<Item = &'static str> {
+    SECTIONS.into_iter().chain(sections.iter().flat_map(|section| section.names()).copied())
+}
+
+/// A whole number that is not negative.
+pub fn whole(value: &DeValue) -> Option<u32> {
+    let number = value.as_integer()?;
+    u32::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn full_key(section: Section, key: &str) -> String {
+    match (section, key) {
+        (Section::Top, key) => key.to_owned(),
+        (section, "") => section.heading().to_owned(),
+        (section, key) => format!("{} {key}", section.heading()),
+    }
+}
+
+fn unknown(section: Section, name: &str, applications: Sections<'_>) -> String {
+    let mut keys = keys::all(applications);
+    // A key that is right but in the wrong place is the commonest mistake in TOML.
+    if let Some(key) = keys.find(|key| key.name == name && key.section != section) {
+        return format!("unknown key here: it belongs into {}", key.section.heading());
+    }
+    let here = keys::all(applications).filter(|key| key.section == section).map(|key| key.name);
+    let sections = headings(applications).filter(|_| section == Section::Top);
+    let candidates: Vec<&str> = here.chain(sections).collect();
+    let nearest = candidates
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .min_by_key(|(distance, _)| *distance);
+    match nearest {
+        Some((distance, candidate)) if distance <= 1 + candidate.len() / 3 => {
+            format!("unknown key: did you mean \"{candidate}\"?")
+        }
+        _ => format!("unknown key: known here are {}", candidates.join(", ")),
+    }
+}

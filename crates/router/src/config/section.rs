@@ -1,0 +1,193 @@
+//! Sections of the configuration that belong to applications.
+//!
+//! The router knows none of them by itself: whoever reads a configuration hands over a list of
+//! [`ApplicationSection`]s, and finds what they said by its type ([`Config::of`]).
+
+use super::keys::{Key, Section};
+use super::reader::{Reader, Table};
+use super::settings::{Config, PortSettings};
+use std::any::Any;
+use std::fmt::Debug;
+use std::panic::RefUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The sections of one application.
+pub trait ApplicationSection: Sync {
+    /// Their names at the top level of the file, such as `ipsec_tunnel`.
+    fn names(&self) -> &'static [&'static str];
+
+    /// Their keys, in the order of the reference.
+    fn keys(&self) -> &'static [Key];
+
+    /// Reads them; what is wrong is noted with the reader. `None` where none of them is there.
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>>;
+}
+
+/// The applications whose sections are known.
+pub type Sections<'a> = &'a [&'static dyn ApplicationSection];
+
+/// What a configuration says of one application.
+pub trait Settings: Any + Debug + Send + Sync + RefUnwindSafe {
+    /// The section that stands for it in messages, such as `[ipsec]`.
+    fn heading(&self) -> &'static str;
+
+    /// Makes paths that are relative to the configuration relative to this directory.
+    fn resolve_paths(&mut self, directory: &Path) {
+        let _ = directory;
+    }
+
+    /// Whether the other says the same of the same application.
+    fn equals(&self, other: &dyn Settings) -> bool;
+}
+
+impl dyn Settings {
+    /// As what it is.
+    pub fn downcast<T: Any>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl PartialEq for dyn Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.equals(other)
+    }
+}
+
+impl Config {
+    /// What it says of an application, by the type of its settings.
+    pub fn of<T: Any>(&self) -> Option<&T> {
+        self.applications.iter().find_map(|settings| settings.downcast())
+    }
+}
+
+/// The sections of an application that a program was built without.
+pub struct NotBuiltIn {
+    /// Their names.
+    pub names: &'static [&'static str],
+    /// The Cargo feature that it needs.
+    pub feature: &'static str,
+}
+
+impl ApplicationSection for NotBuiltIn {
+    fn names(&self) -> &'static [&'static str] {
+        self.names
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        _ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>> {
+        for name in self.names {
+            if let Some(span) = root.span_of(name) {
+                let message = format!(
+                    "this program was built without it: build it with `--features {}`",
+                    self.feature
+                );
+                reader.problem(Section::Top, name, &span, message);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read::parse_name;
+
+    /// An application with a name and a file.
+    #[derive(Debug, PartialEq)]
+    struct Said {
+        name: String,
+        file: std::path::PathBuf,
+    }
+
+    impl Settings for Said {
+        fn heading(&self) -> &'static str {
+            "[say]"
+        }
+        fn resolve_paths(&mut self, directory: &Path) {
+            self.file = directory.join(&self.file);
+        }
+        fn equals(&self, other: &dyn Settings) -> bool {
+            other.downcast() == Some(self)
+        }
+    }
+
+    struct Say;
+
+    const SECTION: Section = Section::Application("[say]");
+
+    impl ApplicationSection for Say {
+        fn names(&self) -> &'static [&'static str] {
+            &["say"]
+        }
+        fn keys(&self) -> &'static [Key] {
+            const KEYS: &[Key] =
+                &[Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called.")];
+            KEYS
+        }
+        fn read(
+            &self,
+            reader: &mut Reader,
+            root: &Table,
+            _ports: &[PortSettings],
+        ) -> Option<Arc<dyn Settings>> {
+            let table = crate::config::read::single(reader, root, SECTION, "say")?;
+            reader.refuse_unknown(&table);
+            let name = reader.parsed(&table, "name", parse_name)?.value;
+            Some(Arc::new(Said { name, file: "key".into() }))
+        }
+    }
+
+    static SAY: Say = Say;
+    static WITHOUT: NotBuiltIn = NotBuiltIn { names: &["say"], feature: "say" };
+
+    const PORT: &str = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
+
+    fn parse(more: &str, sections: Sections<'_>) -> Result<Config, String> {
+        let text = format!("{PORT}{more}");
+        Config::parse_with(&text, "test", sections).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn an_application_s_section_is_read_and_found_by_its_type() {
+        let config = parse("[say]\nname = \"x\"\n", &[&SAY]).unwrap();
+        assert_eq!(config.of::<Said>().unwrap().name, "x");
+        assert_eq!(config.obstacles_to_xdp_forwarding(), ["[say]"]);
+        assert_eq!(config, config.clone());
+        assert_ne!(config, parse("[say]\nname = \"y\"\n", &[&SAY]).unwrap());
+        let plain = parse("", &[&SAY]).unwrap();
+        assert!(plain.of::<Said>().is_none() && plain != config);
+    }
+
+    #[test]
+    fn its_mistakes_are_told_like_all_others() {
+        for (text, sections, told) in [
+            (
+                "[say]\nname = 1\n",
+                &[&SAY as &'static dyn ApplicationSection],
+                "[say] name = 1: must be a name",
+            ),
+            ("[say]\nnam = \"x\"\n", &[&SAY], "did you mean \"name\""),
+            ("[sey]\nname = \"x\"\n", &[&SAY], "did you mean \"say\""),
+            ("[say]\nname = \"x\"\n", &[&WITHOUT], "`--features say`"),
+        ] {
+            let error = parse(text, sections).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+        assert!(parse("[say]\nname = \"x\"\n", &[]).unwrap_err().contains("unknown key"));
+    }
+}

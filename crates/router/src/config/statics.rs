@@ -1,0 +1,143 @@
+//! The `[[route]]` and `[[neighbour]]` sections.
+
+use super::keys::Section;
+use super::mac::is_unicast;
+use super::parse::{each, required};
+use super::parse_mac;
+use super::reader::{At, Reader, Table};
+use super::settings::{NeighbourSettings, PortSettings, RouteSettings, RouteTarget, Via, port_of};
+use super::words::{parse_kind, parse_via};
+use ipnet::IpNet;
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+/// Reads all routes.
+pub(super) fn read_routes(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Vec<RouteSettings> {
+    let mut known = HashSet::new();
+    each(reader, root, Section::Route, "route")
+        .iter()
+        .filter_map(|table| read_route(reader, table, ports, &mut known))
+        .collect()
+}
+
+/// Reads all neighbours.
+pub(super) fn read_neighbours(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Vec<NeighbourSettings> {
+    let mut known = HashSet::new();
+    each(reader, root, Section::Neighbour, "neighbour")
+        .iter()
+        .filter_map(|table| read_neighbour(reader, table, ports, &mut known))
+        .collect()
+}
+
+fn read_route(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+    known_prefixes: &mut HashSet<IpNet>,
+) -> Option<RouteSettings> {
+    reader.refuse_unknown(table);
+    let exact = |text: &str| text.parse::<IpNet>().ok().filter(|net| net.addr() == net.network());
+    let prefix = required(reader, table, "prefix", exact);
+    if let Some(prefix) = prefix.as_ref().filter(|prefix| !known_prefixes.insert(prefix.value)) {
+        let message =
+            "has a route already: for several neighbours, list them in its via".to_owned();
+        reader.problem(Section::Route, "prefix", &prefix.span, message);
+    }
+    let port = read_port_name(reader, table, ports);
+    let via = reader.list(table, "via", true, |value| value.as_str().and_then(parse_via));
+    let kind = reader.parsed(table, "kind", parse_kind);
+    if table.has("kind") {
+        if table.has("via") || table.has("port") {
+            let message = "kind stands alone: leave out via and port".to_owned();
+            reader.problem_in(table, "kind", message);
+        }
+        return Some(RouteSettings { prefix: prefix?.value, target: kind?.value });
+    }
+    if !table.has("via") {
+        if !table.has("port") {
+            let message = "needs via, port or kind".to_owned();
+            reader.problem_in(table, "", message);
+        }
+        return Some(RouteSettings { prefix: prefix?.value, target: RouteTarget::OnLink(port?) });
+    }
+    let via = via?;
+    if via.value.is_empty() || via.value.len() > 64 {
+        reader.not_allowed(Section::Route, "via", &via.span);
+    }
+    let mut gateways = Vec::with_capacity(via.value.len());
+    for At { value: (gateway, own_port), span } in via.value {
+        let of_family = |prefix: &At<IpNet>| gateway.is_ipv4() == prefix.value.addr().is_ipv4();
+        if !prefix.as_ref().is_none_or(of_family) {
+            let message = "is of the other family than the prefix".to_owned();
+            reader.problem(Section::Route, "via", &span, message);
+            continue;
+        }
+        if ports.iter().any(|port| port.addresses.iter().any(|net| net.addr() == gateway)) {
+            let message = "is this router's own address: name a neighbour's".to_owned();
+            reader.problem(Section::Route, "via", &span, message);
+            continue;
+        }
+        let named = own_port.map(|name| ports.iter().position(|port| port.name == name));
+        match named.unwrap_or_else(|| port.or_else(|| port_of(ports, gateway))) {
+            Some(port) => gateways.push(Via { gateway, port }),
+            None if named.is_some() => reader.problem(Section::Route, "via", &span, known(ports)),
+            None if table.has("port") => {}
+            None => {
+                let message = "is in no port's addresses: say which port with `port`".to_owned();
+                reader.problem(Section::Route, "via", &span, message);
+            }
+        }
+    }
+    Some(RouteSettings { prefix: prefix?.value, target: RouteTarget::Via(gateways) })
+}
+
+fn read_neighbour(
+    reader: &mut Reader,
+    table: &Table,
+    ports: &[PortSettings],
+    known_neighbours: &mut HashSet<(IpAddr, usize)>,
+) -> Option<NeighbourSettings> {
+    reader.refuse_unknown(table);
+    let unicast = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        (!address.is_multicast() && !address.is_unspecified()).then_some(address)
+    };
+    let address = required(reader, table, "address", unicast);
+    let mac = required(reader, table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
+    let named = read_port_name(reader, table, ports);
+    let address = address?;
+    let port = named.or_else(|| port_of(ports, address.value));
+    if port.is_none() && !table.has("port") {
+        let message = "is in no port's addresses: say which port with `port`".to_owned();
+        reader.problem(Section::Neighbour, "address", &address.span, message);
+    }
+    if port.is_some_and(|port| !known_neighbours.insert((address.value, port))) {
+        let message = "stands twice: a neighbour has one Ethernet address".to_owned();
+        reader.problem(Section::Neighbour, "address", &address.span, message);
+    }
+    Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
+}
+
+/// The port that the key `port` names.
+pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
+    let name = reader.string(table, "port")?;
+    let port = ports.iter().position(|port| port.name == name.value);
+    if port.is_none() {
+        reader.problem(table.section, "port", &name.span, known(ports));
+    }
+    port
+}
+
+/// What to say of a port that there is not.
+pub fn known(ports: &[PortSettings]) -> String {
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    format!("is no port: the ports are {}", names.join(", "))
+}

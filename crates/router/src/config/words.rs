@@ -1,0 +1,92 @@
+//! Values that are words or names.
+
+use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings, XdpForwarding};
+use std::net::IpAddr;
+
+pub(super) fn parse_mode(text: &str) -> Option<Mode> {
+    match text {
+        "poll" => Some(Mode::Poll),
+        "interrupt" => Some(Mode::Interrupt),
+        "adaptive" => Some(Mode::Adaptive),
+        _ => None,
+    }
+}
+
+pub(super) fn parse_xdp_forward(text: &str) -> Option<XdpForwarding> {
+    match text {
+        "auto" => Some(XdpForwarding::Auto),
+        "on" => Some(XdpForwarding::On),
+        "off" => Some(XdpForwarding::Off),
+        _ => None,
+    }
+}
+
+pub(super) fn parse_level(text: &str) -> Option<LogLevel> {
+    match text {
+        "error" => Some(LogLevel::Error),
+        "warn" => Some(LogLevel::Warn),
+        "info" => Some(LogLevel::Info),
+        "debug" => Some(LogLevel::Debug),
+        "trace" => Some(LogLevel::Trace),
+        _ => None,
+    }
+}
+
+/// The words for routes that discard, in the file of routes too.
+pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {
+    match text {
+        "blackhole" => Some(RouteTarget::Blackhole),
+        "unreachable" => Some(RouteTarget::Unreachable),
+        "prohibit" => Some(RouteTarget::Prohibit),
+        _ => None,
+    }
+}
+
+/// `ADDRESS` or `ADDRESS%PORT`.
+pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
+    let (address, port) = match text.split_once('%') {
+        Some((address, port)) => (address, Some(port.to_owned())),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
+}
+
+/// A name of letters, digits, `-`, `_` and `.`.
+pub fn parse_name(text: &str) -> Option<String> {
+    let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
+pub(super) fn parse_interface(text: &str) -> Option<String> {
+    let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
+    let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
+    (named && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// The sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.
+pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
+    let Some((namespace, interface)) = text.split_once('/') else {
+        return Some(SteerSettings { namespace: None, interface: parse_interface(text)? });
+    };
+    // A file of that name stands for it, and an interface's name has no slash.
+    let named = !namespace.is_empty() && namespace != "." && namespace != "..";
+    let interface = parse_interface(interface).filter(|_| named)?;
+    Some(SteerSettings { namespace: Some(namespace.to_owned()), interface })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senders_end_is_an_interface_here_or_elsewhere() {
+        let parsed = |text| parse_steer(text).map(|steer| (steer.namespace, steer.interface));
+        assert_eq!(parsed("up0"), Some((None, "up0".to_owned())));
+        assert_eq!(parsed("lab/up0"), Some((Some("lab".to_owned()), "up0".to_owned())));
+        for wrong in ["", "/up0", "lab/", "../up0", "a/b/c", "lab/an-interface-too-long"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}

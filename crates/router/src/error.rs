@@ -1,0 +1,149 @@
+//! Why a router does not run.
+
+use crate::config::ConfigError;
+use std::io;
+use wattline_ports::afxdp::OpenError;
+use wattline_server::LoadError;
+use wattline_traffic::capture::{CaptureError, Problem};
+use wattline_xdp::XdpError;
+use wattline_xdp::bpf::BpfError;
+
+/// What kind of remedy a failure calls for; exit codes follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Change the configuration.
+    Config,
+    /// Give a file that exists and may be read.
+    Input,
+    /// Give a capture that is one.
+    Data,
+    /// Give the process more rights.
+    Permission,
+    /// Use another machine or kernel, or free what is in use.
+    Machine,
+    /// Look at the system: reading or writing failed.
+    System,
+    /// Report a defect, and start the router again.
+    Defect,
+}
+
+/// Why a router does not start, or ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit this machine.
+    #[error("{0}")]
+    Unfit(String),
+    /// Capabilities are missing.
+    #[error(
+        "the process lacks {}: run it as root, or `setcap {}=ep` on the program",
+        .0.join(", "),
+        .0.join(",").to_lowercase()
+    )]
+    Capabilities(Vec<&'static str>),
+    /// An AF_XDP socket could not be opened.
+    #[error(transparent)]
+    Socket(#[from] OpenError),
+    /// The XDP program could not be loaded or attached.
+    #[error("[[port]] {port}: {error}")]
+    Xdp {
+        /// Name of the port.
+        port: String,
+        /// Why.
+        error: XdpError,
+    },
+    /// A map of the XDP program could not be written.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Capture files are not as they should be; at least one.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Captures(Vec<CaptureError>),
+    /// The server model of the governor cannot be had.
+    #[error("[power] server: {0}")]
+    Server(#[from] LoadError),
+    /// The platform under the governor could not be given back as it was found.
+    #[error("{0}")]
+    Platform(String),
+    /// A worker has panicked: the others have ended in good order.
+    #[error(
+        "worker {worker} has panicked, which is a defect of Wattline: {message}; the kernel \
+         forwards until the router is started again"
+    )]
+    Panicked {
+        /// Its number.
+        worker: usize,
+        /// What it said.
+        message: String,
+    },
+    /// A worker did not end when it was told to, and there was nothing that it could wait for.
+    #[error("worker {worker} hung, and was left behind with the frames that it held")]
+    Hung {
+        /// Its number.
+        worker: usize,
+    },
+    /// The system failed.
+    #[error("{action}: {source}")]
+    System {
+        /// What was being done.
+        action: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl RouterError {
+    /// For a failure of the system while something was done.
+    pub fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::System { action: action.into(), source: source.into() }
+    }
+
+    /// For a key of `[power]` that does not fit.
+    pub fn power(key: &str, error: &dyn std::fmt::Display) -> Self {
+        Self::Unfit(format!("[power] {key}: {error}"))
+    }
+
+    /// What kind of remedy it calls for.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Config(ConfigError::Unreadable { .. }) => Remedy::Input,
+            Self::Config(ConfigError::Invalid(_)) | Self::Unfit(_) => Remedy::Config,
+            Self::Server(LoadError::Unreadable { .. }) => Remedy::Input,
+            Self::Server(_) => Remedy::Config,
+            Self::Capabilities(_) => Remedy::Permission,
+            Self::Socket(error) => match error {
+                OpenError::MissingCapability { .. } => Remedy::Permission,
+                OpenError::MtuTooLarge { .. } | OpenError::NoSuchQueue { .. } => Remedy::Config,
+                _ => Remedy::Machine,
+            },
+            Self::Bpf(error) | Self::Xdp { error: XdpError::Bpf(error), .. } => match error {
+                BpfError::MissingCapability { .. } => Remedy::Permission,
+                _ => Remedy::Machine,
+            },
+            Self::Xdp { .. } => Remedy::Machine,
+            Self::Captures(errors) => match errors.first().map(|error| &error.problem) {
+                Some(Problem::Open(_)) => Remedy::Input,
+                Some(Problem::Io(_)) => Remedy::System,
+                _ => Remedy::Data,
+            },
+            Self::Panicked { .. } | Self::Hung { .. } => Remedy::Defect,
+            Self::Platform(_) | Self::System { .. } => Remedy::System,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_kernel_without_af_xdp_calls_for_another_machine_and_says_what_it_lacks() {
+        let lacking = OpenError::MissingFeature { feature: "AF_XDP", source: Errno::AFNOSUPPORT };
+        let error = RouterError::from(lacking);
+        assert_eq!(error.remedy(), Remedy::Machine);
+        assert!(error.to_string().starts_with("this kernel lacks AF_XDP"), "{error}");
+    }
+}

@@ -1,0 +1,455 @@
+//! The router's dealings with the kernel while it runs.
+
+use super::error::RouterError;
+use super::xdp_forward::Forwarding;
+use crate::stats::{KernelStats, XdpTraffic};
+use ipnet::IpNet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_rib::{Rib, Source};
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::{XdpError, XdpModeChoice, XdpProgram};
+
+/// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
+/// one for a minute at least (gc_stale_time).
+const CONFIRM_EVERY: Duration = Duration::from_secs(5);
+/// A neighbour is not asked for again before; the kernel itself asks three times a second apart.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Follows the kernel and asks it for neighbours.
+pub(super) struct KernelSide {
+    follower: Follower,
+    requester: Requester,
+    programs: BTreeMap<PortId, Program>,
+    /// The ways out of the programs, where they forward by themselves.
+    forwarding: Option<Forwarding>,
+    asked: HashMap<(u32, IpAddr), Instant>,
+    next_confirmation: Instant,
+    /// Whether routes, neighbours and addresses are taken over, or links only.
+    routes: bool,
+    /// Addresses of this machine at which tunnels end.
+    tunnel_ends: HashSet<IpAddr>,
+    /// Whether the programs leave nothing to the kernel that it would forward.
+    guarded: bool,
+    stats: KernelStats,
+}
+
+/// The XDP program of one port, and what it has been told.
+struct Program {
+    program: XdpProgram,
+    name: String,
+    mac: [u8; 6],
+    /// True where tunnels end.
+    local: HashMap<IpAddr, bool>,
+    vlans: HashSet<u16>,
+    /// The longest IP packet that is taken over, and the MTU that was last warned of.
+    longest: u16,
+    warned_of: u32,
+}
+
+impl KernelSide {
+    /// Begins to follow; takes over routes only where `routes` says so. Programs that are attached
+    /// forward by themselves where `forwarding` is given.
+    pub fn new(routes: bool, forwarding: Option<Forwarding>) -> Result<Self, RouterError> {
+        let failed = |source| RouterError::system("opening a netlink socket", source);
+        Ok(Self {
+            follower: Follower::new().map_err(failed)?,
+            requester: Requester::new().map_err(failed)?,
+            programs: BTreeMap::new(),
+            forwarding,
+            asked: HashMap::new(),
+            next_confirmation: Instant::now() + CONFIRM_EVERY,
+            routes,
+            tunnel_ends: HashSet::new(),
+            guarded: false,
+            stats: KernelStats::default(),
+        })
+    }
+
+    /// What becomes readable when there is something to follow.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.follower.descriptor()
+    }
+
+    /// When [`Self::follow`] and [`Self::care`] want to be called at the latest.
+    pub fn deadline(&self) -> Instant {
+        self.follower
+            .deadline()
+            .map_or(self.next_confirmation, |due| due.min(self.next_confirmation))
+    }
+
+    /// Takes over what has changed; true when there is more.
+    pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
+        let Self { follower, asked, routes, .. } = self;
+        let routes = *routes;
+        let mut apply = |event: Event| {
+            forget_who_answered(asked, &event);
+            let of_links = matches!(
+                event,
+                Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
+            );
+            if routes || of_links {
+                rib.apply(Source::Kernel, event);
+            }
+        };
+        follower
+            .poll(now, &mut apply)
+            .map_err(|source| RouterError::system("following the kernel's routes", source))
+    }
+
+    /// Lets programs leave nothing to the kernel that it would forward, once they hand traffic
+    /// over.
+    pub fn guard(&mut self) {
+        self.guarded = true;
+    }
+
+    /// Attaches the XDP program to the link of a port.
+    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, RouterError> {
+        let mac = link.mac.unwrap_or_default();
+        let forward = self.forwarding.as_ref().map(Forwarding::forward);
+        let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
+            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.add(port, link.index, name)?;
+        }
+        let mode = mode_of(&program);
+        let program = Program {
+            program,
+            name: name.to_owned(),
+            mac,
+            local: HashMap::new(),
+            vlans: HashSet::new(),
+            longest: u16::MAX,
+            warned_of: 0,
+        };
+        self.programs.insert(port, program);
+        Ok(mode)
+    }
+
+    /// Takes a port back whose interface is gone: also where that is not so for others, as in
+    /// another namespace, nothing of ours stays on it.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn detach_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.programs.get_mut(&port) {
+            program.program.detach();
+        }
+        self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
+    }
+
+    /// Attaches the program of a port to the link that came in place of the one that is gone. All
+    /// its frames go to the kernel before sockets are set.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach_again(&mut self, port: PortId, link: &Link) -> Result<String, XdpError> {
+        let Some(program) = self.programs.get_mut(&port) else {
+            return Err(XdpError::NoInterface { ifindex: link.index });
+        };
+        let mac = link.mac.unwrap_or_default();
+        program.program.attach_again(link.index, mac)?;
+        (program.mac, program.warned_of) = (mac, 0);
+        let mode = mode_of(&program.program);
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.add(port, link.index, &program.name)?;
+        }
+        Ok(mode)
+    }
+
+    /// Hands the transit traffic of a port's queue over to its socket.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_socket(
+        &mut self,
+        port: PortId,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), BpfError> {
+        let program = self.programs.get_mut(&port);
+        program.map_or(Ok(()), |program| program.program.set_socket(queue, socket))
+    }
+
+    /// Leaves the traffic of a port's queue to the kernel.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn clear_socket(&mut self, port: PortId, queue: u32) -> Result<(), BpfError> {
+        let program = self.programs.get_mut(&port);
+        program.map_or(Ok(()), |program| program.program.clear_socket(queue))
+    }
+
+    /// Hands the transit traffic of queues over to their sockets, but for IP packets of more
+    /// than `longest` bytes, which no socket takes.
+    pub fn hand_over(
+        &mut self,
+        sockets: Vec<(PortId, u32, OwnedFd)>,
+        longest: u16,
+    ) -> Result<(), RouterError> {
+        for program in self.programs.values_mut() {
+            program.program.set_longest(longest)?;
+            program.longest = longest;
+            // Right before the sockets are there: what needs one is dropped until it is. Until
+            // here the kernel has forwarded as it did before the router was started.
+            program.program.set_guarded(self.guarded)?;
+        }
+        for (port, queue, socket) in sockets {
+            if let Some(program) = self.programs.get_mut(&port) {
+                program.program.set_socket(queue, socket.as_fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets XDP programs forward to the ports that take frames from them, unless something stands
+    /// against it now; looks once a second, and whenever links have changed.
+    pub fn look_at_ways_out(&mut self, rib: &Rib, now: Instant) {
+        let Self { forwarding, programs, .. } = self;
+        if let Some(forwarding) = forwarding {
+            let sent = |out: PortId| {
+                let slot = Forwarding::slot(out);
+                programs
+                    .values()
+                    .filter_map(|of| of.program.sent(slot).ok())
+                    .map(|s| s.packets)
+                    .sum()
+            };
+            forwarding.look(rib, now, &sent);
+        }
+    }
+
+    /// Says what in the configuration stands against forwarding in XDP programs.
+    pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<&'static str>) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.set_obstacles(obstacles);
+        }
+    }
+
+    /// Whether XDP programs can forward by themselves at all.
+    pub fn can_forward(&self) -> bool {
+        self.forwarding.is_some()
+    }
+
+    /// Whether packets out of a port are forwarded by XDP programs now.
+    pub fn forwards_to(&self, port: PortId) -> bool {
+        self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_open(port))
+    }
+
+    /// Why they are not, or are for a trial only, as far as known.
+    pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
+        self.forwarding.as_ref()?.closed_because(port)
+    }
+
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards. What was
+    /// counted can still be asked for.
+    pub fn detach(&mut self) {
+        self.programs.values_mut().for_each(|program| program.program.detach());
+    }
+
+    /// Sets the addresses at which tunnels end. True when they are others than before: the
+    /// programs should be told then.
+    pub fn end_tunnels(&mut self, at: HashSet<IpAddr>) -> bool {
+        let changed = self.tunnel_ends != at;
+        self.tunnel_ends = at;
+        changed
+    }
+
+    /// Tells the XDP programs what is for this machine and which VLANs are routed.
+    pub fn tell_programs(&mut self, rib: &Rib) {
+        let ends = &self.tunnel_ends;
+        let local = local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect();
+        let configs = rib.port_configs();
+        for (port, program) in &mut self.programs {
+            let config = &configs[usize::from(port.0)];
+            let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
+            if let Err(error) = program.tell(config.mac, &local, &vlans) {
+                tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+        for (port, link) in rib.port_links() {
+            if let Some(program) = self.programs.get_mut(&port) {
+                program.warn_of_mtu(link.mtu, self.guarded);
+            }
+        }
+    }
+
+    /// Asks for a neighbour that a worker has packets for.
+    pub fn resolve(&mut self, rib: &Rib, port: PortId, address: IpAddr) {
+        if let Some(link) = rib.link_towards(port, address) {
+            self.ask(link, address);
+        }
+    }
+
+    /// Asks for gateways that routes need, and confirms neighbours that are in use.
+    pub fn care(&mut self, rib: &Rib, now: Instant) {
+        if !self.routes || now < self.next_confirmation {
+            return;
+        }
+        self.next_confirmation = now + CONFIRM_EVERY;
+        self.asked.retain(|_, asked| now.duration_since(*asked) < ASK_AGAIN);
+        for (link, address) in rib.stale_neighbours().into_iter().chain(rib.unresolved_gateways()) {
+            if link < wattline_rib::FIRST_STATIC_LINK {
+                self.ask(link, address);
+            }
+        }
+    }
+
+    fn ask(&mut self, link: u32, address: IpAddr) {
+        let now = Instant::now();
+        let recently = |asked: &Instant| now.duration_since(*asked) < ASK_AGAIN;
+        if self.asked.get(&(link, address)).is_some_and(recently) {
+            return;
+        }
+        // Bounded: a scan of many addresses must not fill the memory.
+        if self.asked.len() >= 4096 {
+            self.asked.retain(|_, asked| recently(asked));
+        }
+        self.asked.insert((link, address), now);
+        self.stats.neighbour_requests += 1;
+        if let Err(error) = self.requester.use_neighbour(link, address) {
+            tracing::warn!("cannot ask for the neighbour {address}: {error}");
+        }
+    }
+
+    /// How it went so far.
+    pub fn stats(&self) -> KernelStats {
+        KernelStats {
+            dumps: self.follower.dumps(),
+            unreadable: self.follower.unreadable(),
+            ..self.stats
+        }
+    }
+
+    /// What the programs have forwarded by themselves, by port.
+    pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
+        let mut traffic = vec![XdpTraffic::default(); ports];
+        let Some(forwarding) = &self.forwarding else { return traffic };
+        // First, so that no frame is refused that was not sent yet.
+        for (out, traffic) in (0..).map(PortId).zip(&mut traffic) {
+            let slot = Forwarding::slot(out);
+            traffic.refused_packets = forwarding.forward().refused(slot).unwrap_or_default();
+        }
+        for (port, program) in &self.programs {
+            for out in (0..ports as u16).map(PortId) {
+                let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
+                let incoming = &mut traffic[usize::from(port.0)];
+                incoming.received_packets += sent.packets;
+                incoming.received_bytes += sent.bytes;
+                let outgoing = &mut traffic[usize::from(out.0)];
+                outgoing.transmitted_packets += sent.packets;
+                outgoing.transmitted_bytes += sent.bytes;
+            }
+        }
+        for port in &mut traffic {
+            port.transmitted_packets -= port.refused_packets.min(port.transmitted_packets);
+        }
+        traffic
+    }
+
+    /// What the program of a port did with frames.
+    pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
+        let Some(program) = self.programs.get(&port) else { return BTreeMap::new() };
+        let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
+        counters.iter().map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
+    }
+}
+
+impl Program {
+    /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
+    fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
+        let Self { name, longest, .. } = &*self;
+        let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
+        if mtu > u32::from(*longest) && mtu != self.warned_of {
+            tracing::warn!(
+                "[[port]] {name}: its MTU is {mtu} now, but the sockets take packets of at most \
+                 {longest} bytes: longer ones are {fate} until a restart"
+            );
+        }
+        self.warned_of = mtu;
+    }
+
+    fn tell(
+        &mut self,
+        mac: [u8; 6],
+        local: &HashMap<IpAddr, bool>,
+        vlans: &HashSet<u16>,
+    ) -> Result<(), BpfError> {
+        if self.mac != mac && mac != [0; 6] {
+            self.program.set_mac(mac)?;
+            self.mac = mac;
+        }
+        for (address, ends_tunnels) in local {
+            if self.local.get(address) != Some(ends_tunnels) {
+                self.program.add_local(*address, *ends_tunnels)?;
+            }
+        }
+        for address in self.local.keys().filter(|address| !local.contains_key(*address)) {
+            self.program.remove_local(*address)?;
+        }
+        self.local.clone_from(local);
+        for vlan in vlans.difference(&self.vlans) {
+            self.program.set_vlan(*vlan, true)?;
+        }
+        for vlan in self.vlans.difference(vlans) {
+            self.program.set_vlan(*vlan, false)?;
+        }
+        self.vlans.clone_from(vlans);
+        Ok(())
+    }
+}
+
+/// Where a program runs, for people.
+fn mode_of(program: &XdpProgram) -> String {
+    format!("{:?} XDP", program.mode()).to_lowercase()
+}
+
+/// Who has answered and is lost again may be asked for again at once.
+fn forget_who_answered(asked: &mut HashMap<(u32, IpAddr), Instant>, event: &Event) {
+    if let Event::Neighbour(Neighbour { link, address, mac: Some(_), .. }) = event {
+        asked.remove(&(*link, *address));
+    }
+}
+
+/// The machine's own addresses with the broadcast addresses of their prefixes.
+fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
+    let mut local = HashSet::new();
+    for net in rib.own_networks() {
+        local.insert(net.addr());
+        if let IpNet::V4(net) = net
+            && net.prefix_len() <= 30
+        {
+            local.insert(net.broadcast().into());
+            local.insert(net.network().into());
+        }
+    }
+    local
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_asked_for_once_a_second_until_it_answers() {
+        let mut kernel = KernelSide::new(false, None).unwrap();
+        // No machine has such a link: what is asked for changes nothing.
+        let (link, address) = (u32::MAX >> 1, IpAddr::from([192, 0, 2, 1]));
+        let mut asked = |answer: Option<Option<[u8; 6]>>| {
+            if let Some(mac) = answer {
+                let neighbour = Neighbour { link, address, mac, stale: false };
+                forget_who_answered(&mut kernel.asked, &Event::Neighbour(neighbour));
+            }
+            // However slow the machine is: whoever was asked was asked just now.
+            kernel.asked.values_mut().for_each(|asked| *asked = Instant::now());
+            kernel.ask(link, address);
+            kernel.stats.neighbour_requests
+        };
+        assert_eq!([asked(None), asked(None), asked(Some(None))], [1, 1, 1]);
+        assert_eq!([asked(Some(Some([2; 6]))), asked(None)], [2, 2]);
+    }
+}

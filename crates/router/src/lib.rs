@@ -1,0 +1,388 @@
+//! The router from start to end.
+//!
+//! One control thread, which [`Router::run`] is, and the workers. The control thread follows the
+//! kernel, writes the tables, answers the socket and waits for signals; it sleeps
+//! while there is nothing to do.
+//!
+//! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
+//! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
+//! detached first, so that what arrives from then on takes the kernel's way, and the workers
+//! forward what is queued before they end.
+//!
+//! This crate is the life of a router: its configuration, ports, workers, the control socket and
+//! the statistics. Applications on the packets' way and what a governor drives are not part of it:
+//! the program (`wattline run`) hands both over ([`Extensions`]).
+#![forbid(unsafe_code)]
+
+pub mod application;
+mod attachments;
+mod bundle;
+pub mod config;
+mod error;
+mod fallback;
+mod inbox;
+mod kernel;
+pub mod metrics;
+pub mod notify;
+pub mod platform;
+mod power;
+mod pulse;
+mod queues;
+mod recent;
+mod reload;
+mod slot;
+pub mod socket;
+mod start;
+mod statics;
+pub mod stats;
+mod tun;
+mod workers;
+mod xdp_forward;
+
+pub use error::{Remedy, RouterError};
+pub use start::Extensions;
+
+use crate::application::Application;
+use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
+use crate::notify::Notifier;
+use crate::socket::{Answer, Request, Server};
+use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
+use attachments::{Attachments, Surroundings};
+use inbox::{Bell, Message};
+use kernel::KernelSide;
+use pulse::Change;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use wattline_dataplane::counters::Snapshot;
+use wattline_dataplane::port::{PortId, Waiter};
+use wattline_dataplane::routes::Routes;
+use wattline_ports::capture::CaptureStatus;
+use wattline_ports::waiter::PollWaiter;
+use wattline_rib::{Rib, Source};
+use workers::Workers;
+
+/// The control thread looks around this often, whatever happens.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A router that has been started.
+pub struct Router {
+    config: Config,
+    config_path: PathBuf,
+    /// The sections that may stand in it beside the router's own.
+    sections: Vec<&'static dyn ApplicationSection>,
+    /// Routes from the file that the configuration names.
+    extra_routes: Vec<RouteSettings>,
+    port_links: statics::PortLinks,
+    set_log_level: Box<dyn Fn(LogLevel)>,
+    started: Instant,
+    routes: Routes,
+    rib: Rib,
+    workers: Workers,
+    applications: Vec<Box<dyn Application>>,
+    kernel: Option<KernelSide>,
+    /// Whether frames of some interface reach workers without a copy.
+    zero_copy: bool,
+    power: Option<power::Power>,
+    captures: Vec<CaptureStatus>,
+    modes: Vec<String>,
+    attachments: Attachments,
+    /// Updates that the tables refused.
+    refused: u64,
+    waiter: PollWaiter,
+    inbox: Receiver<Message>,
+    bell: Bell,
+    signals: Option<signal_hook::iterator::Handle>,
+    socket: Server,
+    stopping: bool,
+}
+
+impl Router {
+    /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
+    /// or a worker panics. Gives the final account, and what went wrong meanwhile: a capture that turned
+    /// out to be bad was forwarded up to there.
+    pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
+        let mut notifier = Notifier::from_environment();
+        notifier.ready();
+        let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
+        while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
+            let now = Instant::now();
+            notifier.alive(now);
+            let Self { applications, rib, routes, kernel, attachments, power, .. } = &mut self;
+            if let Some(power) = power {
+                power.tick(now);
+            }
+            let due = applications.iter_mut().map(|application| {
+                application.look_at_routes(rib, routes);
+                application.tick(now)
+            });
+            let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
+            let deadlines = deadlines.chain(attachments.deadline(now));
+            let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
+            let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
+            self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
+            self.follow_kernel();
+            self.look_at_interfaces();
+            self.look_at_workers();
+            self.end_tunnels();
+            while let Ok(message) = self.inbox.try_recv() {
+                self.handle(message);
+            }
+            self.commit();
+        }
+        notifier.stopping();
+        self.end()
+    }
+
+    fn end(mut self) -> (Stats, Result<(), RouterError>) {
+        if let Some(signals) = &self.signals {
+            signals.close();
+        }
+        let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
+        if let Some(kernel) = &mut self.kernel {
+            kernel.detach();
+        }
+        if let Some(power) = &self.power {
+            power.finish();
+        }
+        let ending = self.workers.drain(self.config.router.drain);
+        for application in &mut self.applications {
+            application.look_at_routes(&self.rib, &self.routes);
+            application.finish(!ending.left_behind);
+        }
+        let stats = self.stats();
+        let errors: Vec<_> =
+            self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
+        let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
+        let hung = ending.hangs.map(|worker| RouterError::Hung { worker });
+        let worked = self.workers.failure().or(hung).map_or(Ok(()), Err);
+        // A machine that is left changed matters more than a worker, and that more than a capture.
+        (stats, given_back.and(worked).and(read))
+    }
+
+    fn follow_kernel(&mut self) {
+        let Self { kernel: Some(kernel), rib, .. } = self else { return };
+        let now = Instant::now();
+        loop {
+            match kernel.follow(rib, now) {
+                // What has come so far goes to the workers before more is taken.
+                Ok(more) => {
+                    if !more || rib.has_changes() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::error!("{error}; routing goes on with what is known");
+                    break;
+                }
+            }
+        }
+        kernel.care(rib, now);
+    }
+
+    /// Gives up interfaces that are gone and serves those that have come in their place.
+    fn look_at_interfaces(&mut self) {
+        let Self { config, kernel: Some(kernel), rib, workers, attachments, .. } = self else {
+            return;
+        };
+        let now = Instant::now();
+        let changes = attachments.look(&mut Surroundings { config, kernel, rib, workers }, now);
+        for (port, mode) in changes.modes {
+            self.modes[usize::from(port.0)] = mode;
+        }
+        if !changes.links.is_empty() {
+            for (port, link) in changes.links {
+                self.port_links[usize::from(port.0)] = link;
+            }
+            self.apply_statics();
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.look_at_ways_out(&self.rib, now);
+        }
+    }
+
+    /// What arrives for a worker that hangs goes by the kernel.
+    fn look_at_workers(&mut self) {
+        for (worker, change) in self.workers.look(Instant::now()) {
+            if let Some(kernel) = &mut self.kernel {
+                self.attachments.serve_by(worker, change == Change::GoesOn, kernel);
+            }
+        }
+    }
+
+    /// Has routes, addresses and neighbours of the configuration as they are now.
+    fn apply_statics(&mut self) {
+        for event in statics::events(&self.config, &self.extra_routes, &self.port_links) {
+            self.rib.apply(Source::Static, event);
+        }
+    }
+
+    /// Tells the XDP programs at which addresses tunnels end, should that have changed.
+    fn end_tunnels(&mut self) {
+        let Self { kernel: Some(kernel), applications, rib, .. } = self else { return };
+        if kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect()) {
+            kernel.tell_programs(rib);
+        }
+    }
+
+    /// Brings the workers' tables and the XDP programs up to date.
+    fn commit(&mut self) {
+        if !self.rib.has_changes() {
+            return;
+        }
+        let ports_changed = self.rib.ports_changed();
+        if let Err(errors) = self.rib.commit(&mut self.routes) {
+            self.refused += errors.len() as u64;
+            // One line, however many there are: a table that is full refuses thousands.
+            if let Some(first) = errors.first() {
+                let count = errors.len();
+                tracing::warn!("{count} changes of the tables were refused, the first: {first}");
+            }
+        }
+        if ports_changed && let Some(kernel) = &mut self.kernel {
+            kernel.tell_programs(&self.rib);
+        }
+        // Workers that sleep may hold packets for a neighbour that is known now.
+        self.workers.wake();
+        // There may be more than one poll takes.
+        if self.kernel.is_some() {
+            self.bell.wake();
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Neighbour(request) => {
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.resolve(&self.rib, request.port, request.address);
+                }
+            }
+            Message::Signal(signal_hook::consts::SIGHUP) => match self.reload() {
+                Ok(report) => tracing::info!("configuration read again: {report}"),
+                Err(error) => tracing::error!("the configuration stays as it was:\n{error}"),
+            },
+            Message::Signal(_) => self.stopping = true,
+            Message::WorkerEnded => {}
+            Message::Request(request, answer) => {
+                // Whoever asked may have gone.
+                let _ = answer.send(self.answer(request));
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Stats => to_answer(&self.stats()),
+            Request::Metrics => {
+                let text = crate::metrics::of_router(&self.stats(), &self.workers.snapshots());
+                Answer::Ok(text.into())
+            }
+            Request::Graph => to_answer(&self.graph()),
+            Request::Active { workers } => {
+                let count = self.workers.count();
+                if self.power.is_some() {
+                    return Answer::Error(
+                        "a governor decides which workers are active: [power] platform".to_owned(),
+                    );
+                }
+                if workers == 0 || workers > count {
+                    return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
+                }
+                self.workers.set_active(workers);
+                Answer::Ok(json!({ "active_workers": workers }))
+            }
+            Request::Reload => match self.reload() {
+                Ok(report) => to_answer(&report),
+                Err(error) => Answer::Error(error.to_string()),
+            },
+            Request::Stop => {
+                self.stopping = true;
+                Answer::Ok(json!({}))
+            }
+        }
+    }
+
+    /// Everything that is counted, now.
+    fn stats(&self) -> Stats {
+        let snapshots = self.workers.snapshots();
+        let mut sum = Snapshot::default();
+        snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
+        let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();
+        let mut stats = Stats::from_sum(&sum, &names);
+        stats.uptime_seconds = self.started.elapsed().as_secs_f64();
+        let (ipv4, ipv6) = self.routes.len();
+        stats.routes = Prefixes { ipv4, ipv6 };
+        stats.workers = snapshots
+            .iter()
+            .enumerate()
+            .map(|(number, (snapshot, active))| WorkerStats {
+                hangs: self.workers.hangs(number),
+                ..WorkerStats::new(snapshot, *active)
+            })
+            .collect();
+        for (number, port) in stats.ports.iter_mut().enumerate() {
+            port.mode.clone_from(&self.modes[number]);
+            if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
+                (port.state, port.reason) = (Some(state), reason);
+            }
+            if let Some(kernel) = &self.kernel {
+                port.verdicts = kernel.verdicts(PortId(number as u16));
+                if kernel.forwards_to(PortId(number as u16)) {
+                    port.mode += ", xdp forward";
+                }
+                let why = kernel.why_not_forwarded_to(PortId(number as u16));
+                port.xdp_closed_because = why.map(str::to_owned);
+            }
+        }
+        if let Some(kernel) = &self.kernel
+            && kernel.can_forward()
+        {
+            stats.add_xdp(kernel.xdp_traffic(names.len()));
+        }
+        stats.applications = (self.applications.iter())
+            .map(|application| (application.name().to_owned(), application.stats()))
+            .collect();
+        stats.power = self.power.as_ref().map(|power| power.stats());
+        stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
+            refused_updates: self.refused,
+            ..kernel.stats()
+        });
+        stats
+    }
+
+    fn graph(&self) -> Graph {
+        let stats = self.stats();
+        let edges = self.workers.edges().iter();
+        Graph {
+            nodes: stats.nodes,
+            edges: edges.map(|(from, to)| [(*from).to_owned(), (*to).to_owned()]).collect(),
+            dropped: stats.dropped,
+            xdp_forwarded: stats.xdp_forwarded,
+            ports: stats.ports.into_iter().map(|port| port.name).collect(),
+        }
+    }
+
+    /// Where its control socket is.
+    pub fn socket_path(&self) -> &std::path::Path {
+        self.socket.path()
+    }
+}
+
+/// The nodes of a router, with their counters, and how they are joined.
+#[derive(Debug, Clone, serde::Serialize)]
+struct Graph {
+    nodes: Vec<NodeStats>,
+    edges: Vec<[String; 2]>,
+    dropped: std::collections::BTreeMap<String, u64>,
+    /// Frames that no node saw, as XDP programs forwarded them.
+    xdp_forwarded: u64,
+    ports: Vec<String>,
+}
+
+fn to_answer(value: &impl serde::Serialize) -> Answer {
+    serde_json::to_value(value).map_or_else(
+        |error| Answer::Error(format!("cannot be written as JSON: {error}")),
+        Answer::Ok,
+    )
+}

@@ -1,0 +1,120 @@
+//! What the governor of a router drives.
+//!
+//! The router knows no platform by itself: the program hands a list of them over
+//! ([`crate::Extensions`]), and `[power] platform` chooses one. Opening it, equipping the workers,
+//! starting and giving back come in the order of [`PlatformDriver`]'s functions.
+
+use crate::config::{Config, PowerPlatform, PowerSettings};
+use crate::error::RouterError;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_cores::Latency;
+use wattline_dataplane::counters::WorkerCounters;
+use wattline_dataplane::worker::{Control, Worker};
+use wattline_governor::account::Totals;
+use wattline_governor::ledger::Entry;
+use wattline_policy::{OperatingPoint, Platform, PolicySpec};
+use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_server::ServerModel;
+
+/// Mean length in bytes of a packet that policies reckon with: a backbone's mean, the traffic of a
+/// live router is not known beforehand.
+pub const MEAN_BYTES: u32 = 600;
+
+/// What `[power]` names, read before anything is opened.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The section.
+    pub settings: PowerSettings,
+    /// The policy.
+    pub spec: PolicySpec,
+    /// The server model.
+    pub server: ServerModel,
+}
+
+/// Runs a worker in place of its own loop, until the worker is told to end.
+pub type WorkerLoop = Box<dyn FnOnce(&mut Worker, &mut PollWaiter) + Send>;
+
+/// What a worker is watched and commanded by.
+#[derive(Debug)]
+pub struct WorkerHandle {
+    /// Its commands.
+    pub control: Arc<Control>,
+    /// What it counts.
+    pub counters: Arc<WorkerCounters>,
+    /// Ends its sleep.
+    pub waker: Waker,
+}
+
+/// A router whose workers run.
+pub struct Running<'a> {
+    /// Its configuration.
+    pub config: &'a Config,
+    /// The receive queues of each port; 1 for a capture.
+    pub queues: Vec<u32>,
+    /// Its workers.
+    pub workers: Vec<WorkerHandle>,
+}
+
+/// How a platform runs, and what became of the steps that led there.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// How it runs.
+    pub point: OperatingPoint,
+    /// What the policy is told about it.
+    pub platform: Platform,
+    /// What became of the steps, by knob.
+    pub knobs: Vec<Entry>,
+}
+
+/// A platform with its governor.
+pub trait PlatformDriver {
+    /// What the workers run in place of their own loops, in their order; `bells` wake their
+    /// threads. Workers that are left out run as they do without a governor.
+    ///
+    /// # Errors
+    /// When policy, model and workers are not fit for each other.
+    fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+        let _ = bells;
+        Ok(Vec::new())
+    }
+
+    /// Puts the governor in charge, when the workers run. Gives what is counted at the start; without
+    /// it, the first interval begins with the first question.
+    ///
+    /// # Errors
+    /// When the platform cannot be governed; it is as before then.
+    fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError>;
+
+    /// Everything counted so far, and the latencies since the last call where they are measured:
+    /// whoever calls this has to keep them. `None` where no answer comes within so long.
+    fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)>;
+
+    /// How it runs now; `None` where no answer comes within so long.
+    fn look(&self, patience: Duration) -> Option<Seen>;
+
+    /// What this platform alone has to tell, by the names under which it stands in the statistics
+    /// of `power`.
+    fn details(&self) -> Map<String, Value>;
+
+    /// Whether it holds something that has to be given back before packets take the kernel's way
+    /// again.
+    fn holds_machine(&self) -> bool {
+        false
+    }
+
+    /// Gives back what it holds.
+    ///
+    /// # Errors
+    /// When some of it could not be given back.
+    fn give_back(&mut self) -> Result<(), RouterError> {
+        Ok(())
+    }
+}
+
+/// Opens a platform while the process still has all its rights; nothing is governed yet.
+pub type OpenPlatform = fn(&Config, Plan) -> Result<Box<dyn PlatformDriver>, RouterError>;
+
+/// The platforms that a program has, by what `[power] platform` calls them.
+pub type Platforms = &'static [(PowerPlatform, OpenPlatform)];

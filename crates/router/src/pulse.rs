@@ -1,0 +1,89 @@
+//! Whether a worker goes round.
+
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether a worker has gone round. It blocks for a tenth of a second at most
+/// ([`wattline_dataplane::worker::Worker::run`]).
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looks in a row without a round after which it hangs: looks and not a time, for a whole machine
+/// may stand still, and then who looks does, too.
+const LOOKS: u32 = 3;
+
+/// What has changed about a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It hangs: it has made no round for seconds.
+    Hangs,
+    /// It goes round again.
+    GoesOn,
+}
+
+/// The rounds of one worker, as they were last seen.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    rounds: u64,
+    /// Looks in a row that saw no other number.
+    unchanged: u32,
+    next_look: Option<Instant>,
+}
+
+impl Pulse {
+    pub fn new() -> Self {
+        Self { rounds: 0, unchanged: 0, next_look: None }
+    }
+
+    /// Whether it hangs, as far as is known.
+    pub fn hangs(&self) -> bool {
+        self.unchanged >= LOOKS
+    }
+
+    /// Looks at a counter of its rounds, if it is time.
+    pub fn look(&mut self, rounds: u64, now: Instant) -> Option<Change> {
+        if self.next_look.is_some_and(|due| now < due) {
+            return None;
+        }
+        self.next_look = Some(now + LOOK_EVERY);
+        let before = self.hangs();
+        self.unchanged = if rounds == self.rounds { self.unchanged.saturating_add(1) } else { 0 };
+        self.rounds = rounds;
+        match (before, self.hangs()) {
+            (false, true) => Some(Change::Hangs),
+            (true, false) => Some(Change::GoesOn),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_hangs_after_some_looks_without_a_round_and_goes_on_with_the_first() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new();
+        let mut look = |second: u64, rounds| {
+            let now = start + Duration::from_secs(second);
+            let change = pulse.look(rounds, now);
+            // Looks in between count for nothing.
+            assert_eq!(pulse.look(rounds, now + LOOK_EVERY / 2), None);
+            (change, pulse.hangs())
+        };
+        assert_eq!(look(0, 5), (None, false));
+        assert_eq!(look(1, 5), (None, false));
+        assert_eq!(look(2, 5), (None, false));
+        assert_eq!(look(3, 5), (Some(Change::Hangs), true));
+        assert_eq!(look(4, 5), (None, true), "told once");
+        assert_eq!(look(5, 6), (Some(Change::GoesOn), false));
+        assert_eq!(look(6, 6), (None, false));
+    }
+
+    #[test]
+    fn a_pause_of_the_whole_machine_is_one_look() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new();
+        assert_eq!(pulse.look(1, start), None);
+        assert_eq!(pulse.look(1, start + Duration::from_secs(3600)), None);
+        assert!(!pulse.hangs());
+    }
+}

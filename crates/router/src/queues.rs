@@ -1,0 +1,276 @@
+//! Opening the ports: which queue is served by which worker.
+
+use super::bundle::Bundle;
+use super::error::RouterError;
+use super::slot::{Handover, Slot};
+use crate::config::{Config, PortKind, PortSettings};
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_dataplane::frame::FramePool;
+use wattline_dataplane::port::{PortId, PortQueue};
+use wattline_linux::netlink::Link;
+use wattline_ports::afxdp::{
+    AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, open_worker,
+};
+use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
+
+/// Chunks where all ports are captures: room for the longest frame that a capture can hold, as
+/// offloads make them, so that it is the graph that drops it, with a reason.
+const CAPTURE_CHUNK: u32 = 66 * 1024;
+const CAPTURE_HEADROOM: u32 = 256;
+/// Preferred busy polling as the kernel's documentation suggests it
+/// (Documentation/networking/napi.rst).
+const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budget: 64 };
+
+/// What one worker works on.
+pub(super) struct WorkerQueues {
+    pub pool: FramePool,
+    /// One per port.
+    pub ports: Vec<Box<dyn PortQueue>>,
+    /// What becomes readable when frames arrive, by port.
+    pub descriptors: Vec<(PortId, OwnedFd)>,
+    /// Whether some are captures, which it may have to wait for.
+    pub has_captures: bool,
+}
+
+/// What the control thread keeps of a worker's interfaces, to open them again.
+pub(super) struct WorkerInterfaces {
+    pub memory: WorkerMemory,
+    /// The way of new queues to the worker, by port.
+    pub handovers: Vec<(PortId, Arc<Handover<AfXdpQueue>>)>,
+    /// Its sockets by port and queue, of which one owns the memory for those that are opened later.
+    pub sockets: Vec<(PortId, u32, OwnedFd)>,
+}
+
+/// All queues of all ports, opened.
+pub(super) struct Opened {
+    pub workers: Vec<WorkerQueues>,
+    /// One for each worker, where there are interfaces.
+    pub interfaces: Vec<WorkerInterfaces>,
+    /// The sockets of interfaces: port, queue, socket.
+    pub sockets: Vec<(PortId, u32, OwnedFd)>,
+    /// The length in bytes of the longest IP packet that they take.
+    pub longest_packet: u16,
+    pub captures: Vec<CaptureStatus>,
+    /// Whether the interfaces of queues are still there.
+    pub states: Vec<(PortId, QueueStatus)>,
+    /// Whether frames of some interface reach workers without a copy.
+    pub zero_copy: bool,
+    /// How each port runs, for the status.
+    pub modes: Vec<String>,
+}
+
+/// An interface that is to be opened.
+#[derive(Debug, Clone)]
+pub(super) struct Interface {
+    pub port: PortId,
+    pub link: Link,
+    /// Its receive queues.
+    pub queues: u32,
+}
+
+/// A link as the interface of a port, or why it cannot be one.
+pub(super) fn interface(port: PortId, link: &Link, config: &Config) -> Result<Interface, String> {
+    let name = &link.name;
+    if link.mac.is_none() {
+        return Err(format!("{name} is no Ethernet interface"));
+    }
+    if !link.enabled {
+        return Err(format!("{name} is down: `ip link set dev {name} up` before it is taken over"));
+    }
+    let queues = receive_queues(name)
+        .map_err(|error| format!("the queues of {name} cannot be counted: {error}"))?;
+    let workers = u32::from(config.router.workers);
+    if queues < workers {
+        return Err(too_few_queues(name, queues, workers));
+    }
+    Ok(Interface { port, link: link.clone(), queues })
+}
+
+fn too_few_queues(name: &str, queues: u32, workers: u32) -> String {
+    format!(
+        "[router] workers = {workers}: {name} has {queues} queue(s), and each worker needs one of \
+         every port: at most {queues} worker(s), or `ethtool -L {name} combined {workers}`"
+    )
+}
+
+/// The number of receive queues of an interface, as sysfs has it.
+fn receive_queues(name: &str) -> io::Result<u32> {
+    let directory = Path::new("/sys/class/net").join(name).join("queues");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory)? {
+        count += u32::from(entry?.file_name().as_encoded_bytes().starts_with(b"rx-"));
+    }
+    Ok(count)
+}
+
+/// Opens everything. Worker q serves the queues q, q + workers, q + 2 workers … of each
+/// interface, so that none is unserved; captures have one queue, which the first serves.
+pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, RouterError> {
+    let workers = usize::from(config.router.workers);
+    check_spread(config, interfaces)?;
+    check_captures(config)?;
+    let mut opened = Opened {
+        workers: Vec::with_capacity(workers),
+        interfaces: Vec::new(),
+        sockets: Vec::new(),
+        longest_packet: u16::MAX,
+        captures: Vec::new(),
+        states: Vec::new(),
+        zero_copy: false,
+        modes: vec!["capture".to_owned(); config.ports.len()],
+    };
+    let mut bad_captures = Vec::new();
+    for worker in 0..workers {
+        let mut ports: Vec<Option<Box<dyn PortQueue>>> =
+            config.ports.iter().map(|_| None).collect();
+        let mut descriptors = Vec::new();
+        let addresses = addresses(config, interfaces, worker);
+        let pool = if addresses.is_empty() {
+            // Only the first worker has captures to read.
+            let chunks = if worker == 0 { config.router.frames } else { 1 };
+            let memory = vec![0; chunks as usize * CAPTURE_CHUNK as usize];
+            FramePool::new(Box::new(memory), CAPTURE_CHUNK, CAPTURE_HEADROOM)
+        } else {
+            let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
+            let options = Options { busy_poll, ..Options::default() };
+            let worker = open_worker(&addresses, &options)?;
+            opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
+            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> = BTreeMap::new();
+            let mut sockets = Vec::new();
+            for (queue, address) in worker.queues.into_iter().zip(&addresses) {
+                let port = address.port;
+                let copy = queue.mode();
+                opened.modes[usize::from(port.0)] = describe(copy);
+                opened.zero_copy |= copy.zero_copy;
+                opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
+                opened.states.push((port, queue.status()));
+                descriptors.push((port, duplicate(queue.socket())?));
+                sockets.push((port, address.queue, duplicate(queue.socket())?));
+                queues.entry(port).or_default().push(queue);
+            }
+            let mut handovers = Vec::new();
+            for (port, queues) in queues {
+                let slot = Slot::new(queues);
+                handovers.push((port, slot.handover()));
+                ports[usize::from(port.0)] = Some(Box::new(slot));
+            }
+            opened.interfaces.push(WorkerInterfaces { memory: worker.memory, handovers, sockets });
+            worker.pool
+        };
+        if worker == 0 {
+            for (place, port) in config.ports.iter().enumerate() {
+                let PortKind::Capture { read, write, paced, original_length } = &port.kind else {
+                    continue;
+                };
+                let options = CaptureOptions {
+                    read: read.clone(),
+                    write: write.clone(),
+                    paced: *paced,
+                    original_length: *original_length,
+                    mac: config.port_mac(place),
+                };
+                let queue = match CaptureQueue::open(PortId(place as u16), &options) {
+                    Ok(queue) => queue,
+                    Err(error) => {
+                        bad_captures.push(error);
+                        continue;
+                    }
+                };
+                opened.captures.push(queue.status());
+                if let Some(timer) = queue.timer() {
+                    descriptors.push((PortId(place as u16), duplicate(timer)?));
+                }
+                ports[place] = Some(Box::new(queue));
+            }
+        }
+        // A capture of another worker.
+        let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
+        let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
+        let has_captures = worker == 0 && interfaces.len() < config.ports.len();
+        opened.workers.push(WorkerQueues { pool, ports, descriptors, has_captures });
+    }
+    if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
+}
+
+/// Which queues of these interfaces a worker serves.
+pub(super) fn addresses(
+    config: &Config,
+    interfaces: &[Interface],
+    worker: usize,
+) -> Vec<QueueAddress> {
+    let workers = u32::from(config.router.workers);
+    let of = |interface: &Interface| {
+        let Interface { port, link, queues } = interface;
+        let address = |queue| QueueAddress {
+            port: *port,
+            interface: link.name.clone(),
+            ifindex: link.index,
+            queue,
+            mtu: config.ports[usize::from(port.0)]
+                .mtu
+                .map_or(link.mtu, |mtu| link.mtu.min(mtu.into())),
+        };
+        (0..*queues)
+            .filter(|queue| queue % workers == worker as u32)
+            .map(address)
+            .collect::<Vec<_>>()
+    };
+    interfaces.iter().flat_map(of).collect()
+}
+
+/// A worker sends on the ports of its own queues only, so it needs one of every port.
+fn check_spread(config: &Config, interfaces: &[Interface]) -> Result<(), RouterError> {
+    let workers = u32::from(config.router.workers);
+    let mut wrong = Vec::new();
+    if workers > 1 && !interfaces.is_empty() && interfaces.len() < config.ports.len() {
+        wrong.push(format!(
+            "[router] workers = {workers}: beside interfaces, captures have only one queue, and \
+             each worker needs one of every port: at most 1 worker"
+        ));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// No capture may be written over one that is read, by whatever name (the configuration has
+/// compared the names).
+fn check_captures(config: &Config) -> Result<(), RouterError> {
+    let identity = |path: &PathBuf| {
+        let found = std::fs::metadata(path).ok().filter(|found| found.is_file())?;
+        Some((found.dev(), found.ino()))
+    };
+    let captures = |port: &'_ PortSettings| match &port.kind {
+        PortKind::Capture { read, write, .. } => (read.clone(), write.clone()),
+        PortKind::Interface(_) => (None, None),
+    };
+    let (read, written): (Vec<_>, Vec<_>) = config.ports.iter().map(captures).unzip();
+    let mut seen: HashSet<(u64, u64)> = read.iter().flatten().filter_map(identity).collect();
+    let mut wrong = Vec::new();
+    for path in written.iter().flatten() {
+        if identity(path).is_some_and(|file| !seen.insert(file)) {
+            wrong.push(format!(
+                "[[port]] capture write = {path:?}: is the same file as another capture: it would \
+                 be overwritten; name another file"
+            ));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// How a port runs, for people.
+pub(super) fn describe(mode: QueueMode) -> String {
+    let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
+    let polling = if mode.busy_poll { ", busy polling" } else { "" };
+    format!("af_xdp, {copy}{polling}")
+}
+
+pub(super) fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd, RouterError> {
+    descriptor
+        .try_clone_to_owned()
+        .map_err(|source| RouterError::system("duplicating a socket's descriptor", source))
+}

@@ -1,0 +1,189 @@
+//! What a governor's figures of power and latency are means of: the last five seconds, the same
+//! for whoever asks and however often. A tick a second moves the stretch on; asking changes
+//! nothing.
+
+use crate::stats::LatencyHistogram;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use wattline_cores::Latency;
+use wattline_governor::account::{Interval, LatencySummary, Totals};
+
+/// From one tick to the next.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks that the stretch goes back.
+const KEPT: usize = 5;
+/// Upper ends of the buckets of latency, in nanoseconds: from a poll to a timeout.
+const BUCKETS: [u64; 19] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+];
+
+/// What was counted at the last ticks, and the latencies since.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    first: Option<Totals>,
+    ticks: VecDeque<Slot>,
+    /// All latencies since the start; `None` where nothing measures them.
+    all: Option<Latency>,
+    next: Option<Instant>,
+}
+
+/// From one tick to the next, or to now.
+#[derive(Debug)]
+struct Slot {
+    before: Totals,
+    latency: Option<Latency>,
+}
+
+impl Recent {
+    /// When the next tick is due; `None` before the first.
+    pub fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Takes what was counted up to a tick; `None` when there was no answer.
+    pub fn tick(&mut self, now: Instant, totals: Option<Totals>) {
+        self.next = Some(now + TICK);
+        let Some(before) = totals else { return };
+        self.first.get_or_insert_with(|| before.clone());
+        self.ticks.push_back(Slot { before, latency: None });
+        if self.ticks.len() > KEPT {
+            self.ticks.pop_front();
+        }
+    }
+
+    /// Takes latencies that nobody has had yet.
+    pub fn add(&mut self, latency: Option<&Latency>) {
+        let Some(latency) = latency else { return };
+        let slot = self.ticks.back_mut().map(|slot| &mut slot.latency);
+        for sum in slot.into_iter().chain([&mut self.all]) {
+            match sum {
+                Some(sum) => sum.add(latency),
+                None => *sum = Some(latency.clone()),
+            }
+        }
+    }
+
+    /// The stretch up to now.
+    pub fn interval(&self, totals: &Totals) -> Interval {
+        let before = self.ticks.front().map_or(totals, |slot| &slot.before);
+        let mut latencies = self.ticks.iter().filter_map(|slot| slot.latency.as_ref());
+        let sum = latencies.next().cloned().map(|first| {
+            latencies.fold(first, |mut sum, latency| {
+                sum.add(latency);
+                sum
+            })
+        });
+        let latency = sum.as_ref().and_then(summary);
+        Interval { latency, ..Interval::between(before, totals) }
+    }
+
+    /// The whole run.
+    pub fn whole(&self, totals: &Totals) -> Interval {
+        let latency = self.all.as_ref().and_then(summary);
+        Interval { latency, ..Interval::between(self.first.as_ref().unwrap_or(totals), totals) }
+    }
+
+    /// All latencies since the start.
+    pub fn histogram(&self) -> Option<LatencyHistogram> {
+        let all = self.all.as_ref()?;
+        let bucket = |nanos: u64| (nanos as f64 / 1e9, all.at_most(nanos));
+        Some(LatencyHistogram {
+            packets: all.packets(),
+            sum_seconds: all.sum(),
+            buckets: BUCKETS.map(bucket).to_vec(),
+        })
+    }
+}
+
+fn summary(latency: &Latency) -> Option<LatencySummary> {
+    LatencySummary::of(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_governor::account::{LoopTotals, MachineTotals};
+    use wattline_governor::energy::Energy;
+    use wattline_units::{Joules, Provenance, Span, Time};
+
+    fn totals(seconds: f64, joules: f64) -> Totals {
+        let energy = Energy::new(Joules(joules), [], Provenance::EMULATED);
+        let machine = MachineTotals { energy, ..MachineTotals::default() };
+        Totals { at: Time::ZERO + Span::from_seconds(seconds), own: LoopTotals::default(), machine }
+    }
+
+    fn latency(micros: u64, packets: usize) -> Latency {
+        let mut latency = Latency::new();
+        (0..packets).for_each(|_| latency.record(micros * 1_000_000));
+        latency
+    }
+
+    /// 100 W for twenty seconds, then 200 W.
+    fn joules(seconds: f64) -> f64 {
+        seconds * 100.0 + (seconds - 20.0).max(0.0) * 100.0
+    }
+
+    #[test]
+    fn whoever_asks_and_however_often_gets_the_mean_of_the_last_seconds() {
+        let (mut recent, start) = (Recent::default(), Instant::now());
+        for second in 0..30u32 {
+            let now = start + Duration::from_secs(second.into());
+            recent.tick(now, Some(totals(second.into(), joules(second.into()))));
+            assert_eq!(recent.due(), Some(now + TICK));
+            // One asks all the time, one now and then: no one changes what the other is told.
+            for _ in 0..10 {
+                recent.interval(&totals(f64::from(second) + 0.5, joules(f64::from(second) + 0.5)));
+            }
+        }
+        let power = |at: f64| recent.interval(&totals(at, joules(at))).power_watts.unwrap();
+        assert_eq!((power(29.5), power(29.5), power(29.75)), (200.0, 200.0, 200.0));
+        let whole = recent.whole(&totals(30.0, joules(30.0)));
+        assert!((whole.power_watts.unwrap() - 4000.0 / 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn latencies_are_kept_for_the_next_who_asks_and_counted_once() {
+        let (mut recent, start) = (Recent::default(), Instant::now());
+        assert!(recent.histogram().is_none(), "not measured is not zero");
+        recent.tick(start, Some(totals(0.0, 0.0)));
+        recent.add(Some(&latency(10, 3)));
+        recent.add(None);
+        recent.add(Some(&latency(3_000, 1)));
+        for _ in 0..2 {
+            let seen = recent.interval(&totals(0.5, 1.0)).latency.unwrap();
+            assert!((seen.latency_max_seconds - 3e-3).abs() < 1e-9, "{seen:?}");
+            let histogram = recent.histogram().unwrap();
+            assert_eq!(histogram.packets, 4);
+            assert!((histogram.sum_seconds - 3.03e-3).abs() < 1e-9);
+            let counts: Vec<u64> = histogram.buckets.iter().map(|(_, count)| *count).collect();
+            assert_eq!(counts[..4], [0, 0, 0, 3]);
+            assert_eq!(counts[10..12], [3, 4], "cumulative");
+            assert_eq!(counts.last(), Some(&4));
+        }
+        // Later they are no longer recent, but still counted.
+        for second in 1..=5 {
+            recent.tick(start, Some(totals(f64::from(second), 1.0)));
+        }
+        assert_eq!(recent.interval(&totals(6.0, 1.0)).latency, None);
+        assert_eq!(recent.histogram().unwrap().packets, 4);
+        assert_eq!(recent.whole(&totals(6.0, 1.0)).latency.unwrap().latency_max_seconds, 3e-3);
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading the configuration again while traffic flows.
+
+use super::{Router, xdp_forward};
+use crate::config::{Config, ConfigError, routes_file};
+use std::fmt;
+use std::time::Instant;
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Report {
+    /// What is in force now.
+    pub applied: Vec<&'static str>,
+    /// What will be only after a restart.
+    pub needs_restart: Vec<&'static str>,
+    /// Ports whose interface is not served as the configuration says, and why.
+    pub not_as_configured: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[&str]| {
+            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+        };
+        write!(out, "in force: {}; ", list(&self.applied))?;
+        write!(out, "needs a restart: {}", list(&self.needs_restart))?;
+        if !self.not_as_configured.is_empty() {
+            write!(out, "; not as configured: {}", self.not_as_configured.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Router {
+    /// Reads the file again and applies what can be.
+    pub(super) fn reload(&mut self) -> Result<Report, ConfigError> {
+        let new = Config::load(&self.config_path, &self.sections)?;
+        let extra = match &new.routes_file {
+            Some(path) => routes_file::load(path, &new)?,
+            None => Vec::new(),
+        };
+        let mut report = compare(&self.config, &new, self.extra_routes != extra);
+        self.config.log_level = new.log_level;
+        (self.set_log_level)(new.log_level);
+        let settings = &mut self.config.router;
+        settings.mode = new.router.mode;
+        settings.batch = new.router.batch;
+        settings.idle = new.router.idle;
+        settings.drain = new.router.drain;
+        self.workers.configure(settings);
+        // Routes name ports by their place: with other ports they would lead astray.
+        if !report.needs_restart.contains(&"[[port]]") {
+            self.config.routes = new.routes;
+            self.config.neighbours = new.neighbours;
+            self.config.routes_file = new.routes_file;
+            self.extra_routes = extra;
+            for (port, new) in self.config.ports.iter_mut().zip(new.ports) {
+                port.addresses = new.addresses;
+            }
+            self.apply_statics();
+        }
+        if let Some(kernel) = &mut self.kernel {
+            let obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
+            kernel.set_obstacles_of_forwarding(obstacles);
+            kernel.look_at_ways_out(&self.rib, Instant::now());
+        }
+        report.not_as_configured = self.attachments.complaints().collect();
+        Ok(report)
+    }
+}
+
+/// What differs, the routes of the file included, and whether it can be applied.
+fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
+    let mut report = Report::default();
+    let mut live = |name, differs: bool| {
+        if differs {
+            report.applied.push(name);
+        }
+    };
+    let mut restart = |name, differs: bool| {
+        if differs {
+            report.needs_restart.push(name);
+        }
+    };
+    let (before, after) = (&old.router, &new.router);
+    live("[log] level", old.log_level != new.log_level);
+    live("[router] mode", before.mode != after.mode);
+    live("[router] batch", before.batch != after.batch);
+    live("[router] idle", before.idle != after.idle);
+    live("[router] drain", before.drain != after.drain);
+    let fixed_ports = |config: &Config| {
+        let mut ports = config.ports.clone();
+        ports.iter_mut().for_each(|port| port.addresses.clear());
+        ports
+    };
+    let same_ports = fixed_ports(old) == fixed_ports(new);
+    let addresses = |config: &Config| {
+        config.ports.iter().map(|port| port.addresses.clone()).collect::<Vec<_>>()
+    };
+    live("[[port]] addresses", same_ports && addresses(old) != addresses(new));
+    restart("[[port]]", !same_ports);
+    // They name ports by their place, and go with them.
+    for (name, differs) in [
+        ("[[route]]", old.routes != new.routes),
+        ("[[neighbour]]", old.neighbours != new.neighbours),
+        ("routes_file", file_differs),
+    ] {
+        live(name, same_ports && differs);
+        restart(name, !same_ports && differs);
+    }
+    restart("[power]", old.power != new.power);
+    restart("[router] workers", before.workers != after.workers);
+    restart("[router] cpus", before.cpus != after.cpus);
+    restart("[router] busy_poll", before.busy_poll != after.busy_poll);
+    restart("[router] xdp_forward", before.xdp_forward != after.xdp_forward);
+    restart("[router] flow_seed", before.flow_seed != after.flow_seed);
+    restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
+    restart("[router] frames", before.frames != after.frames);
+    restart("[router] socket", before.socket != after.socket);
+    restart("[metrics] listen", old.metrics != new.metrics);
+    let said_by = |config: &Config, heading: &str| {
+        config.applications.iter().find(|settings| settings.heading() == heading).cloned()
+    };
+    let gone = old.applications.iter().filter(|it| said_by(new, it.heading()).is_none());
+    for heading in new.applications.iter().chain(gone).map(|settings| settings.heading()) {
+        restart(heading, said_by(old, heading) != said_by(new, heading));
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "[router]\nworkers = 1\nmode = \"poll\"\n[[port]]\nname = \"a\"\n\
+        capture = { read = \"x\" }\naddresses = [\"192.0.2.1/24\"]\n\
+        [[route]]\nprefix = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\n";
+
+    fn changed(from: &str, to: &str) -> Report {
+        assert!(BEFORE.contains(from));
+        let parse = |text: &str| Config::parse(text, "test").unwrap();
+        compare(&parse(BEFORE), &parse(&BEFORE.replace(from, to)), false)
+    }
+
+    #[test]
+    fn routes_are_in_force_only_where_their_ports_are() {
+        let before = Config::parse(BEFORE, "test").unwrap();
+        assert_eq!(compare(&before, &before, true).applied, ["routes_file"]);
+        let both = BEFORE.replace("\"x\"", "\"y\"").replace("10.0.0.0", "11.0.0.0");
+        let report = compare(&before, &Config::parse(&both, "test").unwrap(), true);
+        assert_eq!(report.needs_restart, ["[[port]]", "[[route]]", "routes_file"]);
+        assert!(report.applied.is_empty());
+    }
+
+    #[test]
+    fn every_difference_is_either_applied_or_needs_a_restart() {
+        assert_eq!(changed("poll", "poll"), Report::default());
+        assert_eq!(changed("poll", "interrupt").applied, ["[router] mode"]);
+        assert_eq!(changed("192.0.2.2", "192.0.2.3").applied, ["[[route]]"]);
+        assert_eq!(changed("192.0.2.1", "192.0.2.9").applied, ["[[port]] addresses"]);
+        assert_eq!(changed("workers = 1", "workers = 2").needs_restart, ["[router] workers"]);
+        assert_eq!(changed("[router]", "[power]\nseed = 2\n[router]").needs_restart, ["[power]"]);
+        let port = changed("name = \"a\"", "name = \"b\"");
+        assert_eq!((port.needs_restart, port.applied), (vec!["[[port]]"], vec![]));
+    }
+}

@@ -1,0 +1,277 @@
+//! Starting a router: everything is opened and checked before the first packet is taken over.
+
+use super::attachments::Attachments;
+use super::error::RouterError;
+use super::fallback;
+use super::inbox::{Bell, Message};
+use super::kernel::KernelSide;
+use super::platform::{Plan, Platforms};
+use super::power::{Power, check_steered};
+use super::queues::{self, Interface, Opened};
+use super::tun::Tunnel;
+use super::workers::{Equipment, Workers, waiter_of};
+use super::{Router, statics, xdp_forward};
+use crate::application::{self, Applications};
+use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::socket::{self, Answer, Request};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::punt::{Discard, PuntSink};
+use wattline_dataplane::routes::Routes;
+use wattline_linux::privileges;
+use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_rib::{Rib, Source};
+
+/// Requests for neighbours that may wait; a worker repeats what does not fit.
+const NEIGHBOUR_REQUESTS: usize = 256;
+
+/// What a program adds to a router.
+#[derive(Clone, Copy)]
+pub struct Extensions {
+    /// What its packets can pass beside plain forwarding.
+    pub applications: Applications,
+    /// What its governor can drive.
+    pub platforms: Platforms,
+}
+
+impl Router {
+    /// Reads a configuration and starts what it says, with what the program adds to a router.
+    /// `set_log_level` is called at once and whenever the level changes.
+    ///
+    /// # Errors
+    /// When anything is wrong; nothing is attached or changed then.
+    pub fn start(
+        config_path: &Path,
+        extensions: Extensions,
+        set_log_level: Box<dyn Fn(LogLevel)>,
+    ) -> Result<Self, RouterError> {
+        let sections = application::sections(extensions.applications);
+        let config = Config::load(config_path, &sections)?;
+        let extra_routes = match &config.routes_file {
+            Some(path) => routes_file::load(path, &config)?,
+            None => Vec::new(),
+        };
+        let plan = Plan::read(&config)?;
+        set_log_level(config.log_level);
+        let has_interfaces = config.ports.iter().any(|port| interface_of(port).is_some());
+        if has_interfaces {
+            let missing = privileges::missing();
+            if !missing.is_empty() {
+                return Err(RouterError::Capabilities(missing));
+            }
+        }
+        let socket_path =
+            config.router.socket.clone().unwrap_or_else(|| socket::default_path(config_path));
+        let server = socket::Server::bind(&socket_path).map_err(|error| {
+            RouterError::system("making the control socket", std::io::Error::other(error))
+        })?;
+
+        let mut rib = Rib::new(statics::port_specs(&config));
+        let mut routes = Routes::new(rib.port_configs());
+        routes.set_flow_seed(flow_seed(&config, has_interfaces));
+        let mut kernel = match has_interfaces || config.router.kernel_routes {
+            true => {
+                let forwarding = xdp_forward::prepare(&config)?;
+                Some(KernelSide::new(config.router.kernel_routes, forwarding)?)
+            }
+            false => None,
+        };
+        if let Some(kernel) = &mut kernel {
+            kernel.follow(&mut rib, Instant::now())?;
+        }
+        let interfaces = interfaces(&config, &rib)?;
+        let numbers = interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)).collect();
+        let port_links = statics::port_links(&config, &numbers);
+        for event in statics::events(&config, &extra_routes, &port_links) {
+            rib.apply(Source::Static, event);
+        }
+        rib.commit(&mut routes).map_err(refused)?;
+
+        let mut applications = application::start(extensions.applications, &config)?;
+        // The program first: it refuses a second instance before that touches a queue.
+        let mut attached = HashMap::new();
+        if let Some(kernel) = &mut kernel {
+            if applications.iter().any(|it| it.guards()) {
+                kernel.guard();
+            }
+            for Interface { port, link, .. } in &interfaces {
+                let name = &config.ports[usize::from(port.0)].name;
+                attached.insert(*port, kernel.attach(*port, name, link)?);
+            }
+            kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
+            kernel.tell_programs(&rib);
+            if has_interfaces {
+                applications.iter_mut().for_each(|it| it.take_over(&rib));
+            }
+        }
+        let opened = queues::open(&config, &interfaces)?;
+        let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
+        let attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
+        let mut modes = opened.modes;
+        for (port, mode) in attached {
+            modes[usize::from(port.0)] += &format!(", {mode}");
+        }
+        check_steered(&config)?;
+        let platforms = extensions.platforms;
+        let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
+        let tunnel = if has_interfaces { Tunnel::open() } else { None };
+
+        // An overrun leaves its socket in error until it is read.
+        let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor))
+            .map_err(|errno| RouterError::system("making a wake-up", errno))?
+            .keeping_broken();
+        let (bell, inbox) = Bell::new(waiter.waker());
+        // Before any thread is started, which would keep what this one gives up.
+        if has_interfaces && let Err(error) = privileges::drop_unneeded() {
+            tracing::debug!("capabilities are kept: {error}");
+        }
+        let signals = watch_signals(&bell)?;
+        let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
+        bell.pass_on(requests);
+        let mut workers = Workers::new();
+        let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
+        let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+        let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
+        let mut loops = loops.unwrap_or_default().into_iter();
+        for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
+            let punt: Box<dyn PuntSink> = match &tunnel {
+                Some(tunnel) => Box::new(tunnel.sink()),
+                None => Box::new(Discard),
+            };
+            let features = application::features(&mut applications, worker);
+            let neighbours = neighbours.clone();
+            let (routes, run) = (routes.reader(), loops.next());
+            let equipment = Equipment { routes, punt, neighbours, features, waiter, run };
+            workers.start(queues, equipment, &config.router, bell.clone())?;
+        }
+        workers.configure(&config.router);
+        if let Some(power) = &mut power {
+            power.start(&config, &interfaces, &workers)?;
+        }
+        if has_interfaces {
+            fallback::warn();
+        }
+        // Only now is traffic taken over: there are tables, and workers to use them.
+        if let Some(kernel) = &mut kernel {
+            kernel.hand_over(sockets, longest_packet)?;
+            let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
+            kernel.set_obstacles_of_forwarding(obstacles);
+            kernel.look_at_ways_out(&rib, Instant::now());
+        }
+        let listener = server
+            .listener()
+            .map_err(|source| RouterError::system("serving the control socket", source))?;
+        bell.answer(listener);
+        if let Some(address) = config.metrics {
+            serve_metrics(address, &bell)?;
+        }
+        for (port, mode) in config.ports.iter().zip(&modes) {
+            tracing::info!("port {}: {mode}", port.name);
+        }
+        Ok(Self {
+            config,
+            config_path: config_path.to_owned(),
+            sections,
+            extra_routes,
+            port_links,
+            set_log_level,
+            started: Instant::now(),
+            routes,
+            rib,
+            workers,
+            applications,
+            kernel,
+            zero_copy: opened.zero_copy,
+            power,
+            captures,
+            modes,
+            attachments,
+            refused: 0,
+            waiter,
+            inbox,
+            bell,
+            signals: Some(signals),
+            socket: server,
+            stopping: false,
+        })
+    }
+}
+
+fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {
+    match &port.kind {
+        PortKind::Interface(name) => Some(name),
+        PortKind::Capture { .. } => None,
+    }
+}
+
+/// The interfaces that are ports, as they are now; all that are unfit are named.
+fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError> {
+    let mut fit = Vec::new();
+    let mut wrong = Vec::new();
+    for (place, settings) in config.ports.iter().enumerate() {
+        let Some(name) = interface_of(settings) else { continue };
+        let port = PortId(place as u16);
+        let found = match rib.link_of(port) {
+            Some(link) => queues::interface(port, link, config),
+            None => Err("there is no such interface (`ip link` shows those that exist)".to_owned()),
+        };
+        let problem = match found {
+            Ok(interface) => {
+                fit.push(interface);
+                continue;
+            }
+            Err(problem) => problem,
+        };
+        wrong.push(format!("[[port]] {}: interface = \"{name}\": {problem}", settings.name));
+    }
+    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// What this router's choice between several next hops is drawn from. Routers in a row that choose
+/// alike would use one of several links; what is made of captures is the same in every run.
+fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
+    match config.router.flow_seed {
+        Some(seed) => seed.into(),
+        // Keyed at random for each.
+        None if has_interfaces => RandomState::new().hash_one(std::process::id()),
+        None => 0,
+    }
+}
+
+fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {
+    let lines: Vec<String> = errors.iter().take(20).map(ToString::to_string).collect();
+    RouterError::Unfit(lines.join("\n"))
+}
+
+/// Serves the metrics endpoint.
+fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
+    let bell = bell.clone();
+    let metrics = move || match bell.ask(Request::Metrics)? {
+        Answer::Ok(serde_json::Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let failed = format!("[metrics] listen = \"{address}\": listening there");
+    let bound = crate::metrics::http::serve(address, metrics)
+        .map_err(|source| RouterError::system(failed, source))?;
+    tracing::info!("metrics at http://{bound}/metrics");
+    Ok(())
+}
+
+fn watch_signals(bell: &Bell) -> Result<signal_hook::iterator::Handle, RouterError> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|source| RouterError::system("watching for signals", source))?;
+    let handle = signals.handle();
+    let bell = bell.clone();
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            bell.ring(Message::Signal(signal));
+        }
+    });
+    Ok(handle)
+}

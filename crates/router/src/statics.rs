@@ -1,0 +1,95 @@
+//! What the configuration says of routing, as events: the same that a kernel would give.
+
+use crate::config::{Config, PortKind, RouteSettings, RouteTarget};
+use std::collections::HashMap;
+use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use wattline_ports::afxdp::largest_mtu;
+use wattline_rib::{FIRST_STATIC_LINK, PortSpec};
+
+/// The link number of each port: that of its interface, or one of its own.
+pub(super) type PortLinks = Vec<u32>;
+
+/// The ports as the routing state knows them.
+pub(super) fn port_specs(config: &Config) -> Vec<PortSpec> {
+    let spec = |port: &crate::config::PortSettings| {
+        let (link, largest) = match &port.kind {
+            PortKind::Interface(name) => (name.clone(), largest_mtu(0) as u16),
+            // No interface can have such a name.
+            PortKind::Capture { .. } => (capture_link(&port.name), u16::MAX),
+        };
+        let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
+        PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
+    };
+    config.ports.iter().map(spec).collect()
+}
+
+fn capture_link(port: &str) -> String {
+    format!("capture/{port}")
+}
+
+/// The link numbers of the ports, given those of the interfaces by name.
+pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> PortLinks {
+    let number = |(place, port): (usize, &crate::config::PortSettings)| match &port.kind {
+        PortKind::Interface(name) => interfaces.get(name).copied().unwrap_or(0),
+        PortKind::Capture { .. } => FIRST_STATIC_LINK + place as u32,
+    };
+    config.ports.iter().enumerate().map(number).collect()
+}
+
+/// A complete dump of what the configuration says.
+pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
+    let mut events = vec![Event::DumpBegin];
+    for (place, port) in config.ports.iter().enumerate() {
+        if matches!(port.kind, PortKind::Capture { .. }) {
+            events.push(Event::Link(Link {
+                index: links[place],
+                name: capture_link(&port.name),
+                mac: Some(config.port_mac(place)),
+                mtu: u32::from(port.mtu.unwrap_or(1500)),
+                enabled: true,
+                running: true,
+                vlan: None,
+            }));
+        }
+        for address in &port.addresses {
+            events.push(Event::Address(Address { link: links[place], address: *address }));
+        }
+    }
+    for neighbour in &config.neighbours {
+        events.push(Event::Neighbour(Neighbour {
+            link: links[neighbour.port],
+            address: neighbour.address,
+            mac: Some(neighbour.mac),
+            stale: false,
+        }));
+    }
+    // Of two routes to one prefix the later one counts, so that a file is overruled by the
+    // configuration itself.
+    for route in extra.iter().chain(&config.routes) {
+        events.push(Event::Route { route: to_route(route, links), replace: true });
+    }
+    events.push(Event::DumpEnd);
+    events
+}
+
+fn to_route(settings: &RouteSettings, links: &PortLinks) -> Route {
+    let (kind, hops) = match &settings.target {
+        RouteTarget::Via(gateways) => {
+            let hop = |via: &crate::config::Via| Hop {
+                link: links[via.port],
+                gateway: Some(via.gateway),
+                weight: 1,
+                mtu: None,
+            };
+            (RouteKind::Unicast, gateways.iter().map(hop).collect())
+        }
+        RouteTarget::OnLink(port) => (
+            RouteKind::Unicast,
+            vec![Hop { link: links[*port], gateway: None, weight: 1, mtu: None }],
+        ),
+        RouteTarget::Blackhole => (RouteKind::Blackhole, Vec::new()),
+        RouteTarget::Unreachable => (RouteKind::Unreachable, Vec::new()),
+        RouteTarget::Prohibit => (RouteKind::Prohibit, Vec::new()),
+    };
+    Route { prefix: settings.prefix, metric: 0, kind, hops }
+}

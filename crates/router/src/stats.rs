@@ -1,0 +1,394 @@
+//! What a router says about itself, as it goes over the control socket.
+
+use crate::config::PowerPlatform;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+use wattline_governor::account::LatencySummary;
+use wattline_governor::ledger::Entry;
+use wattline_units::{Accuracy, Provenance, Source};
+use wattline_xdp::Verdict;
+
+/// A router's counters, all since it was started.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stats {
+    /// How long it has run.
+    pub uptime_seconds: f64,
+    /// Frames taken from ports.
+    pub received: u64,
+    /// Frames that ports took.
+    pub forwarded: u64,
+    /// Of both, frames that XDP programs forwarded by themselves: no worker saw them.
+    pub xdp_forwarded: u64,
+    /// Frames left to the kernel by the workers.
+    pub punted: u64,
+    /// Frames that the router made itself: ICMP errors and further fragments.
+    pub generated: u64,
+    /// Frames that wait for a neighbour now.
+    pub held: u64,
+    /// Frames dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// ICMP errors that were not sent, by reason.
+    pub icmp_not_sent: BTreeMap<String, u64>,
+    /// Prefixes in the tables.
+    pub routes: Prefixes,
+    /// By port.
+    pub ports: Vec<PortStats>,
+    /// By worker.
+    pub workers: Vec<WorkerStats>,
+    /// By node, all workers together.
+    pub nodes: Vec<NodeStats>,
+    /// What applications counted, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub applications: BTreeMap<String, serde_json::Value>,
+    /// What the governor did, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerStats>,
+    /// What the kernel's state was followed with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelStats>,
+}
+
+/// What the governor did, and what power came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct PowerStats {
+    /// What is governed.
+    pub platform: PowerPlatform,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Name or file of the server model.
+    pub server: String,
+    /// What the model is said to do with each packet.
+    pub application: &'static str,
+    /// How many times as long everything lasts, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<u32>,
+    /// How power and energy were come by.
+    pub source: Source,
+    /// How accurate they are.
+    pub accuracy: Accuracy,
+    /// Mean power of the last five seconds, of the whole run once it is over; absent where
+    /// unknown.
+    pub power_watts: Option<f64>,
+    /// The same by component.
+    pub power_by_component_watts: BTreeMap<&'static str, f64>,
+    /// What no component accounts for.
+    pub power_rest_watts: Option<f64>,
+    /// Latency in model time over the same stretch, on platform `scale`; absent where nothing was
+    /// forwarded in it. Frames of interfaces carry no time stamp: there it begins when
+    /// a worker looks.
+    #[serde(flatten)]
+    pub latency: Option<LatencySummary>,
+    /// The same since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<LatencyHistogram>,
+    /// Energy since the start; absent where unknown.
+    pub energy_joules: Option<f64>,
+    /// The same by component.
+    pub energy_by_component_joules: BTreeMap<&'static str, f64>,
+    /// Of the time since the meters' first figure, how long no figure covers: a meter was rejected
+    /// or did not answer. What was drawn then is not in `energy_joules`.
+    pub energy_unmetered_seconds: f64,
+    /// Model time since the start, on platform `scale`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_seconds: Option<f64>,
+    /// Packets that arrived, dropped ones included.
+    pub offered_packets: u64,
+    /// Packets that were served.
+    pub forwarded_packets: u64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Cores that can forward.
+    pub cores: usize,
+    /// Cores that packets are sent to.
+    pub cores_active: usize,
+    /// By core.
+    pub frequency_hertz: Vec<f64>,
+    /// Changes of the operating point: `core_changes` and `frequency_changes`.
+    pub transitions: u64,
+    /// Changes of the set of active cores.
+    pub core_changes: u64,
+    /// Changes of frequencies.
+    pub frequency_changes: u64,
+    /// How often the policy was asked.
+    pub decisions: u64,
+    /// Entries of redirect tables that were moved.
+    pub entries_moved: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps of which the machine made something else.
+    pub steps_altered: u64,
+    /// Steps that failed, or were left because somebody else holds the knob.
+    pub steps_failed: u64,
+    /// What became of the steps, by knob.
+    pub knobs: Vec<Entry>,
+    /// What one platform alone has to tell, by name. On `scale`: `disturbance`, how far threads
+    /// lagged behind the model, and `holds`, what was held back to keep flows in order while tables
+    /// were rewritten. On `host`: `host`, what this machine has to tell of its knobs.
+    #[serde(flatten)]
+    pub details: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Default for PowerStats {
+    /// Nothing known yet.
+    fn default() -> Self {
+        let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
+        Self {
+            platform: PowerPlatform::None,
+            policy: "",
+            server: String::new(),
+            application: "",
+            scale: None,
+            source,
+            accuracy,
+            power_watts: None,
+            power_by_component_watts: BTreeMap::new(),
+            power_rest_watts: None,
+            latency: None,
+            latency_histogram: None,
+            energy_joules: None,
+            energy_by_component_joules: BTreeMap::new(),
+            energy_unmetered_seconds: 0.0,
+            model_seconds: None,
+            offered_packets: 0,
+            forwarded_packets: 0,
+            dropped_packets: 0,
+            cores: 0,
+            cores_active: 0,
+            frequency_hertz: Vec::new(),
+            transitions: 0,
+            core_changes: 0,
+            frequency_changes: 0,
+            decisions: 0,
+            entries_moved: 0,
+            steps: 0,
+            steps_altered: 0,
+            steps_failed: 0,
+            knobs: Vec::new(),
+            details: serde_json::Map::new(),
+        }
+    }
+}
+
+/// Latencies since the start, in model time.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyHistogram {
+    /// Packets.
+    pub packets: u64,
+    /// Sum of their latencies.
+    pub sum_seconds: f64,
+    /// Upper ends in seconds, ascending, with the packets that took at most so long.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// Numbers of prefixes.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Prefixes {
+    /// IPv4.
+    pub ipv4: usize,
+    /// IPv6.
+    pub ipv6: usize,
+}
+
+/// What one port counted.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PortStats {
+    /// Its name.
+    pub name: String,
+    /// What it is: `capture`, or how AF_XDP runs on it.
+    pub mode: String,
+    /// Its interface: `up` or `down` when last used; `absent` while there is none of its name,
+    /// `failed` while that cannot be taken over, `attaching` while workers take it; none for a
+    /// capture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// Why it is `absent` or `failed`, or what else is not as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Frames handed to workers, or forwarded by the XDP program.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Frames taken for transmission.
+    pub transmitted_packets: u64,
+    /// Bytes of those, and of frames that XDP programs sent and the interface refused.
+    pub transmitted_bytes: u64,
+    /// Frames lost before a worker saw them: receive ring full.
+    pub receive_ring_full: u64,
+    /// Frames lost before a worker saw them: no free chunk.
+    pub fill_ring_empty: u64,
+    /// Frames that the port refused as malformed or too long.
+    pub receive_invalid: u64,
+    /// Of all that, what XDP programs forwarded by themselves, where they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpTraffic>,
+    /// Why XDP programs send nothing out of it now, where they otherwise would: it is down, say,
+    /// or its interface has refused their frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xdp_closed_because: Option<String>,
+    /// What the XDP program did with frames, by verdict.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub verdicts: BTreeMap<String, u64>,
+}
+
+/// What XDP programs forwarded by themselves in and out of a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct XdpTraffic {
+    /// Frames that came in by it.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Frames that went out by it.
+    pub transmitted_packets: u64,
+    /// Bytes of those, and of refused ones.
+    pub transmitted_bytes: u64,
+    /// Frames that its interface refused, its ring being full or itself down.
+    pub refused_packets: u64,
+}
+
+/// What one worker did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct WorkerStats {
+    /// Whether traffic is meant for it.
+    pub active: bool,
+    /// Whether it has made no round for seconds.
+    pub hangs: bool,
+    /// Frames that it took.
+    pub received: u64,
+    /// Frames that it sent.
+    pub forwarded: u64,
+    /// Rounds that found frames, and that found none.
+    pub useful_iterations: u64,
+    /// Rounds that found none.
+    pub empty_iterations: u64,
+    /// Time-stamp counter cycles of rounds that found frames.
+    pub useful_cycles: u64,
+    /// Time-stamp counter cycles of rounds that found none.
+    pub empty_cycles: u64,
+    /// Times that it blocked.
+    pub sleeps: u64,
+}
+
+/// What one node did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct NodeStats {
+    /// Its name.
+    pub name: String,
+    /// Frames that it processed.
+    pub packets: u64,
+    /// Batches in which they came.
+    pub batches: u64,
+    /// Time-stamp counter cycles per packet, of the runs in which it was timed.
+    pub cycles_per_packet: f64,
+}
+
+/// How well the kernel could be followed.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct KernelStats {
+    /// Complete dumps: one at start, more after overruns and silent changes.
+    pub dumps: u64,
+    /// Messages that could not be understood.
+    pub unreadable: u64,
+    /// Times that a neighbour was asked for.
+    pub neighbour_requests: u64,
+    /// Updates of the tables that were refused.
+    pub refused_updates: u64,
+}
+
+impl From<&NodeSnapshot> for NodeStats {
+    fn from(node: &NodeSnapshot) -> Self {
+        let per_packet = node.cycles as f64 / node.timed_frames.max(1) as f64;
+        Self {
+            name: node.name.to_owned(),
+            packets: node.frames,
+            batches: node.batches,
+            cycles_per_packet: per_packet,
+        }
+    }
+}
+
+impl WorkerStats {
+    /// From a worker's counters.
+    pub(crate) fn new(snapshot: &Snapshot, active: bool) -> Self {
+        Self {
+            active,
+            hangs: false,
+            received: snapshot.received,
+            forwarded: snapshot.forwarded,
+            useful_iterations: snapshot.useful_iterations,
+            empty_iterations: snapshot.empty_iterations,
+            useful_cycles: snapshot.useful_cycles,
+            empty_cycles: snapshot.empty_cycles,
+            sleeps: snapshot.sleeps,
+        }
+    }
+}
+
+impl Stats {
+    /// Everything but what only the control thread knows, from the sum of all workers.
+    pub(crate) fn from_sum(sum: &Snapshot, port_names: &[String]) -> Self {
+        let owned = |(name, count): (&&'static str, &u64)| ((*name).to_owned(), *count);
+        let not_sent = [
+            ("rate-limited", sum.icmp_rate_limited),
+            ("not-allowed", sum.icmp_not_allowed),
+            ("impossible", sum.icmp_impossible),
+        ];
+        let ports = port_names.iter().enumerate().map(|(number, name)| {
+            let port = sum.ports.get(number).copied().unwrap_or_default();
+            PortStats {
+                name: name.clone(),
+                received_packets: port.received_packets,
+                received_bytes: port.received_bytes,
+                transmitted_packets: port.transmitted_packets,
+                transmitted_bytes: port.transmitted_bytes,
+                receive_ring_full: port.receive_ring_full,
+                fill_ring_empty: port.fill_ring_empty,
+                receive_invalid: port.receive_invalid,
+                ..PortStats::default()
+            }
+        });
+        Self {
+            received: sum.received,
+            forwarded: sum.forwarded,
+            punted: sum.punted,
+            generated: sum.generated,
+            held: sum.held,
+            dropped: sum.dropped.iter().map(owned).collect(),
+            icmp_not_sent: not_sent
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            ports: ports.collect(),
+            nodes: sum.nodes.iter().map(NodeStats::from).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what XDP programs forwarded by themselves, by port, to what workers did.
+    /// The verdicts of the ports have to be there.
+    pub(crate) fn add_xdp(&mut self, traffic: Vec<XdpTraffic>) {
+        for (port, xdp) in self.ports.iter_mut().zip(traffic) {
+            let gone = port.verdicts.get(Verdict::NoWayOut.name()).copied().unwrap_or(0);
+            for (reason, count) in [("xdp-no-way-out", gone), ("xdp-refused", xdp.refused_packets)]
+            {
+                if count > 0 {
+                    *self.dropped.entry(reason.to_owned()).or_default() += count;
+                }
+            }
+            self.received += xdp.transmitted_packets + gone + xdp.refused_packets;
+            self.forwarded += xdp.transmitted_packets;
+            self.xdp_forwarded += xdp.transmitted_packets;
+            port.received_packets += xdp.received_packets + gone;
+            port.received_bytes += xdp.received_bytes;
+            port.transmitted_packets += xdp.transmitted_packets;
+            port.transmitted_bytes += xdp.transmitted_bytes;
+            port.xdp = Some(xdp);
+        }
+    }
+
+    /// Frames dropped for whatever reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+}

@@ -1,0 +1,110 @@
+//! The way of punted packets into the kernel: a TUN device.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_dataplane::punt::PuntSink;
+use wattline_linux::tun::Tun;
+
+const ETHERNET_HEADER: usize = 14;
+const VLAN_TAG: usize = 4;
+
+/// The device; it goes away with the last sink.
+pub(super) struct Tunnel(Arc<File>);
+
+impl Tunnel {
+    /// Makes the device. Nothing where the kernel has none: the XDP program already leaves
+    /// nearly everything to the kernel that workers would punt, so this loses little.
+    pub fn open() -> Option<Self> {
+        match Tun::open("wattline%d") {
+            Ok(tun) => {
+                tracing::info!("packets for the kernel enter it by {}", tun.name);
+                Some(Self(Arc::new(tun.file)))
+            }
+            Err(error) => {
+                tracing::warn!("packets that only the kernel can handle are lost: {error}");
+                None
+            }
+        }
+    }
+
+    /// A worker's end.
+    pub fn sink(&self) -> TunnelSink {
+        TunnelSink { file: self.0.clone() }
+    }
+}
+
+/// Writes punted packets to the device. A system call per packet: this is the rare way.
+pub(super) struct TunnelSink {
+    file: Arc<File>,
+}
+
+impl PuntSink for TunnelSink {
+    fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason> {
+        let packet = ip_packet(pool.frame_bytes(frame)).ok_or(DropReason::PuntRefused)?;
+        write(&self.file, packet)?;
+        pool.free(frame.offset);
+        Ok(())
+    }
+}
+
+/// What becomes of it behind the device is the device's to count (`ip -s link`).
+fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
+    match device.write(packet) {
+        Ok(length) if length == packet.len() => Ok(()),
+        Ok(_) => Err(DropReason::PuntRefused),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => DropReason::PuntQueueFull,
+            _ => DropReason::PuntRefused,
+        }),
+    }
+}
+
+/// The IP packet in a frame, behind a VLAN tag or not. Other protocols never come here: the
+/// XDP program leaves them to the kernel.
+fn ip_packet(frame: &[u8]) -> Option<&[u8]> {
+    let ether_type = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+    let (kind, start) = match ether_type(12)? {
+        0x8100 | 0x88a8 => (ether_type(12 + VLAN_TAG)?, ETHERNET_HEADER + VLAN_TAG),
+        kind => (kind, ETHERNET_HEADER),
+    };
+    matches!(kind, 0x0800 | 0x86dd).then(|| &frame[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_takes_nothing_is_told_from_one_that_is_full() {
+        use std::os::fd::OwnedFd;
+        let (reader, writer) = std::io::pipe().unwrap();
+        let device = File::from(OwnedFd::from(writer));
+        rustix::io::ioctl_fionbio(&device, true).unwrap();
+        let mut result = Ok(());
+        let written = (0..1000).take_while(|_| {
+            result = write(&device, &[0; 4096]);
+            result.is_ok()
+        });
+        assert!(written.count() > 0);
+        assert_eq!(result, Err(DropReason::PuntQueueFull));
+        drop(reader);
+        assert_eq!(write(&device, &[0; 4096]), Err(DropReason::PuntRefused));
+    }
+
+    #[test]
+    fn the_packet_begins_behind_the_headers() {
+        let mut frame = vec![0; 14];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame.push(0x45);
+        assert_eq!(ip_packet(&frame), Some(&[0x45][..]));
+        frame[12..14].copy_from_slice(&[0x81, 0x00]);
+        frame[14..].copy_from_slice(&[0]);
+        frame.extend([7, 0x86, 0xdd, 0x60]);
+        assert_eq!(ip_packet(&frame), Some(&[0x60][..]));
+        assert_eq!(ip_packet(&[0; 60]), None);
+        assert_eq!(ip_packet(&[]), None);
+    }
+}

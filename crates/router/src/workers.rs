@@ -1,0 +1,406 @@
+//! Worker threads.
+
+use super::error::RouterError;
+use super::inbox::{Bell, Message};
+use super::platform::{WorkerHandle, WorkerLoop};
+use super::pulse::{Change, Pulse};
+use super::queues::WorkerQueues;
+use crate::config::{Mode, RouterSettings};
+use std::any::Any;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_dataplane::counters::{Snapshot, WorkerCounters};
+use wattline_dataplane::feature::Feature;
+use wattline_dataplane::forwarding::RouteReader;
+use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::punt::PuntSink;
+use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
+use wattline_linux::privileges;
+use wattline_ports::waiter::{PollWaiter, Waker};
+
+/// ICMP errors per second and worker; Linux's own limits are of this order
+/// (icmp_msgs_per_sec = 1000).
+const ICMP_RATE: u32 = 1000;
+const ICMP_BURST: u32 = 50;
+/// How often the end of threads is looked for.
+const LOOK: Duration = Duration::from_millis(2);
+/// A worker that was told to end comes to it within so long, unless it reads a pipe that gives
+/// nothing.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
+
+struct Thread {
+    control: Arc<Control>,
+    counters: Arc<WorkerCounters>,
+    waker: Waker,
+    handle: Option<JoinHandle<()>>,
+    pulse: Pulse,
+    /// Whether it may wait for whoever reads or writes a pipe.
+    has_captures: bool,
+    /// What it said when it panicked.
+    panic: Arc<OnceLock<String>>,
+}
+
+/// All workers; they end with the value.
+pub(super) struct Workers {
+    threads: Vec<Thread>,
+    /// The nodes' edges, the same in every worker.
+    edges: Vec<(&'static str, &'static str)>,
+}
+
+/// How the workers came to their end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// Some did not, and live as long as the process.
+    pub left_behind: bool,
+    /// The first of those that have no capture to wait for.
+    pub hangs: Option<usize>,
+}
+
+/// What a worker gets beside its queues.
+pub(super) struct Equipment {
+    pub routes: RouteReader,
+    pub punt: Box<dyn PuntSink>,
+    pub neighbours: SyncSender<NeighbourRequest>,
+    /// Applications on the packets' way.
+    pub features: Vec<Feature>,
+    /// What it blocks on ([`waiter_of`]).
+    pub waiter: PollWaiter,
+    /// What it runs in place of its own loop.
+    pub run: Option<WorkerLoop>,
+}
+
+/// What the worker of these queues blocks on.
+pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
+    PollWaiter::of_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
+        .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
+}
+
+impl Workers {
+    pub fn new() -> Self {
+        Self { threads: Vec::new(), edges: Vec::new() }
+    }
+
+    /// Starts one more.
+    pub fn start(
+        &mut self,
+        queues: WorkerQueues,
+        equipment: Equipment,
+        settings: &RouterSettings,
+        bell: Bell,
+    ) -> Result<(), RouterError> {
+        let number = self.threads.len();
+        let failed = |what: &str| format!("{what} worker {number}");
+        let has_captures = queues.has_captures;
+        let Equipment { routes, punt, neighbours, features, mut waiter, run } = equipment;
+        let waker = waiter.waker();
+        let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
+        let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
+        let mut worker = Worker::with_features(parts, features).map_err(|errors| {
+            let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            RouterError::system(failed("building the graph of"), std::io::Error::other(text))
+        })?;
+        let (control, counters) = (worker.control(), worker.counters());
+        self.edges = worker.graph().edges();
+        let cpu = settings.cpus.get(number).copied();
+        let panic = Arc::new(OnceLock::new());
+        let last_words = panic.clone();
+        let work = move || {
+            if let Some(cpu) = cpu {
+                pin(number, cpu);
+            }
+            // It works on open sockets and memory only.
+            if let Err(error) = privileges::drop_all() {
+                tracing::debug!("worker {number} keeps its capabilities: {error}");
+            }
+            match run {
+                Some(run) => run(&mut worker, &mut waiter),
+                None => worker.run(&mut waiter),
+            }
+            // Its ports are closed before it is said to have ended.
+            drop(worker);
+        };
+        let handle = std::thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                // All that it worked on goes with it: nobody sees it half done.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    let _ = last_words.set(said(&*panic));
+                }
+                bell.ring(Message::WorkerEnded);
+            })
+            .map_err(|source| RouterError::system(failed("starting"), source))?;
+        let (handle, pulse) = (Some(handle), Pulse::new());
+        let thread = Thread { control, counters, waker, handle, pulse, has_captures, panic };
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// What the first worker that has panicked said: the router cannot go on without it.
+    pub fn failure(&self) -> Option<RouterError> {
+        let mut threads = self.threads.iter().enumerate();
+        threads.find_map(|(worker, thread)| {
+            let message = thread.panic.get()?.clone();
+            Some(RouterError::Panicked { worker, message })
+        })
+    }
+
+    /// The workers of which something has changed; to be asked at least once a second.
+    pub fn look(&mut self, now: Instant) -> Vec<(usize, Change)> {
+        let mut changes = Vec::new();
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            let ended = thread.handle.as_ref().is_none_or(JoinHandle::is_finished);
+            let totals = &thread.counters.totals;
+            let rounds = [&totals.useful_iterations, &totals.empty_iterations, &totals.sleeps];
+            let rounds = rounds.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.get()));
+            let change = if ended { None } else { thread.pulse.look(rounds, now) };
+            match change {
+                // Whoever writes or reads a pipe may take a rest, and often.
+                Some(change) if thread.has_captures => {
+                    tracing::debug!("worker {number}, which may wait for a capture: {change:?}");
+                }
+                Some(Change::Hangs) => tracing::error!(
+                    "worker {number} hangs: it has made no round for seconds; what arrives at its \
+                     queues is the kernel's to forward until it goes on"
+                ),
+                Some(Change::GoesOn) => tracing::warn!("worker {number} goes on"),
+                None => {}
+            }
+            changes.extend(change.map(|change| (number, change)));
+        }
+        changes
+    }
+
+    /// Sets what can be changed while they run.
+    pub fn configure(&self, settings: &RouterSettings) {
+        for thread in &self.threads {
+            thread.control.set_mode(match settings.mode {
+                Mode::Poll => WorkerMode::Poll,
+                Mode::Interrupt => WorkerMode::Interrupt,
+                Mode::Adaptive => WorkerMode::Adaptive,
+            });
+            thread.control.set_batch(usize::from(settings.batch));
+            thread.control.set_spin(settings.idle.as_micros().try_into().unwrap_or(u32::MAX));
+            thread.waker.wake();
+        }
+    }
+
+    /// Has a worker watch these descriptors in place of those that it had of a port, and wakes it.
+    pub fn watch(&self, worker: usize, port: PortId, descriptors: Vec<OwnedFd>) {
+        if let Some(thread) = self.threads.get(worker) {
+            thread.waker.watch(port.0, descriptors);
+        }
+    }
+
+    /// Wakes them all, for something that was published.
+    pub fn wake(&self) {
+        self.threads.iter().for_each(|thread| thread.waker.wake());
+    }
+
+    /// Number of workers.
+    pub fn count(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
+    /// Serves with the first `active` workers and parks the rest; those block, and still
+    /// forward what arrives.
+    pub fn set_active(&mut self, active: u16) {
+        for (number, thread) in self.threads.iter().enumerate() {
+            let command = if number < usize::from(active) { Command::Run } else { Command::Park };
+            thread.control.command(command);
+            thread.waker.wake();
+        }
+    }
+
+    /// True once all threads have ended by themselves.
+    pub fn have_ended(&self) -> bool {
+        self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+
+    /// Lets them forward what is queued, for so long at most, and ends them.
+    pub fn drain(&mut self, patience: Duration) -> Ending {
+        self.command(Command::Drain);
+        self.await_end(patience);
+        self.stop()
+    }
+
+    fn await_end(&self, patience: Duration) {
+        let end = Instant::now() + patience;
+        while !self.have_ended() && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn stop(&mut self) -> Ending {
+        let mut ending = Ending::default();
+        self.command(Command::Stop);
+        self.await_end(LAST_PATIENCE);
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            let Some(handle) = thread.handle.take() else { continue };
+            if handle.is_finished() {
+                // What it said in a panic is kept ([`Self::failure`]).
+                let _ = handle.join();
+                continue;
+            }
+            // It ends with the process, which must not wait for whoever writes the pipe.
+            ending.left_behind = true;
+            if thread.has_captures {
+                tracing::error!("worker {number} waits for a capture to go on, and is left behind");
+            } else {
+                tracing::error!("worker {number} hangs, and is left behind with what it holds");
+                ending.hangs.get_or_insert(number);
+            }
+        }
+        ending
+    }
+
+    fn command(&self, command: Command) {
+        for thread in &self.threads {
+            thread.control.command(command);
+            thread.waker.wake();
+        }
+    }
+
+    /// The counters of each, and whether it is active.
+    pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
+        let active = |thread: &Thread| thread.control.current_command() != Command::Park;
+        let threads = self.threads.iter();
+        threads.map(|thread| (thread.counters.snapshot(), active(thread))).collect()
+    }
+
+    /// Whether a worker makes no rounds, and has no capture to wait for.
+    pub fn hangs(&self, worker: usize) -> bool {
+        let thread = self.threads.get(worker);
+        thread.is_some_and(|thread| thread.pulse.hangs() && !thread.has_captures)
+    }
+
+    /// What a governor watches and commands them by.
+    pub fn handles(&self) -> Vec<WorkerHandle> {
+        let handle = |thread: &Thread| WorkerHandle {
+            control: thread.control.clone(),
+            counters: thread.counters.clone(),
+            waker: thread.waker.clone(),
+        };
+        self.threads.iter().map(handle).collect()
+    }
+
+    /// Which node leads to which.
+    pub fn edges(&self) -> &[(&'static str, &'static str)] {
+        &self.edges
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("nothing that could be kept").to_owned()
+}
+
+fn pin(worker: usize, cpu: u16) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(usize::from(cpu));
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &cpus) {
+        tracing::warn!("worker {worker} cannot be pinned to CPU {cpu}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use wattline_dataplane::frame::{Frame, FramePool};
+    use wattline_dataplane::port::{PortCounters, PortQueue};
+    use wattline_dataplane::punt::Discard;
+    use wattline_dataplane::routes::Routes;
+
+    /// A port at which a worker panics, or hangs until the other end is dropped.
+    enum Bad {
+        Panics,
+        Hangs(std::sync::mpsc::Receiver<()>),
+    }
+
+    impl PortQueue for Bad {
+        fn receive(&mut self, _: &mut FramePool, _: &mut [Frame]) -> usize {
+            match self {
+                Self::Panics => panic!("nobody expected {}", "this"),
+                Self::Hangs(end) => end.recv().map_or(0, |()| 0),
+            }
+        }
+        fn transmit(&mut self, _: &mut FramePool, _: &[Frame]) -> usize {
+            0
+        }
+        fn flush(&mut self, _: &mut FramePool) {}
+        fn recycle(&mut self, _: &mut FramePool) {}
+        fn pending(&mut self) -> usize {
+            0
+        }
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
+
+    fn start(bad: Bad) -> (Workers, std::sync::mpsc::Receiver<Message>) {
+        let pool = FramePool::new(Box::new(vec![0; 8 * 2048]), 2048, 256);
+        let queues = WorkerQueues {
+            pool,
+            ports: vec![Box::new(bad)],
+            descriptors: Vec::new(),
+            has_captures: false,
+        };
+        let equipment = Equipment {
+            routes: Routes::new(Vec::new()).reader(),
+            punt: Box::new(Discard),
+            neighbours: std::sync::mpsc::sync_channel(1).0,
+            features: Vec::new(),
+            waiter: waiter_of(&queues).unwrap(),
+            run: None,
+        };
+        let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
+        let config = Config::parse(text, "test").unwrap();
+        let (bell, inbox) = Bell::new(PollWaiter::new([]).unwrap().waker());
+        let mut workers = Workers::new();
+        workers.start(queues, equipment, &config.router, bell).unwrap();
+        (workers, inbox)
+    }
+
+    #[test]
+    fn a_panic_is_told_and_kept() {
+        let (mut workers, inbox) = start(Bad::Panics);
+        assert!(matches!(inbox.recv().unwrap(), Message::WorkerEnded));
+        let error = workers.failure().expect("it has panicked").to_string();
+        assert!(error.contains("worker 0") && error.contains("nobody expected this"), "{error}");
+        let ending = workers.drain(Duration::ZERO);
+        assert!(!ending.left_behind && ending.hangs.is_none());
+    }
+
+    #[test]
+    fn a_worker_that_hangs_is_told_and_left_behind_at_the_end() {
+        let (end, other_end) = std::sync::mpsc::channel();
+        let (mut workers, _inbox) = start(Bad::Hangs(other_end));
+        let now = Instant::now();
+        let second = |number| now + Duration::from_secs(number);
+        let looks: Vec<_> = (0..4).flat_map(|number| workers.look(second(number))).collect();
+        assert_eq!(looks, [(0, Change::Hangs)]);
+        assert!(workers.hangs(0) && workers.failure().is_none());
+        // A round, and it hangs again.
+        end.send(()).unwrap();
+        while workers.snapshots()[0].0.empty_iterations == 0 {
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(workers.look(second(5)), [(0, Change::GoesOn)]);
+        let ending = workers.drain(Duration::ZERO);
+        assert_eq!((ending.left_behind, ending.hangs), (true, Some(0)));
+        drop(end);
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether transit packets are forwarded by the XDP programs, and out of which ports.
+//!
+//! The programs forward by the kernel's own tables, so they may only where those are all there is
+//! to know ([`Config::obstacles_to_xdp_forwarding`]). What interfaces refuse is seen to by
+//! [`trust`].
+
+mod trust;
+
+use super::error::RouterError;
+use crate::config::{Config, PortKind, XdpForwarding};
+use std::time::{Duration, Instant};
+use trust::{Cause, Trust};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
+use wattline_linux::xdp_features::XdpFeatures;
+use wattline_rib::Rib;
+use wattline_xdp::XdpForward;
+use wattline_xdp::bpf::BpfError;
+
+/// How many frames programs have sent out of a port so far.
+pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
+
+/// How often it is asked which interfaces take frames. One that ceases to is closed by the first
+/// batch that it refuses.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The ways out of the XDP programs.
+pub(super) struct Forwarding {
+    forward: XdpForward,
+    features: XdpFeatures,
+    ports: Vec<WayOut>,
+    /// Why nothing may be forwarded now.
+    obstacles: Vec<&'static str>,
+    /// Whether some route has an MTU of its own when last looked.
+    route_mtus: bool,
+    next_look: Instant,
+}
+
+struct WayOut {
+    port: PortId,
+    ifindex: u32,
+    name: String,
+    is_open: bool,
+    /// Whether the log's last word is that it is open.
+    told_open: bool,
+    /// Why it is not, or is for a trial only.
+    closed_because: Option<String>,
+    trust: Trust,
+}
+
+/// What stands against it in the configuration, and in what was found when sockets were opened:
+/// without copies workers are the cheaper way.
+pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
+    let mut obstacles = config.obstacles_to_xdp_forwarding();
+    if zero_copy && config.router.xdp_forward == XdpForwarding::Auto {
+        obstacles.push("frames reach workers without a copy");
+    }
+    obstacles
+}
+
+/// Prepares what the configuration asks for; `None` where workers are to forward everything.
+///
+/// # Errors
+/// When it is asked for and cannot be.
+pub(super) fn prepare(config: &Config) -> Result<Option<Forwarding>, RouterError> {
+    let choice = config.router.xdp_forward;
+    let has_interfaces =
+        config.ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
+    if choice == XdpForwarding::Off || !has_interfaces {
+        return Ok(None);
+    }
+    let obstacles = config.obstacles_to_xdp_forwarding();
+    if !obstacles.is_empty() {
+        tracing::info!("workers forward all packets: {}", obstacles.join(", "));
+        return Ok(None);
+    }
+    match Forwarding::open() {
+        Ok(forwarding) => Ok(Some(forwarding)),
+        Err(error) if choice == XdpForwarding::On => Err(error),
+        Err(error) => {
+            tracing::info!("workers forward all packets: {error}");
+            Ok(None)
+        }
+    }
+}
+
+impl Forwarding {
+    fn open() -> Result<Self, RouterError> {
+        let failed = |source| RouterError::system("asking what interfaces can do with XDP", source);
+        Ok(Self {
+            features: XdpFeatures::open().map_err(failed)?,
+            forward: XdpForward::new()?,
+            ports: Vec::new(),
+            obstacles: Vec::new(),
+            route_mtus: false,
+            next_look: Instant::now(),
+        })
+    }
+
+    /// What programs are loaded with.
+    pub fn forward(&self) -> &XdpForward {
+        &self.forward
+    }
+
+    /// A port's counters are at the slot of its own number.
+    pub fn slot(port: PortId) -> u32 {
+        port.0.into()
+    }
+
+    /// Adds a port, to which nothing is forwarded yet.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
+        self.forward.add(ifindex, Self::slot(port))?;
+        self.next_look = Instant::now();
+        self.ports.push(WayOut {
+            port,
+            ifindex,
+            name: name.to_owned(),
+            is_open: false,
+            told_open: false,
+            closed_because: None,
+            trust: Trust::default(),
+        });
+        Ok(())
+    }
+
+    /// Forgets a port whose interface is gone.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove(&mut self, port: PortId) -> Result<(), BpfError> {
+        let Some(place) = self.ports.iter().position(|way| way.port == port) else {
+            return Ok(());
+        };
+        let way = self.ports.swap_remove(place);
+        // What another way out was closed for may be over.
+        self.next_look = Instant::now();
+        self.forward.remove(way.ifindex)
+    }
+
+    /// Says what stands against it from now on.
+    pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
+        if self.obstacles != obstacles {
+            self.obstacles = obstacles;
+            self.next_look = Instant::now();
+        }
+    }
+
+    /// Opens the ways out that can be, and closes the others.
+    pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
+        let route_mtus = rib.has_route_mtus();
+        if now < self.next_look && route_mtus == self.route_mtus && !rib.ports_changed() {
+            return;
+        }
+        self.next_look = now + LOOK_EVERY;
+        self.route_mtus = route_mtus;
+        let Self { ports, features, forward, .. } = self;
+        let closed: Vec<Option<String>> = (ports.iter_mut())
+            .map(|way| {
+                let why = why_closed(features, rib, way);
+                if let Err(error) = way.judge(forward, why.is_some(), now, sent) {
+                    tracing::error!("[[port]] {}: {error}", way.name);
+                }
+                why.or_else(|| way.trust.obstacle(now))
+            })
+            .collect();
+        let common = self.common_obstacle(rib, &closed);
+        for (way, own) in self.ports.iter_mut().zip(closed) {
+            if let Err(error) = way.set(&self.forward, common.clone().or(own), now) {
+                tracing::error!("[[port]] {}: {error}", way.name);
+            }
+        }
+    }
+
+    /// Why no way out may be taken, whatever can be said of each by itself: `closed`.
+    fn common_obstacle(&self, rib: &Rib, closed: &[Option<String>]) -> Option<String> {
+        if !self.obstacles.is_empty() {
+            return Some(self.obstacles.join(", "));
+        }
+        // The kernel's look-up for XDP heeds it only where it is locked.
+        if self.route_mtus {
+            return Some("a route has an MTU of its own".to_owned());
+        }
+        // Of several next hops the kernel picks one, and a worker that gets what cannot be sent
+        // there picks again: shares would not be as they were asked for.
+        let is_open = |link: u32| {
+            let mut ways = self.ports.iter().zip(closed);
+            ways.any(|(way, closed)| way.ifindex == link && closed.is_none())
+        };
+        let all_open = rib.links_of_groups().all(is_open);
+        (!all_open).then(|| {
+            "one of several next hops is behind a port that is closed to them, or behind none"
+                .to_owned()
+        })
+    }
+
+    /// Whether packets out of a port are forwarded by XDP programs.
+    pub fn is_open(&self, port: PortId) -> bool {
+        let way = self.ports.iter().find(|way| way.port == port && way.is_open);
+        // Programs may have found since that it is not.
+        way.is_some_and(|way| self.forward.is_open(way.ifindex).unwrap_or_default())
+    }
+
+    /// Why packets out of a port are not, or are for a trial only, as far as known.
+    pub fn closed_because(&self, port: PortId) -> Option<&str> {
+        self.ports.iter().find(|way| way.port == port)?.closed_because.as_deref()
+    }
+}
+
+impl WayOut {
+    /// Finds out whether the interface has taken what was sent to it.
+    fn judge(
+        &mut self,
+        forward: &XdpForward,
+        is_another: bool,
+        now: Instant,
+        sent: Sent<'_>,
+    ) -> Result<(), BpfError> {
+        if is_another {
+            // What comes back up may be what it was before it refused.
+            self.trust = Trust::default();
+            return Ok(());
+        }
+        if !self.is_open {
+            return Ok(());
+        }
+        let slot = Forwarding::slot(self.port);
+        if !forward.is_open(self.ifindex)? {
+            match forward.cause(slot)? {
+                Some(error) => {
+                    self.trust.refuse(now, Cause::Error(error));
+                    self.is_open = false;
+                }
+                // By the last batch of before it was opened.
+                None => forward.open(self.ifindex)?,
+            }
+            return Ok(());
+        }
+        // Refused frames first, so that none is refused that was not sent yet.
+        self.trust.watch(now, forward.refused(slot)?, || sent(self.port));
+        Ok(())
+    }
+
+    /// Opens it, unless there is an obstacle. A trial is told of only once it has succeeded.
+    fn set(
+        &mut self,
+        forward: &XdpForward,
+        obstacle: Option<String>,
+        now: Instant,
+    ) -> Result<(), BpfError> {
+        let name = &self.name;
+        let trial = self.trust.trial(now);
+        match &obstacle {
+            None if trial.is_some() => {
+                tracing::debug!("port {name}: sent to by XDP programs for a trial");
+            }
+            None if !self.told_open => {
+                tracing::info!("port {name}: sent to by XDP programs");
+                self.told_open = true;
+            }
+            Some(why) if self.told_open => {
+                // Nobody asked for that: somebody may want to look into it.
+                if self.trust.obstacle(now).is_some() {
+                    tracing::warn!("port {name}: sent to by workers: {why}");
+                } else {
+                    tracing::info!("port {name}: sent to by workers: {why}");
+                }
+                self.told_open = false;
+            }
+            Some(why) => tracing::debug!("port {name}: sent to by workers: {why}"),
+            None => {}
+        }
+        let opens = obstacle.is_none();
+        self.closed_because = obstacle.or(trial);
+        if !opens {
+            self.is_open = false;
+            forward.close(self.ifindex)?;
+        } else if !self.is_open {
+            forward.open(self.ifindex)?;
+            self.is_open = true;
+        }
+        Ok(())
+    }
+}
+
+/// What stands against sending out of one port; workers take no way without carrier, either.
+fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<String> {
+    let is_up = |(port, link): (PortId, &Link)| {
+        port == way.port && link.index == way.ifindex && link.enabled && link.running
+    };
+    if !rib.port_links().any(is_up) {
+        return Some("it is down".to_owned());
+    }
+    match features.transmits(way.ifindex) {
+        Ok(true) => None,
+        Ok(false) => Some("its driver takes no XDP frames now".to_owned()),
+        Err(error) => Some(error.to_string()),
+    }
+}

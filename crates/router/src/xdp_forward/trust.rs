@@ -1,0 +1,269 @@
+//! How far an interface is trusted to take the frames that XDP programs send out of it.
+//!
+//! The kernel's word that a driver takes such frames can be out of date: a veth whose far end
+//! ceased to run NAPI while it was down keeps the flag and refuses every frame. So what an
+//! interface does counts for more than what is said of it. Where it refuses frames, workers send
+//! there; after a while XDP programs try again, with the traffic that there is, and each failure
+//! doubles the while. A full ring is no refusal as long as it takes some frames now and then.
+
+use rustix::io::Errno;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// How long a port is left to workers after a first refusal.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest that it is. Each trial may lose a batch of 16 frames on each processor.
+const LONGEST_WAIT: Duration = Duration::from_secs(64);
+/// Over less time it is not judged whether an interface takes anything: a ring that is full for
+/// a moment is no reason to close a port.
+const JUDGED_OVER: Duration = Duration::from_secs(1);
+/// Taking fewer than one frame in so many counts as taking none. Frames that were sent and not
+/// yet refused when both were counted look like frames that were taken.
+const ONE_IN: u64 = 64;
+
+/// What is known of one interface.
+#[derive(Debug, Default)]
+pub(super) struct Trust {
+    /// The last refusal, until the interface has taken frames again.
+    refusal: Option<Refusal>,
+    /// How long that lasted, or the one before.
+    last_wait: Option<Duration>,
+    /// Since when frames have been taken.
+    good_since: Option<Instant>,
+    /// Counts of a while ago, while it is being judged.
+    before: Option<Sample>,
+    /// Frames refused when last looked.
+    refused: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+    cause: Cause,
+    until: Instant,
+    wait: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Instant,
+    sent: u64,
+    refused: u64,
+}
+
+/// Why an interface is not sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its driver answered with this error.
+    Error(Errno),
+    /// Its driver reported no error and took nothing.
+    NothingTaken,
+}
+
+impl Trust {
+    /// What stands against sending there now.
+    pub fn obstacle(&self, now: Instant) -> Option<String> {
+        let refusal = self.refusal.filter(|refusal| now < refusal.until)?;
+        Some(format!("{}, tried again {:.0?} later", refusal.cause, refusal.wait))
+    }
+
+    /// Why frames are sent there only to find out if they are taken again, where that is so.
+    pub fn trial(&self, now: Instant) -> Option<String> {
+        let refusal = self.refusal.filter(|refusal| now >= refusal.until)?;
+        Some(format!("{}, tried again now", refusal.cause))
+    }
+
+    /// It has refused frames, although nothing is known to stand against sending there now.
+    pub fn refuse(&mut self, now: Instant, cause: Cause) {
+        let calm = |since: Instant| now.saturating_duration_since(since) >= LONGEST_WAIT;
+        let last = self.last_wait.filter(|_| !self.good_since.is_some_and(calm));
+        let first = if cause.is_over() { Duration::ZERO } else { FIRST_WAIT };
+        let wait = last.map_or(first, |last| (2 * last).clamp(FIRST_WAIT, LONGEST_WAIT));
+        *self = Self {
+            refusal: Some(Refusal { cause, until: now + wait, wait }),
+            last_wait: Some(wait),
+            ..Self::default()
+        };
+    }
+
+    /// Judges by what was counted while it was sent to: all frames that it `refused` so far, and
+    /// all that were `sent` there, which is asked for only where it is of interest.
+    pub fn watch(&mut self, now: Instant, refused: u64, sent: impl FnOnce() -> u64) {
+        let is_good = self.good_since.is_some() && self.refused == Some(refused);
+        self.refused = Some(refused);
+        let Some(before) = self.before else {
+            if !is_good {
+                self.before = Some(Sample { at: now, sent: sent(), refused });
+            }
+            return;
+        };
+        if now.saturating_duration_since(before.at) < JUDGED_OVER {
+            return;
+        }
+        let lost = refused.saturating_sub(before.refused);
+        let taken = sent().saturating_sub(before.sent).saturating_sub(lost);
+        if lost > 0 && taken <= lost / ONE_IN {
+            self.refuse(now, Cause::NothingTaken);
+        } else if taken > 0 {
+            self.before = None;
+            self.refusal = None;
+            self.good_since.get_or_insert(now);
+        }
+        // Where nothing was sent, nothing is known yet.
+    }
+}
+
+impl Cause {
+    /// Whether the kernel said the same of the interface at that moment: where it no longer does,
+    /// which is known before an interface is judged, it was so for a moment only.
+    fn is_over(self) -> bool {
+        matches!(self, Self::Error(Errno::NETDOWN | Errno::OPNOTSUPP))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => {
+                write!(f, "it refused frames of XDP programs ({}: {error})", name(*error))
+            }
+            Self::NothingTaken => f.write_str("it refused all frames of XDP programs for a second"),
+        }
+    }
+}
+
+/// The errors that drivers report, by their names in the kernel's documentation.
+fn name(error: Errno) -> &'static str {
+    match error {
+        Errno::NXIO => "ENXIO",
+        Errno::NETDOWN => "ENETDOWN",
+        Errno::OPNOTSUPP => "EOPNOTSUPP",
+        Errno::INVAL => "EINVAL",
+        Errno::MSGSIZE => "EMSGSIZE",
+        Errno::OVERFLOW => "EOVERFLOW",
+        Errno::NODEV => "ENODEV",
+        _ => "error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NXIO: Cause = Cause::Error(Errno::NXIO);
+
+    fn seconds(count: f64) -> Duration {
+        Duration::from_secs_f64(count)
+    }
+
+    /// Looks as the control thread does, once a second from `from` on; the counts are those of each look.
+    fn watch(trust: &mut Trust, from: Instant, counts: &[(u64, u64)]) -> Instant {
+        let mut now = from;
+        for (sent, refused) in counts {
+            trust.watch(now, *refused, || *sent);
+            now += seconds(1.0);
+        }
+        now
+    }
+
+    #[test]
+    fn each_refusal_doubles_the_wait_up_to_a_longest() {
+        let (mut trust, mut now) = (Trust::default(), Instant::now());
+        for wait in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
+            trust.refuse(now, NXIO);
+            let why = trust.obstacle(now + seconds(wait - 0.01)).unwrap();
+            assert!(why.contains("ENXIO") && why.contains(&format!("{wait:.0}s")), "{why}");
+            assert_eq!(trust.trial(now + seconds(wait - 0.01)), None);
+            now += seconds(wait);
+            assert_eq!(trust.obstacle(now), None);
+            assert!(trust.trial(now).unwrap().contains("ENXIO"));
+        }
+    }
+
+    /// A link that was down, unseen, is not waited for; one that says so again and again is.
+    #[test]
+    fn a_moment_is_not_waited_for() {
+        let (mut trust, mut now) = (Trust::default(), Instant::now());
+        for wait in [0.0, 1.0, 2.0] {
+            trust.refuse(now, Cause::Error(Errno::NETDOWN));
+            now += seconds(wait);
+            assert_eq!(trust.obstacle(now), None);
+            assert!(wait == 0.0 || trust.obstacle(now - seconds(0.01)).is_some());
+            assert!(trust.trial(now).unwrap().contains("ENETDOWN"));
+        }
+    }
+
+    #[test]
+    fn trust_comes_back_with_the_first_frames_that_are_taken_and_patience_after_a_calm_minute() {
+        let (mut trust, now) = (Trust::default(), Instant::now());
+        trust.refuse(now, NXIO);
+        trust.refuse(now, NXIO);
+        let now = now + seconds(2.0);
+        // Nothing is sent: nothing is known.
+        let now = watch(&mut trust, now, &[(100, 20), (100, 20), (100, 20)]);
+        assert!(trust.trial(now).unwrap().contains("ENXIO"));
+        let now = watch(&mut trust, now, &[(103, 20)]);
+        assert_eq!(trust.trial(now), None);
+        assert_eq!(trust.obstacle(now), None);
+        // Soon after it refuses again: it was not for long.
+        trust.refuse(now, NXIO);
+        assert!(trust.obstacle(now + seconds(3.9)).is_some());
+        let now = now + seconds(4.0);
+        let now = watch(&mut trust, now, &[(200, 30), (300, 30)]);
+        trust.refuse(now + LONGEST_WAIT, NXIO);
+        assert!(trust.obstacle(now + LONGEST_WAIT + seconds(0.9)).is_some());
+        assert!(trust.obstacle(now + LONGEST_WAIT + seconds(1.0)).is_none());
+    }
+
+    /// A ring that overflows under load takes some frames all the same.
+    #[test]
+    fn a_full_ring_closes_nothing() {
+        let (mut trust, now) = (Trust::default(), Instant::now());
+        let overload: Vec<(u64, u64)> = (0..600).map(|s| (1000 * s, 900 * s)).collect();
+        let now = watch(&mut trust, now, &overload);
+        assert_eq!(trust.obstacle(now), None);
+        assert_eq!(trust.trial(now), None);
+        // A burst that overflows a ring on which nothing else is sent.
+        let (sent, refused) = *overload.last().unwrap();
+        let burst =
+            [(sent + 40, refused + 40), (sent + 40, refused + 40), (sent + 43, refused + 40)];
+        let now = watch(&mut trust, now, &burst);
+        assert_eq!(trust.obstacle(now), None);
+    }
+
+    #[test]
+    fn an_interface_that_takes_nothing_is_closed_without_an_error_of_its_driver() {
+        let (mut trust, now) = (Trust::default(), Instant::now());
+        let now = watch(&mut trust, now, &[(0, 0), (1000, 0), (2000, 0)]);
+        assert_eq!(trust.obstacle(now), None);
+        // From here on all is refused; a few that were sent are not yet counted as refused.
+        let now = watch(&mut trust, now, &[(3000, 600), (4010, 1605)]);
+        let why = trust.obstacle(now - seconds(0.5)).unwrap();
+        assert!(why.contains("refused all"), "{why}");
+        // And one that is slow: a frame in three seconds.
+        let (mut trust, now) = (Trust::default(), Instant::now());
+        let now = watch(&mut trust, now, &[(0, 0), (1, 0), (1, 0), (2, 1), (2, 1), (2, 1)]);
+        assert_eq!(trust.obstacle(now), None);
+        let now = watch(&mut trust, now, &[(3, 2)]);
+        assert!(trust.obstacle(now - seconds(0.5)).is_some());
+    }
+
+    /// Whoever asks often does not judge by moments.
+    #[test]
+    fn moments_are_not_judged() {
+        let (mut trust, start) = (Trust::default(), Instant::now());
+        for step in 0..100 {
+            trust.watch(start + seconds(0.009) * step, u64::from(step), || u64::from(step));
+        }
+        assert_eq!(trust.obstacle(start + seconds(0.9)), None);
+    }
+
+    /// Counters are asked for only where they decide something.
+    #[test]
+    fn a_good_interface_is_not_counted_again() {
+        let (mut trust, now) = (Trust::default(), Instant::now());
+        let now = watch(&mut trust, now, &[(0, 0), (9, 0)]);
+        for step in 0..10 {
+            trust.watch(now + seconds(1.0) * step, 0, || panic!("asked for what was sent"));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the cores of an emulated server and its governor share.
+
+use super::books::{Books, Change};
+use super::clock::ModelClock;
+use super::order::Order;
+use super::post::{Post, Report};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use wattline_cores::Costs;
+use wattline_governor::energy::Energy;
+use wattline_policy::{CoreSet, Platform};
+use wattline_server::ServerModel;
+use wattline_units::{Joules, Provenance, Span};
+
+/// What cores and machine share.
+pub struct Emulation {
+    pub(super) server: ServerModel,
+    pub(super) platform: Platform,
+    pub(super) clock: ModelClock,
+    /// What a core costs, by frequency and number of active cores less one.
+    pub(super) costs: Vec<Vec<Costs>>,
+    pub(super) transition: Span,
+    pub(super) posts: Vec<Post>,
+    pub(super) books: Mutex<Books>,
+    pub(super) reported: Condvar,
+    /// Keeps flows in order, where redirect tables are written.
+    pub(super) order: Option<Arc<Order>>,
+}
+
+impl Emulation {
+    pub(super) fn costs(&self, frequency: usize, active_cores: usize) -> Costs {
+        let row = &self.costs[frequency.min(self.costs.len() - 1)];
+        row[active_cores.clamp(1, row.len()) - 1].clone()
+    }
+
+    pub(super) fn report(&self, report: Report) {
+        if self.books().take(report) {
+            self.reported.notify_all();
+        }
+    }
+
+    /// Notes the frequency of each core, as an index, from a time on.
+    pub(super) fn will_run_at(&self, due: u64, frequencies: &[usize]) {
+        let now = self.clock.now().as_picos().min(due);
+        self.books().change(due, now, Change::Frequencies(frequencies.to_vec()));
+    }
+
+    /// Notes the active cores from a time on.
+    pub(super) fn is_active_at(&self, at: u64, active: CoreSet) {
+        self.books().change(at, at, Change::Active(active));
+    }
+
+    /// The energy when a run begins.
+    pub(super) fn nothing_yet(&self) -> Energy {
+        let parts = self.server.power.base.parts();
+        let parts = parts.map(|(component, _)| (component.name(), Joules::ZERO));
+        Energy::new(Joules::ZERO, parts, Provenance::EMULATED)
+    }
+
+    pub(super) fn last_energy(&self) -> Energy {
+        self.books().energy().clone()
+    }
+
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

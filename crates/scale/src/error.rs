@@ -1,0 +1,33 @@
+//! Why a server cannot be emulated.
+
+use wattline_cores::ModelError;
+
+/// Why a server cannot be emulated.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// The server, the application or the policy are not fit for each other.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// More workers than the model has cores.
+    #[error(
+        "server {server} has {most} cores that forward packets, but there are {workers} workers: \
+         1 to {most} are allowed"
+    )]
+    Workers {
+        /// Name of the server model.
+        server: String,
+        /// Its cores.
+        most: usize,
+        /// The workers.
+        workers: usize,
+    },
+    /// The system failed.
+    #[error("emulating a server: {0}")]
+    System(std::io::Error),
+    /// A worker did not answer.
+    #[error(
+        "a worker did not report what it did: it has ended, or this machine is far too busy to \
+         play the server (a greater dilation asks less of it)"
+    )]
+    Silent,
+}

@@ -1,0 +1,277 @@
+//! Entries of a redirect table move from core to core, and every flow stays in order.
+//!
+//! From the move on the new core gets what belongs to the entry, while the old one may still
+//! have earlier packets of it. So what the new core has served waits at its way out until
+//! those have left, through however many cores the entry went meanwhile. Only the way out
+//! waits: all cores go on, and the simulator does the same (`wattline_cores`, `reorder`).
+//!
+//! Nobody waits in a circle: a packet waits only for such as were led to a core before it.
+
+use super::rss;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wattline_packet::toeplitz::Toeplitz;
+
+/// Where a frame belongs: an entry of a port's redirect table, and which of the entry's stays
+/// at a core led it there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    port: usize,
+    entry: u32,
+    stay: u64,
+}
+
+impl Place {
+    /// The entry of its port's table.
+    pub(super) fn entry(&self) -> u32 {
+        self.entry
+    }
+}
+
+/// The time that an entry leads to one core.
+#[derive(Debug)]
+struct Stay {
+    core: usize,
+    since: Instant,
+    /// Frames that were led to the core, and that it has not taken.
+    led: u64,
+    /// Frames that it has taken, and that have not left.
+    inside: u64,
+}
+
+/// An entry: its present stay, and those before of which frames are left.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Number of the first stay.
+    first: u64,
+    stays: VecDeque<Stay>,
+}
+
+/// Which core has what of each entry; shared by the cores and whoever rewrites the tables.
+#[derive(Debug)]
+pub struct Handover {
+    /// Lowest bits of the hash that number the entry.
+    mask: u32,
+    toeplitz: Toeplitz,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By port, then by entry.
+    entries: Vec<Vec<Entry>>,
+    sums: Sums,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    longest: Duration,
+}
+
+impl Handover {
+    /// For so many ports with tables of so many entries (a power of two).
+    pub fn new(ports: usize, entries: usize) -> Self {
+        let table = || (0..entries.max(1)).map(|_| Entry::default()).collect();
+        let entries_by_port = (0..ports).map(|_| table()).collect();
+        Self {
+            mask: (entries.max(1) as u32).wrapping_sub(1),
+            toeplitz: Toeplitz::default(),
+            state: Mutex::new(State { entries: entries_by_port, sums: Sums::default() }),
+        }
+    }
+
+    /// A frame with this hash is led to a core, to which its entry leads now.
+    pub(super) fn lead(&self, port: usize, hash: u32, core: usize) {
+        self.with(port, hash & self.mask, |entry, sums| {
+            entry.go_to(core, sums);
+            if let Some(stay) = entry.stays.back_mut() {
+                stay.led += 1;
+            }
+        });
+    }
+
+    /// The last frame with this hash that was led to a core comes back before the core has
+    /// taken it: to be led anew.
+    pub(super) fn take_back(&self, port: usize, hash: u32) {
+        self.with(port, hash & self.mask, |entry, _| {
+            if let Some(stay) = entry.stays.iter_mut().rev().find(|stay| stay.led > 0) {
+                stay.led -= 1;
+            }
+        });
+    }
+
+    /// A core takes a frame, the first of its entry that was led to it; `None` for one that
+    /// nobody led.
+    pub(super) fn take(&self, port: usize, frame: &[u8], core: usize) -> Option<Place> {
+        self.take_hash(port, rss::hash(&self.toeplitz, frame), core)
+    }
+
+    /// The same by the frame's hash.
+    pub(super) fn take_hash(&self, port: usize, hash: u32, core: usize) -> Option<Place> {
+        let number = hash & self.mask;
+        self.with(port, number, |entry, _| {
+            let mut stays = entry.stays.iter_mut().zip(entry.first..);
+            let (stay, at) = stays.find(|(stay, _)| stay.core == core && stay.led > 0)?;
+            (stay.led, stay.inside) = (stay.led - 1, stay.inside + 1);
+            Some(Place { port, entry: number, stay: at })
+        })
+        .flatten()
+    }
+
+    /// Whether a frame may leave: no other core has earlier ones of its entry.
+    pub(super) fn may_leave(&self, place: Place) -> bool {
+        let first = self.with(place.port, place.entry, |entry, sums| {
+            entry.forget_the_past(sums);
+            entry.first
+        });
+        first.is_none_or(|first| place.stay <= first)
+    }
+
+    /// A frame has left, or never will. Gives the core that may have waited for it.
+    pub(super) fn left(&self, place: Place) -> Option<usize> {
+        self.with(place.port, place.entry, |entry, sums| {
+            let stay = entry.stays.get_mut(place.stay.checked_sub(entry.first)? as usize)?;
+            stay.inside = stay.inside.saturating_sub(1);
+            let first = entry.first;
+            entry.forget_the_past(sums);
+            let next = entry.stays.front().filter(|_| entry.first != first)?;
+            (next.inside > 0).then_some(next.core)
+        })
+        .flatten()
+    }
+
+    /// Longest real time from an entry's move until its old core had nothing left of it.
+    pub(super) fn longest(&self) -> Duration {
+        self.state().sums.longest
+    }
+
+    fn with<R>(
+        &self,
+        port: usize,
+        entry: u32,
+        act: impl FnOnce(&mut Entry, &mut Sums) -> R,
+    ) -> Option<R> {
+        let mut state = self.state();
+        let State { entries, sums } = &mut *state;
+        let entry = entries.get_mut(port)?.get_mut(entry as usize)?;
+        Some(act(entry, sums))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds it leaves it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// It leads to a core from now on, if it does not yet.
+    fn go_to(&mut self, core: usize, sums: &mut Sums) {
+        if self.stays.back().is_none_or(|stay| stay.core != core) {
+            self.stays.push_back(Stay { core, since: Instant::now(), led: 0, inside: 0 });
+            self.forget_the_past(sums);
+        }
+    }
+
+    /// Stays of which nothing is left are over, but for the present one.
+    fn forget_the_past(&mut self, sums: &mut Sums) {
+        while self.stays.len() > 1
+            && self.stays.front().is_some_and(|stay| stay.led + stay.inside == 0)
+        {
+            self.stays.pop_front();
+            self.first += 1;
+            if let Some(next) = self.stays.front() {
+                sums.longest = sums.longest.max(next.since.elapsed());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_frame_waits_for_those_that_other_cores_have_of_its_entry() {
+        let handover = Handover::new(2, 128);
+        let (old, new, third) = (0, 1, 2);
+        handover.lead(0, 7, old);
+        handover.lead(0, 7, old);
+        let first = handover.take_hash(0, 7, old).unwrap();
+        handover.lead(0, 128 + 7, new);
+        let second = handover.take_hash(0, 7, new).unwrap();
+        assert!(handover.may_leave(first) && !handover.may_leave(second));
+        // Another entry, another port, and a frame that nobody led.
+        handover.lead(0, 8, new);
+        assert!(handover.may_leave(handover.take_hash(0, 8, new).unwrap()));
+        handover.lead(1, 7, new);
+        assert!(handover.may_leave(handover.take_hash(1, 7, new).unwrap()));
+        assert_eq!(handover.take_hash(0, 9, new), None);
+        assert_eq!(handover.take_hash(2, 7, new), None);
+        // On to a third core and back to the old one.
+        handover.lead(0, 7, third);
+        handover.lead(0, 7, old);
+        assert_eq!(handover.left(first), None);
+        assert!(!handover.may_leave(second), "one more was led to the old core");
+        let late = handover.take_hash(0, 7, old).unwrap();
+        assert_eq!((late.stay, handover.left(late)), (first.stay, Some(new)));
+        assert!(handover.may_leave(second));
+        let last = handover.take_hash(0, 7, old).unwrap();
+        let between = handover.take_hash(0, 7, third).unwrap();
+        assert!(!handover.may_leave(between) && !handover.may_leave(last));
+        assert_eq!((handover.left(second), handover.left(between)), (Some(third), Some(old)));
+        assert!(handover.may_leave(last));
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nobody_waiting() {
+        let handover = Handover::new(1, 128);
+        handover.lead(0, 7, 0);
+        handover.take_back(0, 7);
+        handover.lead(0, 7, 1);
+        assert!(handover.may_leave(handover.take_hash(0, 7, 1).unwrap()));
+    }
+
+    proptest! {
+        /// Frames are led to changing cores; cores take and let go whenever they like, each its
+        /// own in order. Whatever happens, entries leave in order, and in the end all have.
+        #[test]
+        fn entries_leave_in_order(
+            led in prop::collection::vec((0u32..3, 0usize..4), 1..60),
+            turns in prop::collection::vec(0usize..4, 0..200),
+        ) {
+            let handover = Handover::new(1, 4);
+            let mut cores: Vec<VecDeque<(usize, u32)>> = vec![VecDeque::new(); 4];
+            let mut left: Vec<Vec<usize>> = vec![Vec::new(); 3];
+            let mut held: Vec<VecDeque<(usize, u32, Place)>> = vec![VecDeque::new(); 4];
+            let mut turns = turns.into_iter();
+            let mut turn = |core: usize, cores: &mut Vec<VecDeque<(usize, u32)>>| {
+                if let Some((number, entry)) = cores[core].pop_front() {
+                    let place = handover.take_hash(0, entry, core).unwrap();
+                    held[core].push_back((number, entry, place));
+                }
+                held[core].retain(|&(number, entry, place)| {
+                    let leaves = handover.may_leave(place);
+                    if leaves {
+                        left[entry as usize].push(number);
+                        handover.left(place);
+                    }
+                    !leaves
+                });
+            };
+            for (number, (entry, core)) in led.iter().copied().enumerate() {
+                handover.lead(0, entry, core);
+                cores[core].push_back((number, entry));
+                if let Some(core) = turns.next() {
+                    turn(core, &mut cores);
+                }
+            }
+            for _ in 0..led.len() {
+                (0..4).for_each(|core| turn(core, &mut cores));
+            }
+            prop_assert_eq!(left.iter().map(Vec::len).sum::<usize>(), led.len());
+            prop_assert!(left.iter().all(|numbers| numbers.is_sorted()));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The frames of the packets that a core's ring of one port holds, from port to graph.
+
+use super::order::{Order, Place};
+use std::collections::{HashSet, VecDeque};
+use std::time::Instant;
+use wattline_cores::Ring;
+use wattline_dataplane::frame::{Frame, FramePool};
+use wattline_traffic::Packet;
+use wattline_units::Time;
+
+/// One port's frames.
+#[derive(Default)]
+pub(super) struct Lane {
+    port: usize,
+    /// Those that the core has not served.
+    frames: VecDeque<Waiting>,
+    /// Number of the last frame, from 1, as the ring counts them.
+    last: u64,
+    last_at: Time,
+    /// Numbers of frames that found the ring full.
+    dropped: VecDeque<u64>,
+    /// Packets taken from the ring.
+    served: u64,
+    /// Served; earlier frames of their entry are at another core still.
+    held: VecDeque<(Instant, Place, Frame)>,
+    ready: VecDeque<Frame>,
+    /// Places of frames that are about to leave, or have just been dropped.
+    leaving: Vec<Place>,
+}
+
+struct Waiting {
+    number: u64,
+    /// `None` where nobody rewrites tables.
+    place: Option<Place>,
+    frame: Frame,
+}
+
+impl Lane {
+    pub fn new(port: usize) -> Self {
+        Self { port, ..Self::default() }
+    }
+
+    /// Leads a frame that arrived at `at` to the core's ring. Gives its time in the ring.
+    pub fn lead(&mut self, ring: &mut Ring, frame: Frame, at: Time, place: Option<Place>) -> Time {
+        let at = at.max(self.last_at);
+        self.last_at = at;
+        self.last += 1;
+        self.frames.push_back(Waiting { number: self.last, place, frame });
+        ring.lead(Packet {
+            time: at,
+            flow: 0,
+            length: frame.length.saturating_add(super::FCS_BYTES),
+            port: self.port as u8,
+        });
+        at
+    }
+
+    /// Makes the frames ready that the core has served, but for those that are held back, and
+    /// frees those that found the ring full. True when any are ready.
+    pub fn serve(&mut self, ring: &mut Ring, order: Option<&Order>, pool: &mut FramePool) -> bool {
+        let Self { frames, dropped, served, held, ready, leaving, .. } = self;
+        let may_leave = |place| order.is_none_or(|order| order.may_leave(place));
+        // In the order in which they came. What another core lets go of meanwhile must not let
+        // a frame pass an earlier one that has just been found waiting.
+        let mut waits: HashSet<u32> = HashSet::new();
+        held.retain(|(since, place, frame)| {
+            let leaves = !waits.contains(&place.entry()) && may_leave(*place);
+            if leaves {
+                if let Some(order) = order {
+                    order.held(since.elapsed());
+                }
+                leaving.push(*place);
+                ready.push_back(*frame);
+            } else {
+                waits.insert(place.entry());
+            }
+            !leaves
+        });
+        dropped.extend(ring.take_dropped());
+        let taken = ring.taken();
+        while let Some(&Waiting { number, place, frame }) = frames.front() {
+            if dropped.front() == Some(&number) {
+                dropped.pop_front();
+                pool.free(frame.offset);
+                leaving.extend(place);
+            } else if *served == taken {
+                break;
+            } else {
+                *served += 1;
+                match place {
+                    Some(place) if waits.contains(&place.entry()) || !may_leave(place) => {
+                        waits.insert(place.entry());
+                        held.push_back((Instant::now(), place, frame));
+                    }
+                    _ => {
+                        leaving.extend(place);
+                        ready.push_back(frame);
+                    }
+                }
+            }
+            frames.pop_front();
+        }
+        !ready.is_empty()
+    }
+
+    /// Takes frames that are ready.
+    pub fn take_ready(&mut self, frames: &mut [Frame]) -> usize {
+        let count = self.ready.len().min(frames.len());
+        frames.iter_mut().zip(self.ready.drain(..count)).for_each(|(to, from)| *to = from);
+        count
+    }
+
+    /// What was ready has left; calls `wake` for cores that may have waited for it.
+    pub fn have_left(&mut self, order: &Order, wake: impl FnMut(usize)) {
+        self.leaving.drain(..).filter_map(|place| order.left(place)).for_each(wake);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.held.is_empty() && self.ready.is_empty()
+    }
+
+    /// Frees all frames: they will never leave.
+    pub fn free(&mut self, pool: &mut FramePool) {
+        for Waiting { place, frame, .. } in self.frames.drain(..) {
+            self.leaving.extend(place);
+            pool.free(frame.offset);
+        }
+        for (_, place, frame) in self.held.drain(..) {
+            self.leaving.push(place);
+            pool.free(frame.offset);
+        }
+        self.ready.drain(..).for_each(|frame| pool.free(frame.offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: usize = 1;
+
+    /// The lane of core 0 with four frames of the entries 7 and 8 in turn, of which the ring
+    /// has served three. Of entry 7 there is an earlier one at another core.
+    fn served(order: &Order) -> (Lane, Ring, Place) {
+        let handover = order.counted().unwrap();
+        handover.lead(0, 7, OTHER);
+        let other = Place::Counted(handover.take_hash(0, 7, OTHER).unwrap());
+        let (mut lane, mut ring) = (Lane::new(0), Ring::new(Some(8)));
+        for number in 1..=4u32 {
+            let frame = Frame { offset: number * 512, length: 60, ..Frame::default() };
+            let entry = 7 + (number - 1) % 2;
+            handover.lead(0, entry, 0);
+            let place = handover.take_hash(0, entry, 0).map(Place::Counted);
+            lane.lead(&mut ring, frame, Time::from_picos(number.into()), place);
+        }
+        ring.admit(9);
+        (0..3).for_each(|_| assert!(ring.take().length > 0));
+        (lane, ring, other)
+    }
+
+    fn offsets(lane: &mut Lane) -> Vec<u32> {
+        let mut frames = [Frame::default(); 8];
+        let count = lane.take_ready(&mut frames);
+        frames[..count].iter().map(|frame| frame.offset / 512).collect()
+    }
+
+    #[test]
+    fn a_moved_entry_waits_and_others_go_on() {
+        let order = Order::counting(1, 128);
+        let (mut lane, mut ring, other) = served(&order);
+        let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
+        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
+        assert_eq!(offsets(&mut lane), [2]);
+        assert!(!lane.serve(&mut ring, Some(&order), &mut pool) && !lane.is_empty());
+        assert_eq!(order.left(other), Some(0));
+        ring.take();
+        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
+        assert_eq!(offsets(&mut lane), [1, 3, 4]);
+        assert_eq!(order.holds(1).held_packets, 2);
+        assert!(lane.is_empty());
+    }
+
+    #[test]
+    fn frames_that_are_freed_or_dropped_hold_nobody_up() {
+        let order = Order::counting(1, 128);
+        let (mut lane, _, other) = served(&order);
+        let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
+        order.left(other);
+        let handover = order.counted().unwrap();
+        handover.lead(0, 8, OTHER);
+        let next = Place::Counted(handover.take_hash(0, 8, OTHER).unwrap());
+        assert!(!order.may_leave(next));
+        (0..4).for_each(|_| assert!(pool.take_chunk().is_some()));
+        lane.free(&mut pool);
+        let mut woken = Vec::new();
+        lane.have_left(&order, |core| woken.push(core));
+        assert!(order.may_leave(next));
+        assert_eq!(woken, [OTHER]);
+    }
+}

@@ -1,0 +1,360 @@
+//! The platform `scale`: real packets through the real data plane, whose workers behave like
+//! the cores of a server model, slowed down so that this machine can play them all.
+//!
+//! At a dilation of 500 every time of the model lasts 500 times as long and every rate is 500
+//! times lower. All figures are in model time. Power is that of the model for the states that
+//! the cores really passed through: emulated, never measured.
+//!
+//! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
+//! - [`card`]: a card in memory with a redirect table, for routers without interfaces;
+//! - [`steered`]: the tables of virtual cards, for routers with interfaces;
+//! - `order`: flows stay in order when tables are rewritten;
+//! - `machine`: steps of a governor become orders to cores; `post`: how they reach them;
+//! - `books`: energy from states.
+//!
+//! A policy is asked in the thread of the core that met what it waits for, under a lock, since
+//! that core goes on only with the answer; timers are asked for by a thread of their own.
+//! `docs/explanation/closed-loop.md` says what is emulated and what is not.
+//!
+//! Used by `wattline run` on platform `scale` and by the demonstration.
+#![forbid(unsafe_code)]
+
+mod books;
+pub mod card;
+pub mod clock;
+mod emulation;
+mod error;
+mod handover;
+mod lane;
+mod machine;
+mod order;
+pub mod pacer;
+mod post;
+mod record;
+mod redirect;
+pub mod rss;
+pub mod steered;
+mod transit;
+
+pub use card::FCS_BYTES;
+pub use emulation::Emulation;
+pub use error::ScaleError;
+pub use machine::ScaleMachine;
+pub use order::{Holds, Order};
+pub use post::Disturbance;
+pub use record::Record;
+pub use redirect::Redirect;
+
+use books::Books;
+use clock::ModelClock;
+use pacer::Pacer;
+use post::{Order as CoreOrder, Post};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wattline_cores::{CoreMake, Latency, ModelError, Sink, platform_part};
+use wattline_dataplane::port::Waiter;
+use wattline_governor::Governor;
+use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
+use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, Trigger, build};
+use wattline_ports::waiter::{PollWaiter, Waker};
+use wattline_server::{Application, ServerModel};
+use wattline_units::Time;
+
+/// The thread of timers looks around this often.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// Reports of cores come within so long after their time, or the run is given up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is emulated.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The server.
+    pub server: ServerModel,
+    /// What it is said to do with each packet.
+    pub application: Application,
+    /// The governor.
+    pub policy: PolicySpec,
+    /// Mean length of a packet in bytes, for policies that reckon with the model.
+    pub mean_bytes: u32,
+    /// How many times as long everything lasts, at least 1.
+    pub dilation: u32,
+    /// Seed of policy and service times.
+    pub seed: u64,
+}
+
+/// The emulation with its governor.
+struct Shared {
+    emulation: Arc<Emulation>,
+    governor: Mutex<Governor<ScaleMachine>>,
+    /// Wakes the thread of timers, which waits for `timer_due`.
+    timer: Waker,
+    timer_due: AtomicU64,
+    stopping: AtomicBool,
+}
+
+impl Deref for Shared {
+    type Target = Emulation;
+    fn deref(&self) -> &Emulation {
+        &self.emulation
+    }
+}
+
+impl Shared {
+    fn governor(&self) -> MutexGuard<'_, Governor<ScaleMachine>> {
+        self.governor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a question to the policy, from the thread of a core or of timers.
+    fn trigger(&self, at: Time, trigger: Trigger, from: Option<usize>) {
+        let mut governor = self.governor();
+        if !governor.trigger(at, trigger) {
+            return;
+        }
+        self.spread_the_word(&governor, from);
+    }
+
+    /// A rewriting of tables is over: what was put off for it is done.
+    fn go_on(&self) {
+        self.governor().machine().go_on();
+    }
+
+    /// Tells cores and timer when the policy wants to be asked next.
+    fn spread_the_word(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
+        let ask = governor.ask();
+        for (core, post) in self.posts.iter().enumerate() {
+            if post.watch(core, ask) && from != Some(core) {
+                post.ring();
+            }
+        }
+        let due = ask.at.as_picos();
+        let before = self.timer_due.swap(due, Ordering::AcqRel);
+        if due < before {
+            self.timer.wake();
+        }
+    }
+
+    /// Asks the policy whenever its time has come, until told to stop.
+    fn keep_time(&self, waiter: &mut PollWaiter) {
+        while !self.stopping.load(Ordering::Acquire) {
+            let due = Time::from_picos(self.timer_due.load(Ordering::Acquire));
+            let wait = self.clock.until(due).min(LONGEST_WAIT);
+            if wait.is_zero() {
+                self.trigger(due, Trigger::Timer, None);
+            } else {
+                waiter.wait(wait);
+            }
+        }
+    }
+}
+
+/// An emulated server with its governor; the workers are whoever runs the [`Pacer`]s.
+pub struct Scale {
+    shared: Arc<Shared>,
+    /// Of whoever closes an account; the number of the last one.
+    closing: Mutex<u64>,
+    timer: Option<JoinHandle<()>>,
+    timer_waiter: Option<PollWaiter>,
+}
+
+impl Scale {
+    /// An emulation that stands still, and what its workers are to run: one for each bell, which
+    /// wakes that worker's thread. Without anyone to write redirect tables, all cores stay
+    /// active.
+    ///
+    /// # Errors
+    /// When the policy cannot be made for the server or the setting contradicts itself.
+    pub fn new(
+        setting: &Setting,
+        ports: usize,
+        bells: Vec<Waker>,
+        redirect: Option<Box<dyn Redirect>>,
+    ) -> Result<(Self, Vec<Pacer>), ScaleError> {
+        let server = setting.server.clone();
+        let platform = platform_part(&server, ports, bells.len());
+        platform.check().map_err(ModelError::from)?;
+        if platform.cores != bells.len() {
+            let (most, workers) = (platform.cores, bells.len());
+            return Err(ScaleError::Workers { server: server.name, most, workers });
+        }
+        let make = CoreMake::new(&setting.server, setting.application, setting.seed)?;
+        let point = OperatingPoint::full(&platform);
+        let by_active = |frequency| (1..=platform.cores).map(move |n| (frequency, n));
+        let costs = (0..platform.frequencies.len())
+            .map(|frequency| by_active(frequency).map(|(f, n)| make.costs(f, n)).collect())
+            .collect();
+        let cores = (0..platform.cores)
+            .map(|core| {
+                let sink = Sink::new(platform.cores, server.nic.pass_through.as_picos());
+                Ok((make.core(core, &point, &platform), sink))
+            })
+            .collect::<Result<Vec<_>, ScaleError>>()?;
+        let emulation = Arc::new(Emulation {
+            clock: ModelClock::new(setting.dilation),
+            costs,
+            transition: server.processor.frequency_transition,
+            posts: bells.into_iter().map(|bell| Post::new(bell, ports)).collect(),
+            books: Mutex::new(Books::new(platform.cores, platform.fastest())),
+            reported: Condvar::new(),
+            order: redirect.as_ref().map(|redirect| redirect.order()),
+            platform,
+            server,
+        });
+        let machine = ScaleMachine::new(Arc::clone(&emulation), redirect);
+        let server = &setting.server;
+        let packet = server.packet_cost(setting.application, setting.mean_bytes);
+        let context = BuildContext {
+            platform: wattline_governor::machine::Machine::platform(&machine),
+            server: Some(server),
+            packet: packet.map(|cost| (cost, setting.mean_bytes)),
+            seed: setting.seed,
+        };
+        let policy = build(&setting.policy, &context).map_err(ModelError::from)?;
+        let waiter = PollWaiter::new([]).map_err(|errno| ScaleError::System(errno.into()))?;
+        let shared = Arc::new(Shared {
+            emulation,
+            governor: Mutex::new(Governor::new(machine, policy)),
+            timer: waiter.waker(),
+            timer_due: AtomicU64::new(u64::MAX),
+            stopping: AtomicBool::new(false),
+        });
+        let pacers = cores
+            .into_iter()
+            .map(|(core, sink)| Pacer::new(Arc::clone(&shared), core, sink))
+            .collect();
+        let closing = Mutex::new(0);
+        Ok((Self { shared, closing, timer: None, timer_waiter: Some(waiter) }, pacers))
+    }
+
+    /// Asks for the first operating point and lets time run.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(&mut self) -> Result<(), ScaleError> {
+        let Some(mut waiter) = self.timer_waiter.take() else { return Ok(()) };
+        {
+            let mut governor = self.shared.governor();
+            governor.start(Time::ZERO);
+            self.shared.spread_the_word(&governor, None);
+        }
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("governor".to_owned());
+        let timer =
+            thread.spawn(move || shared.keep_time(&mut waiter)).map_err(ScaleError::System)?;
+        self.timer = Some(timer);
+        self.shared.clock.start();
+        self.shared.posts.iter().for_each(Post::ring);
+        Ok(())
+    }
+
+    /// The clock of the model.
+    pub fn clock(&self) -> &ModelClock {
+        &self.shared.emulation.clock
+    }
+
+    /// What the policy is told about the machine.
+    pub fn platform(&self) -> Platform {
+        self.shared.governor().platform().clone()
+    }
+
+    /// Waits until a model time and gives everything counted up to then, with the latencies
+    /// since the last call. Call it ahead of that time: what is asked for later is a little
+    /// late.
+    ///
+    /// # Errors
+    /// When a worker does not answer: it has ended, or the machine is hopelessly busy.
+    pub fn totals_at(&self, at: Time) -> Result<(Totals, Option<Latency>), ScaleError> {
+        self.close(at, PATIENCE)
+    }
+
+    /// Everything counted up to now, and the latencies since the last call: whoever records
+    /// ([`Self::record`]) at the same time misses those.
+    ///
+    /// # Errors
+    /// When a worker does not answer within so long.
+    pub fn totals_now(&self, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
+        self.close(self.shared.clock.now(), patience)
+    }
+
+    fn close(&self, at: Time, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
+        let shared = &self.shared;
+        if at == Time::ZERO {
+            let energy = shared.nothing_yet();
+            let machine = MachineTotals { energy, ..MachineTotals::default() };
+            return Ok((Totals { at, own: LoopTotals::default(), machine }, None));
+        }
+        let mut number = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
+        let at = at.max(shared.clock.now());
+        for post in &shared.posts {
+            post.give(at, CoreOrder::Report { number: *number });
+            post.ring();
+        }
+        while !shared.clock.until(at).is_zero() {
+            std::thread::sleep(shared.clock.until(at).min(LONGEST_WAIT));
+        }
+        let (own, entries_moved) = {
+            let mut governor = shared.governor();
+            let moved = wattline_governor::machine::Machine::entries_moved(governor.machine());
+            (governor.loop_totals(at), moved)
+        };
+        let began = Instant::now();
+        let mut books = shared.books();
+        while !books.complete(*number) {
+            if began.elapsed() > patience {
+                return Err(ScaleError::Silent);
+            }
+            // Workers that have ended are asked here; one may end at any time.
+            for (core, post) in shared.posts.iter().enumerate() {
+                if !books.has(core, *number)
+                    && let Some(report) = post.report_retired(at, *number)
+                {
+                    books.take(report);
+                }
+            }
+            let wait = LONGEST_WAIT.min(patience);
+            let woken =
+                shared.reported.wait_timeout_while(books, wait, |books| !books.complete(*number));
+            books = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (mut machine, latency) = books.close(at.as_picos(), &shared.server);
+        machine.entries_moved = entries_moved;
+        Ok((Totals { at, own, machine }, latency))
+    }
+
+    /// How the cores run now, and what became of the steps that led there.
+    pub fn look<R>(&self, look: impl FnOnce(&mut Governor<ScaleMachine>) -> R) -> R {
+        look(&mut self.shared.governor())
+    }
+
+    /// What the loop itself counted so far.
+    pub fn loop_totals(&self) -> LoopTotals {
+        let now = self.shared.clock.now();
+        self.shared.governor().loop_totals(now)
+    }
+
+    /// What was held back so far to keep flows in order; nothing where no table is written.
+    pub fn holds(&self) -> Holds {
+        let order = self.shared.emulation.order.as_ref();
+        order.map_or(Holds::default(), |order| order.holds(self.clock().dilation()))
+    }
+
+    /// How far threads lagged behind the model so far.
+    pub fn disturbance(&self) -> Disturbance {
+        Disturbance::of(self.shared.posts.iter().map(|post| &post.lateness))
+    }
+}
+
+impl Drop for Scale {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.timer.wake();
+        if let Some(timer) = self.timer.take()
+            && timer.join().is_err()
+        {
+            tracing::error!("the governor has panicked: this is a defect");
+        }
+    }
+}

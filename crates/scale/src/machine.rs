@@ -1,0 +1,182 @@
+//! The emulated server as a governor sees it: it turns steps into orders to cores.
+
+use super::post::Order;
+use super::{Emulation, Redirect};
+use std::sync::Arc;
+use wattline_governor::energy::Energy;
+use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::step::Step;
+use wattline_policy::{OperatingPoint, Platform, Sees};
+use wattline_units::{Span, Time};
+
+/// The cores of a server model, played by worker threads.
+///
+/// Steps are collected and given to the cores when all have been taken: each core then gets
+/// one order with all that concerns it, for the model time of the decision. Only a redirect
+/// table is rewritten at once.
+pub struct ScaleMachine {
+    emulation: Arc<Emulation>,
+    redirect: Option<Box<dyn Redirect>>,
+    platform: Platform,
+    /// How the cores run, and how they will when the steps collected have been given out.
+    given: OperatingPoint,
+    point: OperatingPoint,
+    /// The time of the last look.
+    now: Time,
+    /// Changes of frequency take so long.
+    transition: Span,
+    entries_moved: u64,
+}
+
+impl ScaleMachine {
+    pub(super) fn new(emulation: Arc<Emulation>, redirect: Option<Box<dyn Redirect>>) -> Self {
+        let mut platform = emulation.platform.clone();
+        platform.can.set_cores = redirect.is_some();
+        // Shares of the tables, watts and latencies are not brought to the policy yet.
+        platform.can.set_weights = false;
+        platform.can.sees = Sees {
+            latency: false,
+            late: false,
+            power: false,
+            entries: false,
+            offered: false,
+            ..platform.can.sees
+        };
+        let point = OperatingPoint::full(&platform);
+        Self {
+            transition: emulation.transition,
+            emulation,
+            redirect,
+            platform,
+            given: point.clone(),
+            point,
+            now: Time::ZERO,
+            entries_moved: 0,
+        }
+    }
+
+    /// Does what the redirect tables could not do at once.
+    pub(super) fn go_on(&mut self) {
+        match self.redirect.as_mut().map(|redirect| redirect.go_on()) {
+            Some(Ok(moved)) => self.entries_moved += moved,
+            Some(Err(why)) => tracing::warn!("a redirect table stays as it is: {why}"),
+            None => {}
+        }
+        self.wake_awaited();
+    }
+
+    /// Wakes those that others wait for.
+    fn wake_awaited(&self) {
+        let Some(order) = &self.emulation.order else { return };
+        let posts = self.emulation.posts.iter().enumerate();
+        posts.filter(|(core, _)| order.awaits(*core)).for_each(|(_, post)| post.ring());
+    }
+
+    fn give_settings(&self, active_cores_changed: bool) {
+        let cores = self.platform.cores;
+        let ports = self.platform.queues.len() / cores;
+        for (core, post) in self.emulation.posts.iter().enumerate() {
+            let queues = (0..ports).map(|port| port * cores + core);
+            let moderation = |point: &OperatingPoint| {
+                queues.clone().map(|queue| point.moderation[queue].as_picos()).collect::<Vec<_>>()
+            };
+            let active = self.point.active.contains(core);
+            let same = !active_cores_changed
+                && self.given.cores[core] == self.point.cores[core]
+                && self.given.active.contains(core) == active
+                && self.given.batch == self.point.batch
+                && moderation(&self.given) == moderation(&self.point);
+            if same {
+                continue;
+            }
+            let order = Order::Set {
+                setting: self.point.cores[core],
+                active,
+                batch: self.point.batch,
+                moderation: moderation(&self.point),
+                active_cores: self.point.active.len(),
+            };
+            post.give(self.now, order);
+            post.ring();
+        }
+    }
+}
+
+impl Machine for ScaleMachine {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    fn now(&self) -> Time {
+        self.emulation.clock.now()
+    }
+
+    fn observe(&mut self, now: Time, view: &mut View) {
+        self.now = now;
+        let cores = self.platform.cores;
+        for (core, post) in self.emulation.posts.iter().enumerate() {
+            let seen = post.seen();
+            view.cores[core] = seen.view_at(now);
+            for (port, queue) in seen.queues.iter().enumerate() {
+                view.queues[port * cores + core] = *queue;
+            }
+        }
+    }
+
+    fn take(&mut self, step: &Step) -> Taken {
+        match *step {
+            Step::Frequency { core, index } => self.point.cores[core].frequency = index,
+            Step::IdleLimit { core, state } => self.point.cores[core].idle_limit = state,
+            Step::Wait { core, wait } => self.point.cores[core].wait = wait,
+            Step::Moderation { queue, period } => self.point.moderation[queue] = period,
+            Step::Batch { packets } => self.point.batch = packets,
+            // The core is told with the rest: who is in the table is awake.
+            Step::Wake { .. } | Step::Park { .. } => {}
+            Step::Redirect { active } => {
+                let Some(redirect) = &mut self.redirect else {
+                    let why = "no redirect table can be written here".to_owned();
+                    return Taken::Failed { why };
+                };
+                match redirect.redirect(self.now, active) {
+                    Ok(moved) => self.entries_moved += moved,
+                    Err(why) => return Taken::Failed { why },
+                }
+                self.wake_awaited();
+                self.point.active = active;
+            }
+        }
+        Taken::Done
+    }
+
+    fn settle(&mut self) {
+        let active_cores_changed = self.given.active.len() != self.point.active.len();
+        let before: Vec<usize> = self.given.frequencies(&self.platform).collect();
+        let after: Vec<usize> = self.point.frequencies(&self.platform).collect();
+        let active_changed = self.given.active != self.point.active;
+        if before != after {
+            // The first point holds from the start.
+            let wait = if self.now == Time::ZERO { Span::ZERO } else { self.transition };
+            let due = self.now.as_picos() + wait.as_picos().max(1);
+            for (post, index) in self.emulation.posts.iter().zip(&after) {
+                post.give(self.now, Order::Frequency { due, index: *index });
+            }
+            self.emulation.will_run_at(due, &after);
+        }
+        if active_changed {
+            self.emulation.is_active_at(self.now.as_picos(), self.point.active);
+        }
+        self.give_settings(active_cores_changed);
+        if before != after {
+            self.emulation.posts.iter().for_each(|post| post.ring());
+        }
+        self.given.copy_from(&self.point);
+    }
+
+    fn energy(&mut self, _: Time) -> Energy {
+        self.emulation.last_energy()
+    }
+
+    fn entries_moved(&self) -> u64 {
+        self.entries_moved
+    }
+}

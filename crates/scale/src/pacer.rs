@@ -1,0 +1,340 @@
+//! A worker that behaves like one core of a server model.
+//!
+//! The core itself is the simulator's ([`wattline_cores::Core`]): the very same rules say
+//! when it sleeps, wakes, takes a batch and how long that lasts. Here a clock brings it
+//! through time instead of a list of packets, and the packets are real: what the core has
+//! served goes through the worker's graph and out, at the end of its batch. Times of the model
+//! follow from the model alone, so that a thread that wakes late is late once, and does not
+//! fall behind.
+
+use super::Shared;
+use super::lane::Lane;
+use super::post::{Accruing, Order, Post, Report, Seen};
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_cores::{Core, Sink, Stop, Watched};
+use wattline_dataplane::frame::{BATCH_MAX, Frame};
+use wattline_dataplane::port::Waiter;
+use wattline_dataplane::worker::{Command, Worker};
+use wattline_policy::{CoreSet, CoreView, QueueView, Trigger};
+use wattline_units::{Span, Time};
+
+/// A thread looks around this often, whatever happens.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// The same while frames wait for which there is no chunk, or other cores for this one.
+const STARVED_WAIT: Duration = Duration::from_millis(1);
+
+/// Brings one core and its worker through model time.
+pub struct Pacer {
+    shared: Arc<Shared>,
+    core: Core,
+    sink: Sink,
+    /// By port.
+    lanes: Vec<Lane>,
+    /// Orders not yet followed, by time.
+    orders: Vec<(Time, Order)>,
+    /// The frequency under way, and when it takes effect.
+    frequency: Option<(u64, usize)>,
+    /// The one that was asked for meanwhile: it follows when that has taken effect, so that a
+    /// policy that asks often does not put its own changes off.
+    next_frequency: Option<usize>,
+    active_cores: usize,
+    /// All before has happened, in picoseconds.
+    position: u64,
+    /// Frames wait for which there is no chunk.
+    starved: bool,
+}
+
+impl Pacer {
+    pub(super) fn new(shared: Arc<Shared>, mut core: Core, sink: Sink) -> Self {
+        core.rings.iter_mut().for_each(|ring| ring.watch_drops());
+        Self {
+            lanes: (0..core.rings.len()).map(Lane::new).collect(),
+            active_cores: shared.platform.cores,
+            shared,
+            core,
+            sink,
+            orders: Vec::new(),
+            frequency: None,
+            next_frequency: None,
+            position: 0,
+            starved: false,
+        }
+    }
+
+    /// Lives until the worker is told to end; then the worker frees what it holds.
+    pub fn run(mut self, worker: &mut Worker, waiter: &mut dyn Waiter) {
+        // Otherwise the kernel may wake it up to 50 us late, to save a wake-up of its own.
+        if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
+            tracing::debug!("timer slack stays as it is: {error}");
+        }
+        let control = worker.control();
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let now = shared.clock.now();
+            self.follow_orders(worker, now);
+            self.run_to(worker, now.as_picos());
+            self.forward(worker);
+            self.show();
+            match control.current_command() {
+                Command::Stop => break,
+                Command::Drain if self.is_empty(worker) => break,
+                _ if worker.is_exhausted() && self.is_empty(worker) => break,
+                _ => {}
+            }
+            let due = self.next_event(worker);
+            let awaited = self.shared.order.as_ref().is_some_and(|o| o.awaits(self.core.number));
+            let longest = if self.starved || awaited { STARVED_WAIT } else { LONGEST_WAIT };
+            let wait = due.map_or(longest, |due| shared.clock.until(due).min(longest));
+            if !wait.is_zero() {
+                worker.sleep(waiter, wait);
+                if let Some(due) = due.filter(|due| shared.clock.now() >= *due) {
+                    self.post().lateness.waited(shared.clock.since(due));
+                }
+            }
+        }
+        self.free(worker);
+        worker.shut_down();
+        self.tell_who_waits();
+        if let Some(order) = &self.shared.order {
+            self.wake(order.forget(self.core.number));
+        }
+        // Its figures can still be asked for, as of a core that gets nothing more.
+        self.shared.posts[self.core.number].retire(self.core, self.sink);
+    }
+
+    fn post(&self) -> &Post {
+        &self.shared.posts[self.core.number]
+    }
+
+    /// Leads frames that arrive before `until` to the core's rings. Not more: until the core has
+    /// come to a time, a decision may still lead what arrives then to another.
+    fn take_in(&mut self, worker: &mut Worker, until: u64) {
+        let (ports, pool) = worker.ports();
+        self.starved = false;
+        let order = self.shared.order.as_deref();
+        let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
+        for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
+            ring.compact();
+            let mut frames = [Frame::default(); BATCH_MAX];
+            loop {
+                let stamp = port.next_arrival();
+                if stamp.is_some_and(|stamp| stamp.as_picos() >= until) {
+                    break;
+                }
+                // Each has its own stamp; without stamps they came just now.
+                let room = if stamp.is_some() { 1 } else { BATCH_MAX };
+                let count = port.receive(pool, &mut frames[..room]);
+                for frame in &frames[..count] {
+                    let at = stamp.unwrap_or_else(|| self.shared.clock.now());
+                    let place = order.and_then(|order| {
+                        order.take(number, pool.frame_bytes(frame), self.core.number)
+                    });
+                    let at = lane.lead(ring, *frame, at, place);
+                    let post = &self.shared.posts[self.core.number];
+                    post.lateness.frame(at.as_picos() < self.position);
+                }
+                if count < room {
+                    self.starved |= stamp.is_some();
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Follows the orders that are due by `now`, each at its time.
+    fn follow_orders(&mut self, worker: &mut Worker, now: Time) {
+        self.take_orders();
+        while let Some((at, _)) = self.orders.first()
+            && *at <= now
+        {
+            let (at, order) = self.orders.remove(0);
+            self.run_to(worker, at.as_picos());
+            self.follow(at, order);
+        }
+    }
+
+    fn take_orders(&mut self) {
+        let before = self.orders.len();
+        self.shared.posts[self.core.number].take(&mut self.orders);
+        if self.orders.len() > before {
+            // Stable: those of one moment stay in the order in which they were given.
+            self.orders.sort_by_key(|(at, _)| *at);
+        }
+    }
+
+    fn follow(&mut self, at: Time, order: Order) {
+        let picos = at.as_picos().max(self.position);
+        match order {
+            Order::Set { setting, active, batch, moderation, active_cores } => {
+                let lag = Span::from_picos(picos - at.as_picos());
+                self.post().lateness.order(lag);
+                self.active_cores = active_cores;
+                self.take_costs(self.core.costs.frequency);
+                let moderation = moderation.into_iter();
+                self.core.set(picos, setting, active, batch, moderation, &mut self.sink);
+            }
+            Order::Frequency { index, .. } if self.frequency.is_some() => {
+                self.next_frequency = Some(index);
+            }
+            Order::Frequency { due, index } => self.frequency = Some((due.max(picos), index)),
+            Order::Report { number } => self.report(picos, number),
+        }
+    }
+
+    fn take_costs(&mut self, frequency: usize) {
+        self.core.set_costs(self.shared.costs(frequency, self.active_cores));
+    }
+
+    /// Brings the core to `until`, from event to event; asks the policy on the way where it
+    /// wants to be asked.
+    fn run_to(&mut self, worker: &mut Worker, until: u64) {
+        loop {
+            let due = self.frequency.filter(|(due, _)| *due <= until);
+            let stage = due.map_or(until, |(due, _)| due);
+            // What begins at a moment is done by whoever goes beyond it.
+            let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
+            self.take_in(worker, step);
+            let watched = self.post().watched();
+            match self.core.advance(step, watched, &mut self.sink) {
+                Some(stop) => self.ask(stop),
+                None => {
+                    self.position = self.position.max(step);
+                    if step < stage {
+                        continue;
+                    }
+                    let Some((due, index)) = due else { return };
+                    self.core.book(due, &mut self.sink);
+                    let transition = self.shared.transition.as_picos().max(1);
+                    let next = self.next_frequency.take().filter(|next| *next != index);
+                    self.frequency = next.map(|next| (due + transition, next));
+                    self.take_costs(index);
+                }
+            }
+        }
+    }
+
+    /// Puts the question to the policy at once: the core goes on only with the answer, as it
+    /// would if the policy ran on it. What is decided counts from this moment of the model.
+    fn ask(&mut self, stop: Stop) {
+        self.position = self.position.max(stop.at());
+        self.core.asked(stop);
+        let core = self.core.number;
+        let trigger = stop.trigger(core, self.shared.platform.cores);
+        self.show();
+        let at = Time::from_picos(stop.at());
+        self.shared.trigger(at, trigger, Some(core));
+        self.take_orders();
+        while self.orders.first().is_some_and(|(time, _)| *time <= at) {
+            let (time, order) = self.orders.remove(0);
+            self.follow(time, order);
+        }
+    }
+
+    /// Sends the frames of packets that the core has served through the graph, but for those
+    /// that another core has earlier ones of.
+    fn forward(&mut self, worker: &mut Worker) {
+        let mut any = false;
+        let order = self.shared.order.as_deref();
+        for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
+            any |= lane.serve(ring, order, worker.pool());
+        }
+        let real = Time::ZERO + Span::from(self.shared.clock.real());
+        loop {
+            let lanes = &mut self.lanes;
+            let received = worker.step_with(real, |port, _, _, frames| {
+                lanes.get_mut(port).map_or(0, |lane| lane.take_ready(frames))
+            });
+            if !any || received == 0 {
+                break;
+            }
+        }
+        self.tell_who_waits();
+        let core = self.core.number;
+        if let Some(order) = &self.shared.order
+            && order.awaits(core)
+        {
+            // With a clock of its own a port cannot be asked like this, and need not be.
+            let found_none = !self.starved && worker.ports().0.iter_mut().all(|p| p.pending() == 0);
+            self.wake(order.look(core, found_none));
+        }
+    }
+
+    /// Wakes cores that waited for this one, and lets a rewriting go on that did.
+    fn wake(&self, cores: CoreSet) {
+        if !cores.is_empty() {
+            self.shared.go_on();
+            cores.iter().filter_map(|core| self.shared.posts.get(core)).for_each(Post::ring);
+        }
+    }
+
+    /// Wakes the cores that waited for what has left.
+    fn tell_who_waits(&mut self) {
+        let Some(order) = &self.shared.order else { return };
+        for lane in &mut self.lanes {
+            lane.have_left(order, |core| {
+                if let Some(post) = self.shared.posts.get(core) {
+                    post.ring();
+                }
+            });
+        }
+    }
+
+    /// Shows governor and statistics what it does.
+    fn show(&mut self) {
+        let at = self.position;
+        self.core.book(at, &mut self.sink);
+        self.core.admit(at);
+        let spent = self.core.spent.totals;
+        let idle_state = self.core.idle_state(at);
+        let accruing = match (idle_state, self.core.is_spinning()) {
+            (Some(_), _) => Accruing::Asleep,
+            (None, true) => Accruing::Empty,
+            (None, false) => Accruing::Useful,
+        };
+        let mut seen = self.shared.posts[self.core.number].seen();
+        let Seen { at: seen_at, view, accruing: was, queues } = &mut *seen;
+        let booked = spent.useful + spent.empty + spent.idle;
+        (*seen_at, *was) = (Time::from_picos(booked), accruing);
+        *view = self.core.view(at, &self.shared.platform.frequencies);
+        for (queue, ring) in queues.iter_mut().zip(&self.core.rings) {
+            *queue = ring.view(at);
+        }
+    }
+
+    fn report(&mut self, at: u64, number: u64) {
+        self.shared.report(Report::of(&mut self.core, &mut self.sink, at, number));
+    }
+
+    /// When the core next does something, as far as is known.
+    fn core_event(&mut self, worker: &mut Worker) -> Option<u64> {
+        let mut next = self.core.next_event();
+        let mut or = |at: Option<u64>| next = next.into_iter().chain(at).min();
+        if self.core.awaits_packets() && !self.starved {
+            let (ports, _) = worker.ports();
+            or(ports.iter_mut().filter_map(|port| port.next_arrival()).map(Time::as_picos).min());
+        }
+        if let Watched { empty_polls: Some(after), .. } = self.post().watched() {
+            or(self.core.empty_polls_due(after));
+        }
+        next
+    }
+
+    /// When it next has something to do, as far as is known.
+    fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
+        let others = self.frequency.map(|(due, _)| due).into_iter();
+        let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();
+        let next = self.core_event(worker).into_iter().chain(others).min();
+        next.map(|at| Time::from_picos(at.saturating_add(1)))
+    }
+
+    fn is_empty(&self, worker: &mut Worker) -> bool {
+        let (ports, _) = worker.ports();
+        self.lanes.iter().all(Lane::is_empty) && ports.iter_mut().all(|port| port.pending() == 0)
+    }
+
+    /// Frees what was not served: to the worker it is as if it still waited in the ports.
+    fn free(&mut self, worker: &mut Worker) {
+        self.lanes.iter_mut().for_each(|lane| lane.free(worker.pool()));
+    }
+}

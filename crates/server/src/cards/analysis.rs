@@ -1,0 +1,212 @@
+//! Comparisons between cards: by medium, offload, ports, and 1G against 10G.
+
+use crate::components::{Medium, NicCard};
+use serde::Serialize;
+use std::cmp::Ordering;
+use wattline_units::{BitsPerSecond, Watts};
+
+/// Idle power of the cards of one medium.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MediumPower {
+    /// What the links run over.
+    pub medium: Medium,
+    /// How many cards.
+    pub cards: usize,
+    /// The least of them.
+    #[serde(rename = "least_idle_watts")]
+    pub least: Watts,
+    /// The most.
+    #[serde(rename = "most_idle_watts")]
+    pub most: Watts,
+}
+
+/// Cards of at least 10 Gbit/s a link.
+pub fn ten_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
+    cards.iter().filter(|card| card.link.0 >= 10e9).collect()
+}
+
+/// Cards below 10 Gbit/s a link.
+pub fn one_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
+    cards.iter().filter(|card| card.link.0 < 10e9).collect()
+}
+
+/// Idle power by medium, the cheapest first; cards without either are left out.
+pub fn by_medium(cards: &[&NicCard]) -> Vec<MediumPower> {
+    let mut all: Vec<MediumPower> = [Medium::Cx4, Medium::Fibre, Medium::BaseT]
+        .into_iter()
+        .filter_map(|medium| {
+            let of_it = cards.iter().filter(|card| card.medium == Some(medium));
+            let idle: Vec<f64> = of_it.filter_map(|card| card.idle()).map(|w| w.0).collect();
+            let (least, most) = bounds(&idle)?;
+            Some(MediumPower { medium, cards: idle.len(), least: Watts(least), most: Watts(most) })
+        })
+        .collect();
+    all.sort_by(|a, b| a.least.0.total_cmp(&b.least.0));
+    all
+}
+
+/// What an offload engine costs in idle power, against cards without one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OffloadPower {
+    /// The offload card.
+    pub name: String,
+    /// Its idle power over that of the highest of the others.
+    pub over_next: f64,
+    /// Its idle power less the mean of the others.
+    #[serde(rename = "above_mean_watts")]
+    pub above_mean: Watts,
+    /// The part of that which its 12 V rail accounts for, 0 to 1.
+    #[serde(rename = "share_of_12v_rail_ratio")]
+    pub share_of_12v: f64,
+}
+
+/// Each offload card with known rails against the CX4 and fibre cards without offload.
+pub fn offload(cards: &[&NicCard]) -> Vec<OffloadPower> {
+    let rails = |card: &NicCard| Some((card.idle()?.0, card.idle_12v?.0));
+    let plain: Vec<(f64, f64)> = cards
+        .iter()
+        .filter(|card| card.offload == Some(false) && card.medium != Some(Medium::BaseT))
+        .filter_map(|card| rails(card))
+        .collect();
+    let Some((_, most)) = bounds(&plain.iter().map(|(idle, _)| *idle).collect::<Vec<_>>()) else {
+        return Vec::new();
+    };
+    let count = plain.len() as f64;
+    let mean_idle = plain.iter().map(|(idle, _)| idle).sum::<f64>() / count;
+    let mean_12v = plain.iter().map(|(_, high)| high).sum::<f64>() / count;
+    cards
+        .iter()
+        .filter(|card| card.offload == Some(true))
+        .filter_map(|card| {
+            let (idle, high) = rails(card)?;
+            Some(OffloadPower {
+                name: card.name.clone(),
+                over_next: idle / most,
+                above_mean: Watts(idle - mean_idle),
+                share_of_12v: (high - mean_12v) / (idle - mean_idle),
+            })
+        })
+        .collect()
+}
+
+/// What a card gives per port.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PortUse {
+    /// The card.
+    pub name: String,
+    /// Its ports.
+    pub ports: usize,
+    /// Both directions of all ports.
+    #[serde(rename = "theoretical_bits_per_second")]
+    pub theoretical: BitsPerSecond,
+    /// Throughput over that, 0 to 1.
+    #[serde(rename = "throughput_ratio")]
+    pub share: f64,
+    /// Active power of one port.
+    #[serde(rename = "active_watts_per_port")]
+    pub watts_per_port: Watts,
+}
+
+/// Throughput and power per port, for cards whose number of ports and load are known.
+pub fn ports(cards: &[&NicCard]) -> Vec<PortUse> {
+    let of = |card: &&NicCard| {
+        let ports = card.ports?;
+        let theoretical = card.link * (2 * ports) as f64;
+        Some(PortUse {
+            name: card.name.clone(),
+            ports,
+            theoretical,
+            share: card.throughput? / theoretical,
+            watts_per_port: card.active? / ports as f64,
+        })
+    };
+    cards.iter().filter_map(of).collect()
+}
+
+/// Cards by a metric, the best first; those without it are left out.
+pub fn ranked<'c>(
+    cards: &[&'c NicCard],
+    metric: impl Fn(&NicCard) -> Option<f64>,
+) -> Vec<(&'c NicCard, f64)> {
+    let mut all: Vec<(&NicCard, f64)> =
+        cards.iter().filter_map(|card| Some((*card, metric(card)?))).collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all
+}
+
+/// Spearman's rank correlation of pairs; `None` for fewer than three or where one side is
+/// constant.
+pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < 3 {
+        return None;
+    }
+    let x = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let y = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum()
+    };
+    let scale = (product(&x, &x) * product(&y, &y)).sqrt();
+    (scale > 0.0).then(|| product(&x, &y) / scale)
+}
+
+/// Ranks from 1, ties sharing their mean.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let (mut below, mut equal) = (0, 0);
+        for other in values {
+            match other.total_cmp(value) {
+                Ordering::Less => below += 1,
+                Ordering::Equal => equal += 1,
+                Ordering::Greater => {}
+            }
+        }
+        f64::from(below) + (f64::from(equal) + 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
+/// The least and the most; `None` of nothing.
+pub fn bounds(values: &[f64]) -> Option<(f64, f64)> {
+    let first = *values.first()?;
+    Some(values.iter().fold((first, first), |(low, high), v| (low.min(*v), high.max(*v))))
+}
+
+/// The watts per percent of a processor up to which `order` holds of the server's performance
+/// per watt with `idle` watts, found by bisection below `most`; `None` where it does not hold
+/// at 0 or still holds at `most`.
+pub fn order_limit(
+    cards: &[&NicCard],
+    idle: Watts,
+    most: Watts,
+    order: impl Fn(&[(&NicCard, f64)]) -> bool,
+) -> Option<Watts> {
+    let holds = |per_percent: f64| {
+        order(&ranked(cards, |card| card.server_gigabits_per_watt(idle, Watts(per_percent))))
+    };
+    let (mut low, mut high) = (0.0, most.0);
+    if !holds(low) || holds(high) {
+        return None;
+    }
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    Some(Watts(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_correlation_knows_its_limits() {
+        let up = [(1.0, 10.0), (2.0, 11.0), (3.0, 50.0)];
+        assert_eq!(rank_correlation(&up), Some(1.0));
+        let down = up.map(|(x, y)| (x, -y));
+        assert_eq!(rank_correlation(&down), Some(-1.0));
+        assert_eq!(rank_correlation(&[(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)]), None);
+        assert_eq!(rank_correlation(&up[..2]), None);
+        assert_eq!(ranks(&[5.0, 1.0, 5.0]), [2.5, 1.0, 2.5]);
+    }
+}

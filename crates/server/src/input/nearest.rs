@@ -1,0 +1,11 @@
+//! What a mistyped word most likely meant.
+
+/// The candidate that a mistyped word most likely meant, if one is near enough.
+pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    candidates
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))
+        .filter(|(similarity, _)| *similarity > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

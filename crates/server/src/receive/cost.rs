@@ -1,0 +1,168 @@
+//! What misses cost: cycles and energy per received packet.
+//!
+//! The cycles of the groups are the paper's. A miss costs what its breakdown of the copy
+//! implies. The power of the second machine of the paper, over the cycles of the first, gives
+//! energy per cycle and per line of memory: the paper has no machine with both, so that watts
+//! computed here say how a change compares, not what some machine draws.
+
+use super::machine::{Data, Phase};
+use super::path::{Outcome, PAYLOAD_BYTES};
+use serde::Serialize;
+use wattline_units::{BitsPerSecond, Hertz, PacketsPerSecond, Watts};
+
+/// Clock of the first machine, as printed (section 3.2).
+pub const CLOCK: Hertz = Hertz(2.66e9);
+/// Throughput of one core with 4 MB of last-level cache (section 3.2).
+pub const ONE_CORE: BitsPerSecond = BitsPerSecond(5.6e9);
+/// The driver, per packet, whatever the I/O size (section 3.2).
+pub const DRIVER_CYCLES: f64 = 1200.0;
+/// Buffer release, per packet, whatever the I/O size (section 3.2).
+pub const RELEASE_CYCLES: f64 = 1100.0;
+/// Of all cycles, the copy's at large I/O (section 1: "up to").
+pub const COPY_SHARE: f64 = 0.34;
+/// Of the copy's cycles: last-level misses, level-1 misses, instructions (section 3.3.2).
+pub const COPY_PARTS: [f64; 3] = [0.50, 0.27, 0.20];
+/// Last-level misses per packet in the copy (section 3.3.2).
+pub const COPY_MISSES: f64 = 3.5;
+/// A register of the card (section 3.3.1).
+pub const REGISTER_CYCLES: f64 = 2500.0;
+/// Ethernet's bytes for each full frame, with preamble and gap.
+const WIRE_BYTES: f64 = 1538.0;
+
+/// Goodput of a link of this rate with full frames: 1460 of 1538 bytes.
+pub fn line_rate(link: BitsPerSecond) -> BitsPerSecond {
+    link * (f64::from(PAYLOAD_BYTES) / WIRE_BYTES)
+}
+
+/// Full frames per second at a goodput.
+pub fn packets(goodput: BitsPerSecond) -> PacketsPerSecond {
+    PacketsPerSecond(goodput.0 / 8.0 / f64::from(PAYLOAD_BYTES))
+}
+
+/// Cycles that one core has for a packet at its throughput.
+pub fn total_cycles() -> f64 {
+    CLOCK.0 / packets(ONE_CORE).0
+}
+
+/// The copy's cycles at large I/O.
+pub fn copy_cycles() -> f64 {
+    COPY_SHARE * total_cycles()
+}
+
+/// What one last-level miss costs: half of the copy over its 3.5 misses. Derived.
+pub fn miss_cycles() -> f64 {
+    COPY_PARTS[0] * copy_cycles() / COPY_MISSES
+}
+
+/// Whole cores for a goodput.
+pub fn cores(goodput: BitsPerSecond) -> f64 {
+    (goodput / ONE_CORE).ceil()
+}
+
+/// Cycles of a packet by group.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cycles {
+    /// The driver.
+    pub driver: f64,
+    /// Payload to the application.
+    pub copy: f64,
+    /// Buffers back to the allocator.
+    pub release: f64,
+    /// IP, TCP, system calls, application and the rest, which the text does not split.
+    pub rest: f64,
+}
+
+impl Cycles {
+    /// The paper's packet at large I/O.
+    pub fn published() -> Self {
+        let (driver, copy, release) = (DRIVER_CYCLES, copy_cycles(), RELEASE_CYCLES);
+        Self { driver, copy, release, rest: total_cycles() - driver - copy - release }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.driver + self.copy + self.release + self.rest
+    }
+
+    /// The published packet with the misses of `changed` instead of those of `base`. An engine
+    /// that copies leaves nothing of the copy to the core.
+    pub fn with(base: &Outcome, changed: &Outcome, engine: bool) -> Self {
+        let published = Self::published();
+        let less = |phases: &[Phase]| -> f64 {
+            let of = |outcome: &Outcome| -> f64 {
+                phases.iter().map(|phase| outcome.phase_misses(*phase)).sum()
+            };
+            (of(base) - of(changed)) * miss_cycles()
+        };
+        let driver = published.driver - less(&[Phase::Conversion, Phase::Refill]);
+        let copy = if engine { 0.0 } else { published.copy - less(&[Phase::Copy]) };
+        let release = published.release - less(&[Phase::Release]);
+        Self {
+            driver: driver.max(0.0),
+            copy: copy.max(0.0),
+            release: release.max(0.0),
+            rest: (published.rest - less(&[Phase::Protocol])).max(0.0),
+        }
+    }
+}
+
+/// Energy per cycle and per line of memory: dynamic power of receiving at line rate over what
+/// was done for it. Derived, over two machines.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Energy {
+    /// Joules of a cycle.
+    pub joules_per_cycle: f64,
+    /// Joules of a line to or from memory.
+    pub joules_per_line: f64,
+    /// Packets per second at line rate.
+    pub rate: PacketsPerSecond,
+}
+
+impl Energy {
+    /// From the power of processors and memory at a goodput, and a packet's lines in `base`.
+    pub fn from(cpu: Watts, memory: Watts, goodput: BitsPerSecond, base: &Outcome) -> Self {
+        let rate = packets(goodput);
+        Self {
+            joules_per_cycle: cpu.0 / rate.0 / total_cycles(),
+            joules_per_line: memory.0 / rate.0 / base.memory_lines(),
+            rate,
+        }
+    }
+
+    /// Power of the processors for packets of so many cycles.
+    pub fn cpu(&self, cycles: f64) -> Watts {
+        Watts(self.joules_per_cycle * cycles * self.rate.0)
+    }
+
+    /// Power of memory for packets of so many lines.
+    pub fn memory(&self, lines: f64) -> Watts {
+        Watts(self.joules_per_line * lines * self.rate.0)
+    }
+}
+
+/// How much longer a packet takes on a core that executes instructions `factor` times slower
+/// while memory stays as it is.
+pub fn small_core_slowdown(outcome: &Outcome, factor: f64) -> f64 {
+    let misses: f64 = Phase::ALL.iter().map(|phase| outcome.phase_misses(*phase)).sum();
+    let stalls = (misses * miss_cycles()).min(total_cycles());
+    ((total_cycles() - stalls) * factor + stalls) / total_cycles()
+}
+
+/// Stall cycles of the driver on SKBs, per packet.
+pub fn skb_stalls(outcome: &Outcome) -> f64 {
+    outcome.misses(Phase::Conversion, Data::Skb) * miss_cycles()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_packet_has_the_cycles_of_its_throughput() {
+        assert!((total_cycles() - 5548.0).abs() < 1.0, "{}", total_cycles());
+        assert!((Cycles::published().total() - total_cycles()).abs() < 1e-9);
+        assert!((miss_cycles() - 269.5).abs() < 1.0, "{}", miss_cycles());
+        assert!((line_rate(BitsPerSecond(10e9)).0 / 1e9 - 9.493).abs() < 1e-3);
+        assert_eq!(cores(line_rate(BitsPerSecond(10e9))), 2.0);
+    }
+}

@@ -1,0 +1,632 @@
+//! The receive path of one host, batch by batch, over the caches of [`super::machine`].
+
+use super::cache::{InvalidCache, LINE_BYTES};
+use super::machine::{Caches, Counts, Data, Distance, Machine, Memory, Phase};
+use super::prefetch::{PAGE_LINES, Streams};
+use super::slab::Slab;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Where the card puts received data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// Into memory; caches lose their copies.
+    Memory,
+    /// Packets and descriptors into the last-level cache: direct cache access.
+    Cache,
+    /// The SKB and page structures that belong to the packet too.
+    CacheWithMetadata,
+}
+
+/// Where packets' buffers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Buffers {
+    /// An SKB and a buffer for each packet, from the slab allocator and back.
+    Slab,
+    /// One contiguous range for SKBs and one for buffers; each is used again as soon as it is
+    /// free. Rings hold two batches, and release looks up no page structure.
+    Contiguous,
+}
+
+/// The receive path: sizes and switches. `Default` is the paper's server with a core for all.
+///
+/// Printed by the paper: sizes of structures, packets per interrupt, connections, I/O size, the
+/// last-level cache's size. From Intel's documentation: ways, level 1, prefetcher. **Assumed**,
+/// since neither says it: [`Self::queues`], [`Self::ring`], that conversion writes all four lines
+/// of an SKB, and that a lookup reads both lines of a page structure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReceivePath {
+    /// Receive queues, one for each core of the host: assumed.
+    pub queues: usize,
+    /// Descriptors of each: assumed, the default of later versions of the driver.
+    pub ring: usize,
+    /// Cores that share the last-level cache and the queues.
+    pub cores: usize,
+    /// TCP connections, spread evenly over the queues.
+    pub connections: usize,
+    /// Packets that an interrupt finds.
+    pub batch: usize,
+    /// Bytes of an application's read.
+    pub io_bytes: u32,
+    /// The shared last-level cache.
+    pub llc_bytes: u64,
+    /// Its ways.
+    pub llc_ways: usize,
+    /// The hardware prefetcher.
+    #[serde(skip)]
+    pub streams: Streams,
+    /// The driver prefetches headers.
+    pub header_prefetch: bool,
+    /// Where the card puts data.
+    pub delivery: Delivery,
+    /// The card is on the processor's die, without PCI Express between them.
+    pub on_die: bool,
+    /// Where buffers come from.
+    pub buffers: Buffers,
+    /// An engine beside the cores copies payload within the cache.
+    pub copy_engine: bool,
+    /// The stack drops packets from the caches when they are copied.
+    pub invalidate: bool,
+    /// Starts the sequence of queues.
+    pub seed: u64,
+}
+
+impl Default for ReceivePath {
+    fn default() -> Self {
+        Self {
+            queues: 8,
+            ring: 512,
+            cores: 1,
+            connections: 8,
+            batch: 60,
+            io_bytes: 16_384,
+            llc_bytes: 4 << 20,
+            llc_ways: 16,
+            streams: Streams::default(),
+            header_prefetch: true,
+            delivery: Delivery::Memory,
+            on_die: false,
+            buffers: Buffers::Slab,
+            copy_engine: false,
+            invalidate: false,
+            seed: 1,
+        }
+    }
+}
+
+/// The nine steps between card and processor (Figure 2 of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// 1: the card reads ready descriptors.
+    FetchDescriptors,
+    /// 2: a frame arrives.
+    Frame,
+    /// 3: it is transferred into its buffer.
+    Transfer,
+    /// 4: the descriptor is marked used.
+    WriteBackDescriptor,
+    /// 5: the card interrupts.
+    Interrupt,
+    /// 6: the driver reads the cause.
+    ReadCause,
+    /// 7: it maps descriptors to SKBs.
+    Convert,
+    /// 8: it refills the ring.
+    Refill,
+    /// 9: it enables the interrupt again.
+    EnableInterrupt,
+}
+
+impl Step {
+    /// In the paper's order.
+    pub const ALL: [Self; 9] = [
+        Self::FetchDescriptors,
+        Self::Frame,
+        Self::Transfer,
+        Self::WriteBackDescriptor,
+        Self::Interrupt,
+        Self::ReadCause,
+        Self::Convert,
+        Self::Refill,
+        Self::EnableInterrupt,
+    ];
+}
+
+/// What was counted over a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Packets received and copied meanwhile.
+    pub packets: u64,
+    counts: [[Counts; 5]; 5],
+    memory: [Memory; 5],
+    /// Bytes of data over PCI Express, without its own headers.
+    pub pcie_bytes: u64,
+    /// Between two uses of an SKB's line, seen at conversion.
+    pub skb_distance: Distance,
+    /// Between two uses of a page structure's line, seen at release.
+    pub page_distance: Distance,
+    /// The steps of the first batch, as they happened, each once.
+    pub steps: Vec<Step>,
+}
+
+impl Outcome {
+    /// Counted of a kind of data in a phase.
+    pub fn counts(&self, phase: Phase, data: Data) -> Counts {
+        self.counts[phase as usize][data as usize]
+    }
+
+    /// Demand misses of the last-level cache per packet.
+    pub fn misses(&self, phase: Phase, data: Data) -> f64 {
+        self.per_packet(self.counts(phase, data).llc_misses)
+    }
+
+    /// The same of a whole phase.
+    pub fn phase_misses(&self, phase: Phase) -> f64 {
+        Data::ALL.iter().map(|data| self.misses(phase, *data)).sum()
+    }
+
+    /// Misses that buffer management costs: on SKBs and page structures, in all phases.
+    pub fn management_misses(&self) -> f64 {
+        let both = [Data::Skb, Data::Page];
+        Phase::ALL.iter().flat_map(|phase| both.map(|data| self.misses(*phase, data))).sum()
+    }
+
+    /// Lines of a kind of data to and from memory.
+    pub fn memory(&self, data: Data) -> Memory {
+        self.memory[data as usize]
+    }
+
+    /// Lines of all data to and from memory, per packet.
+    pub fn memory_lines(&self) -> f64 {
+        self.per_packet(self.memory.iter().map(Memory::total).sum())
+    }
+
+    /// A count per packet.
+    pub fn per_packet(&self, count: u64) -> f64 {
+        count as f64 / self.packets.max(1) as f64
+    }
+}
+
+/// Why a path cannot be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPath {
+    /// A cache that cannot be.
+    #[error(transparent)]
+    Cache(#[from] InvalidCache),
+    /// A number out of range.
+    #[error("{name} is {value}; allowed: {allowed}")]
+    Range {
+        /// The field.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        allowed: &'static str,
+    },
+}
+
+/// Ethernet, IPv4 and TCP headers, behind two bytes that align them.
+const PAYLOAD_AT: u32 = 2 + 14 + 20 + 20;
+/// Payload of a full frame (MTU of 1500 B).
+pub const PAYLOAD_BYTES: u32 = 1460;
+/// Lines of a buffer that a full frame fills.
+pub const FRAME_LINES: u32 = (PAYLOAD_AT + PAYLOAD_BYTES).div_ceil(LINE_BYTES);
+const FRAME_BYTES: u64 = (PAYLOAD_AT + PAYLOAD_BYTES - 2) as u64;
+const DESCRIPTOR_BYTES: u32 = 16;
+const PER_LINE: u32 = LINE_BYTES / DESCRIPTOR_BYTES;
+/// 240 B, at a distance of 256.
+const SKB_LINES: u32 = 4;
+/// 2 kB.
+const BUFFER_LINES: u32 = 32;
+/// 128 B.
+const PAGE_STRUCT_LINES: u32 = 2;
+/// Objects of one core, so that those of different cores lie apart.
+const CORE_OBJECTS: u32 = 1 << 16;
+/// Page structures of buffers lie behind those of SKBs.
+const BUFFER_PAGES_AT: u32 = 1 << 20;
+
+type Packet = (u32, u32);
+
+/// SKBs and buffers of one core.
+enum Pool {
+    Slab { skbs: Slab, buffers: Slab },
+    Contiguous { free: Vec<u32>, made: u32 },
+}
+
+struct Run<'p> {
+    path: &'p ReceivePath,
+    machine: Machine,
+    pools: Vec<Pool>,
+    rings: Vec<Vec<Packet>>,
+    heads: Vec<usize>,
+    waiting: Vec<VecDeque<Packet>>,
+    /// Bytes already read of the first waiting packet.
+    begun: Vec<u32>,
+    random: u64,
+    turn: u64,
+    pcie_bytes: u64,
+    steps: Vec<Step>,
+}
+
+impl ReceivePath {
+    /// Receives `packets` after the order of buffers has aged and the caches are warm.
+    ///
+    /// # Errors
+    /// When a size is out of range.
+    pub fn run(&self, packets: u64) -> Result<Outcome, InvalidPath> {
+        self.check()?;
+        let shape = Caches {
+            l1: (32 << 10, 8),
+            llc: (self.llc_bytes, self.llc_ways),
+            cores: self.cores,
+            streams: self.streams,
+        };
+        let mut run = Run::new(self, Machine::new(&shape)?);
+        let posted = (self.queues * self.posted()) as u64;
+        // The allocator's order after some hundred times through the rings; without caches this
+        // costs little.
+        run.receive(200 * posted);
+        run.machine.awake = true;
+        run.receive(2 * posted);
+        run.machine.forget_counts();
+        run.pcie_bytes = 0;
+        let received = run.receive(packets.max(1));
+        Ok(Outcome {
+            packets: received,
+            counts: run.machine.counts,
+            memory: run.machine.memory,
+            pcie_bytes: run.pcie_bytes,
+            skb_distance: run.machine.distance[0],
+            page_distance: run.machine.distance[1],
+            steps: run.steps,
+        })
+    }
+
+    fn posted(&self) -> usize {
+        match self.buffers {
+            Buffers::Slab => self.ring,
+            Buffers::Contiguous => self.ring.min(2 * self.batch),
+        }
+    }
+
+    fn check(&self) -> Result<(), InvalidPath> {
+        let range = |name, value: u64, ok: bool, allowed| match ok {
+            true => Ok(()),
+            false => Err(InvalidPath::Range { name, value, allowed }),
+        };
+        let size = |value: usize, most: usize| (1..=most).contains(&value);
+        range("queues", self.queues as u64, size(self.queues, 64), "1 to 64")?;
+        range("ring", self.ring as u64, size(self.ring, 4096), "1 to 4096")?;
+        range("cores", self.cores as u64, size(self.cores, 8), "1 to 8")?;
+        range("connections", self.connections as u64, size(self.connections, 4096), "1 to 4096")?;
+        range("batch", self.batch as u64, size(self.batch, self.ring), "1 to ring")?;
+        let io = self.io_bytes;
+        range("io_bytes", u64::from(io), (1..=1 << 20).contains(&io), "1 to 1048576")?;
+        // All objects of a core have numbers below CORE_OBJECTS.
+        let held = self.queues.div_ceil(self.cores) * self.ring
+            + self.connections * (self.batch + self.io_bytes as usize / PAYLOAD_BYTES as usize);
+        range(
+            "queues x ring",
+            held as u64,
+            held < CORE_OBJECTS as usize / 2,
+            "32767 buffers a core",
+        )
+    }
+}
+
+impl<'p> Run<'p> {
+    fn new(path: &'p ReceivePath, machine: Machine) -> Self {
+        let pool = || match path.buffers {
+            // A page holds 16 SKBs of 256 B or two buffers of 2 kB.
+            Buffers::Slab => Pool::Slab { skbs: Slab::new(16, 120), buffers: Slab::new(2, 24) },
+            Buffers::Contiguous => Pool::Contiguous { free: Vec::new(), made: 0 },
+        };
+        let mut run = Self {
+            path,
+            machine,
+            pools: (0..path.cores).map(|_| pool()).collect(),
+            rings: Vec::new(),
+            heads: vec![0; path.queues],
+            waiting: vec![VecDeque::new(); path.connections],
+            begun: vec![0; path.connections],
+            random: path.seed.max(1),
+            turn: 0,
+            pcie_bytes: 0,
+            steps: Vec::new(),
+        };
+        run.rings = (0..path.queues)
+            .map(|queue| (0..path.posted()).map(|_| run.take(queue % path.cores)).collect())
+            .collect();
+        run
+    }
+
+    /// Whole batches, until so many packets have come; how many did.
+    fn receive(&mut self, packets: u64) -> u64 {
+        let mut received = 0;
+        while received < packets {
+            // Interrupts of independent flows: any queue may be next (xorshift64).
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            let queue = (self.random % self.path.queues as u64) as usize;
+            self.card(queue);
+            self.driver(queue);
+            received += self.path.batch as u64;
+            for connection in (queue..self.path.connections).step_by(self.path.queues) {
+                self.application(connection, queue % self.path.cores);
+            }
+        }
+        received
+    }
+
+    fn slots(&self, queue: usize) -> impl Iterator<Item = usize> + use<> {
+        let (head, ring) = (self.heads[queue], self.rings[queue].len());
+        (0..self.path.batch).map(move |i| (head + i) % ring)
+    }
+
+    fn step(&mut self, step: Step) {
+        if self.machine.awake && self.steps.len() < Step::ALL.len() && !self.steps.contains(&step) {
+            self.steps.push(step);
+        }
+    }
+
+    fn descriptor(&self, queue: usize, slot: usize) -> u32 {
+        // Rings begin on pages of their own.
+        let ring_lines = (self.rings[queue].len() as u32).div_ceil(PER_LINE);
+        let at = queue as u32 * ring_lines.next_multiple_of(PAGE_LINES);
+        Data::Descriptor.line(at + slot as u32 / PER_LINE)
+    }
+
+    /// Steps 1 to 5.
+    fn card(&mut self, queue: usize) {
+        // The card decides nothing about the order of buffers.
+        if !self.machine.awake {
+            return;
+        }
+        let into_cache = self.path.delivery != Delivery::Memory;
+        let core = queue % self.path.cores;
+        self.step(Step::FetchDescriptors);
+        for slot in self.slots(queue) {
+            let line = self.descriptor(queue, slot);
+            if slot % PER_LINE as usize == 0 {
+                self.machine.dma_read(line, false);
+            }
+        }
+        for slot in self.slots(queue) {
+            self.step(Step::Frame);
+            let (skb, buffer) = self.rings[queue][slot];
+            self.step(Step::Transfer);
+            for line in 0..FRAME_LINES {
+                self.machine.dma_write(payload(buffer, line), into_cache);
+            }
+            self.step(Step::WriteBackDescriptor);
+            let line = self.descriptor(queue, slot);
+            self.machine.dma_write(line, into_cache);
+            let mut bytes = FRAME_BYTES + 2 * u64::from(DESCRIPTOR_BYTES);
+            if self.path.delivery == Delivery::CacheWithMetadata {
+                let pages = self.pages_of(core, skb, buffer);
+                let lines = (0..SKB_LINES).map(|line| skb_line(skb, line));
+                for line in lines.chain(pages.into_iter().flatten().flat_map(page_lines)) {
+                    self.machine.push(line);
+                    bytes += u64::from(LINE_BYTES);
+                }
+            }
+            self.pcie_bytes += if self.path.on_die { 0 } else { bytes };
+        }
+        self.step(Step::Interrupt);
+    }
+
+    /// Steps 6 to 9, and TCP/IP.
+    fn driver(&mut self, queue: usize) {
+        let core = queue % self.path.cores;
+        self.step(Step::ReadCause);
+        let flows = self.path.connections.saturating_sub(queue).div_ceil(self.path.queues).max(1);
+        for slot in self.slots(queue) {
+            self.step(Step::Convert);
+            let (skb, buffer) = self.rings[queue][slot];
+            let line = self.descriptor(queue, slot);
+            self.machine.touch(core, Phase::Conversion, line, false);
+            for line in 0..SKB_LINES {
+                self.machine.touch(core, Phase::Conversion, skb_line(skb, line), true);
+            }
+            if self.path.header_prefetch {
+                self.machine.prefetch(core, Phase::Conversion, payload(buffer, 0));
+            }
+            self.machine.touch(core, Phase::Protocol, payload(buffer, 0), false);
+            self.machine.touch(core, Phase::Protocol, skb_line(skb, 0), false);
+            // Several connections of a queue take turns.
+            let flow =
+                (queue + (self.turn as usize % flows) * self.path.queues) % self.path.connections;
+            self.turn += 1;
+            self.waiting[flow].push_back((skb, buffer));
+        }
+        self.step(Step::Refill);
+        for slot in self.slots(queue) {
+            let (skb, buffer) = self.take(core);
+            for line in 0..SKB_LINES {
+                self.machine.touch(core, Phase::Refill, skb_line(skb, line), true);
+            }
+            let line = self.descriptor(queue, slot);
+            self.machine.touch(core, Phase::Refill, line, true);
+            self.rings[queue][slot] = (skb, buffer);
+        }
+        self.heads[queue] = (self.heads[queue] + self.path.batch) % self.rings[queue].len();
+        self.step(Step::EnableInterrupt);
+    }
+
+    /// Reads of whole I/Os, as long as there is enough.
+    fn application(&mut self, connection: usize, core: usize) {
+        loop {
+            let there = self.waiting[connection].len() as u32 * PAYLOAD_BYTES;
+            if there < self.path.io_bytes + self.begun[connection] {
+                return;
+            }
+            let mut read = 0;
+            while read < self.path.io_bytes {
+                let Some(&(skb, buffer)) = self.waiting[connection].front() else { return };
+                let begun = self.begun[connection];
+                let part = (PAYLOAD_BYTES - begun).min(self.path.io_bytes - read);
+                self.copy(core, connection, buffer, begun, read, part);
+                read += part;
+                self.begun[connection] = begun + part;
+                if begun + part == PAYLOAD_BYTES {
+                    self.waiting[connection].pop_front();
+                    self.begun[connection] = 0;
+                    if self.path.invalidate {
+                        for line in 0..FRAME_LINES {
+                            self.machine.discard(payload(buffer, line));
+                        }
+                    }
+                    self.release(core, skb, buffer);
+                }
+            }
+        }
+    }
+
+    /// `part` bytes from the payload's byte `from` to the application's byte `to`.
+    fn copy(&mut self, core: usize, connection: usize, buffer: u32, from: u32, to: u32, part: u32) {
+        if !self.machine.awake {
+            return;
+        }
+        let user_lines = self.path.io_bytes.div_ceil(LINE_BYTES).next_multiple_of(PAGE_LINES);
+        let user = connection as u32 * user_lines;
+        let (first, last) = (PAYLOAD_AT + from, PAYLOAD_AT + from + part - 1);
+        let (user_first, user_last) = (to, to + part - 1);
+        let sources = (first / LINE_BYTES..=last / LINE_BYTES).map(|l| (payload(buffer, l), false));
+        let targets = (user_first / LINE_BYTES..=user_last / LINE_BYTES)
+            .map(|line| (Data::User.line(user + line), true));
+        // A load, then a store, and so on.
+        let (mut sources, mut targets) = (sources, targets);
+        loop {
+            let pair = [sources.next(), targets.next()];
+            if pair == [None, None] {
+                return;
+            }
+            for (line, write) in pair.into_iter().flatten() {
+                if self.path.copy_engine {
+                    self.machine.engine(line, write);
+                } else {
+                    self.machine.touch(core, Phase::Copy, line, write);
+                }
+            }
+        }
+    }
+
+    /// Looks up the allocator of buffer and SKB by their pages, and gives them back.
+    fn release(&mut self, core: usize, skb: u32, buffer: u32) {
+        self.machine.touch(core, Phase::Release, skb_line(skb, 0), false);
+        for page in self.pages_of(core, skb, buffer).into_iter().flatten() {
+            for line in page_lines(page) {
+                self.machine.touch(core, Phase::Release, line, false);
+            }
+        }
+        let offset = core as u32 * CORE_OBJECTS;
+        let machine = &mut self.machine;
+        match &mut self.pools[core] {
+            Pool::Contiguous { free, .. } => free.push(skb - offset),
+            Pool::Slab { skbs, buffers } => {
+                let mut flushed = |page: u32| {
+                    for line in page_lines(page) {
+                        machine.touch(core, Phase::Release, line, false);
+                    }
+                };
+                buffers.give(buffer - offset, |object| flushed(buffer_page(object + offset)));
+                skbs.give(skb - offset, |object| flushed(skb_page(object + offset)));
+            }
+        }
+    }
+
+    /// Numbers of the page structures that releasing looks up.
+    fn pages_of(&self, core: usize, skb: u32, buffer: u32) -> [Option<u32>; 2] {
+        match self.pools[core] {
+            Pool::Contiguous { .. } => [None, None],
+            Pool::Slab { .. } => [Some(buffer_page(buffer)), Some(skb_page(skb))],
+        }
+    }
+
+    fn take(&mut self, core: usize) -> Packet {
+        let offset = core as u32 * CORE_OBJECTS;
+        match &mut self.pools[core] {
+            Pool::Slab { skbs, buffers } => (skbs.take() + offset, buffers.take() + offset),
+            Pool::Contiguous { free, made } => {
+                let object = free.pop().unwrap_or_else(|| {
+                    *made += 1;
+                    *made - 1
+                });
+                (object + offset, object + offset)
+            }
+        }
+    }
+}
+
+fn payload(buffer: u32, line: u32) -> u32 {
+    Data::Payload.line(buffer * BUFFER_LINES + line)
+}
+
+fn skb_line(skb: u32, line: u32) -> u32 {
+    Data::Skb.line(skb * SKB_LINES + line)
+}
+
+fn skb_page(skb: u32) -> u32 {
+    skb * SKB_LINES / PAGE_LINES
+}
+
+fn buffer_page(buffer: u32) -> u32 {
+    BUFFER_PAGES_AT + buffer * BUFFER_LINES / PAGE_LINES
+}
+
+fn page_lines(page: u32) -> impl Iterator<Item = u32> {
+    (0..PAGE_STRUCT_LINES).map(move |line| Data::Page.line(page * PAGE_STRUCT_LINES + line))
+}
+
+/// How often a line of payload goes to or comes from memory when it is *sent*: the stack writes
+/// it into a kernel buffer, the card reads it from there. With `drop` the card's read ends the
+/// line's life in the caches, and memory never sees it.
+///
+/// # Errors
+/// When the cache cannot be.
+pub fn transmitted_accesses(
+    path: &ReceivePath,
+    packets: u64,
+    drop: bool,
+) -> Result<f64, InvalidPath> {
+    path.check()?;
+    let shape = Caches {
+        l1: (32 << 10, 8),
+        llc: (path.llc_bytes, path.llc_ways),
+        cores: 1,
+        streams: path.streams,
+    };
+    let mut machine = Machine::new(&shape)?;
+    machine.awake = true;
+    let mut buffers = Slab::new(2, 24);
+    let mut sent = 0;
+    for round in 0..2 {
+        sent = 0;
+        while sent < packets {
+            let batch: Vec<u32> = (0..path.batch).map(|_| buffers.take()).collect();
+            for (index, buffer) in batch.iter().enumerate() {
+                let user = (index as u32 * FRAME_LINES) % (path.io_bytes / LINE_BYTES).max(1);
+                for line in 0..FRAME_LINES {
+                    machine.touch(0, Phase::Copy, Data::User.line(user + line), false);
+                    machine.touch(0, Phase::Copy, payload(*buffer, line), true);
+                }
+            }
+            for buffer in batch {
+                for line in 0..FRAME_LINES {
+                    machine.dma_read(payload(buffer, line), drop);
+                }
+                buffers.give(buffer, |_| ());
+            }
+            sent += path.batch as u64;
+        }
+        if round == 0 {
+            machine.forget_counts();
+        }
+    }
+    let total = machine.memory[Data::Payload as usize].total();
+    Ok(total as f64 / (sent * u64::from(FRAME_LINES)) as f64)
+}

@@ -1,0 +1,157 @@
+//! A hardware prefetcher that follows streams of lines.
+
+use super::cache::Line;
+
+/// Lines of a page of 4 kB, which no stream leaves.
+pub const PAGE_LINES: u32 = 64;
+
+/// How far and how many.
+///
+/// The default follows Intel's IA-32 Architectures Optimization Reference Manual (248966-013,
+/// chapter 6): two successive misses of a page start a stream, it is kept 256 bytes ahead, one
+/// stream per 4 kB page, in either direction; the Pentium M and its successors follow 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    /// Pages that are watched at once; 0 is a processor without the prefetcher.
+    pub pages: usize,
+    /// Lines that it stays ahead.
+    pub ahead: u32,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self { pages: 16, ahead: 4 }
+    }
+}
+
+impl Streams {
+    /// Switched off.
+    pub const OFF: Self = Self { pages: 0, ahead: 0 };
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    page: u32,
+    last: Line,
+    /// 0 until two neighbours missed one after the other.
+    step: i8,
+    used: u64,
+}
+
+/// The prefetcher of one last-level cache.
+#[derive(Debug, Clone)]
+pub struct Prefetcher {
+    shape: Streams,
+    streams: Vec<Stream>,
+    clock: u64,
+}
+
+impl Prefetcher {
+    /// One that has seen nothing.
+    pub fn new(shape: Streams) -> Self {
+        Self { shape, streams: Vec::with_capacity(shape.pages), clock: 0 }
+    }
+
+    /// Is told of a demand access to the last-level cache, and says which lines to bring in:
+    /// first and last, in the direction of the stream.
+    #[inline]
+    pub fn observe(&mut self, line: Line, missed: bool) -> Option<(Line, Line)> {
+        if self.shape.pages == 0 {
+            return None;
+        }
+        self.clock += 1;
+        let page = line / PAGE_LINES;
+        let Some(stream) = self.streams.iter_mut().find(|stream| stream.page == page) else {
+            if missed {
+                self.start(page, line);
+            }
+            return None;
+        };
+        stream.used = self.clock;
+        let moved = i64::from(line) - i64::from(stream.last);
+        if stream.step == 0 {
+            if missed {
+                stream.step = if moved.abs() == 1 { moved as i8 } else { 0 };
+                stream.last = line;
+            }
+        } else {
+            let forward = moved * i64::from(stream.step);
+            if (0..=i64::from(self.shape.ahead)).contains(&forward) {
+                stream.last = line;
+            } else if missed {
+                stream.step = 0;
+                stream.last = line;
+            } else {
+                return None;
+            }
+        }
+        let step = i64::from(stream.step);
+        if step == 0 {
+            return None;
+        }
+        let (low, high) = (page * PAGE_LINES, page * PAGE_LINES + PAGE_LINES - 1);
+        let within = |line: i64| line.clamp(i64::from(low), i64::from(high)) as Line;
+        // One line further at a hit: those between were asked for before.
+        let next_in_turn = !missed && moved == step;
+        let first =
+            i64::from(line) + if next_in_turn { step * i64::from(self.shape.ahead) } else { step };
+        if first < i64::from(low) || first > i64::from(high) {
+            return None;
+        }
+        Some((first as Line, within(i64::from(line) + step * i64::from(self.shape.ahead))))
+    }
+
+    fn start(&mut self, page: u32, line: Line) {
+        let fresh = Stream { page, last: line, step: 0, used: self.clock };
+        if self.streams.len() < self.shape.pages {
+            self.streams.push(fresh);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
+            *oldest = fresh;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_neighbours_start_a_stream_in_their_direction() {
+        let mut up = Prefetcher::new(Streams::default());
+        assert_eq!(up.observe(100, true), None);
+        assert_eq!(up.observe(101, true), Some((102, 105)));
+        assert_eq!(up.observe(102, false), Some((106, 106)));
+        // A line that was lost meanwhile makes it ask for all of them again.
+        assert_eq!(up.observe(103, true), Some((104, 107)));
+        let mut down = Prefetcher::new(Streams::default());
+        assert_eq!(down.observe(100, true), None);
+        assert_eq!(down.observe(99, true), Some((98, 95)));
+    }
+
+    #[test]
+    fn a_stream_stays_in_its_page_and_hits_start_none() {
+        let mut one = Prefetcher::new(Streams::default());
+        one.observe(61, true);
+        assert_eq!(one.observe(62, true), Some((63, 63)));
+        assert_eq!(one.observe(63, false), None);
+        let mut hits = Prefetcher::new(Streams::default());
+        hits.observe(10, false);
+        assert_eq!(hits.observe(11, false), None);
+        let mut far = Prefetcher::new(Streams::default());
+        far.observe(10, true);
+        assert_eq!(far.observe(20, true), None);
+        let mut off = Prefetcher::new(Streams::OFF);
+        off.observe(10, true);
+        assert_eq!(off.observe(11, true), None);
+    }
+
+    #[test]
+    fn the_page_not_seen_for_longest_is_forgotten() {
+        let mut two = Prefetcher::new(Streams { pages: 2, ahead: 4 });
+        for page in [0, 1, 2] {
+            two.observe(page * PAGE_LINES, true);
+        }
+        assert_eq!(two.observe(1, true), None);
+        assert_eq!(two.observe(2 * PAGE_LINES + 1, true), Some((130, 133)));
+    }
+}

@@ -1,0 +1,120 @@
+//! The paper's proposals as switches of the receive path, and what each changes.
+
+use super::cost::{Cycles, Energy};
+use super::path::{Buffers, Delivery, InvalidPath, Outcome, ReceivePath};
+use serde::Serialize;
+use wattline_units::Watts;
+
+/// A change of the receive path that section 3.4 or 4.3 discusses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proposal {
+    /// The server as it is.
+    None,
+    /// Packets are written into the cache: what platforms of the time had.
+    DirectCacheAccess,
+    /// Contiguous buffers, used again at once.
+    ContiguousBuffers,
+    /// An engine copies inside the cache, which direct cache access has filled.
+    CopyEngine,
+    /// Packets are dropped from the cache after the copy; direct cache access too.
+    Invalidation,
+    /// SKB and page lines are pushed into the cache too.
+    ExtendedDirectCacheAccess,
+    /// The same with the card on the processor's die.
+    OnDie,
+    /// All that go together: contiguous buffers, direct cache access, copy engine, invalidation.
+    Together,
+}
+
+impl Proposal {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::None,
+        Self::DirectCacheAccess,
+        Self::ContiguousBuffers,
+        Self::CopyEngine,
+        Self::Invalidation,
+        Self::ExtendedDirectCacheAccess,
+        Self::OnDie,
+        Self::Together,
+    ];
+
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "as it is",
+            Self::DirectCacheAccess => "direct cache access",
+            Self::ContiguousBuffers => "contiguous buffers, reused at once",
+            Self::CopyEngine => "copy engine with direct cache access",
+            Self::Invalidation => "invalidation after the copy, with direct cache access",
+            Self::ExtendedDirectCacheAccess => "direct cache access for SKB and page lines too",
+            Self::OnDie => "the same, card on the die",
+            Self::Together => "contiguous buffers, engine, invalidation, direct cache access",
+        }
+    }
+
+    /// The path with it.
+    pub fn apply(self, path: ReceivePath) -> ReceivePath {
+        let dca = ReceivePath { delivery: Delivery::Cache, ..path };
+        let extended = ReceivePath { delivery: Delivery::CacheWithMetadata, ..path };
+        match self {
+            Self::None => path,
+            Self::DirectCacheAccess => dca,
+            Self::ContiguousBuffers => ReceivePath { buffers: Buffers::Contiguous, ..path },
+            Self::CopyEngine => ReceivePath { copy_engine: true, ..dca },
+            Self::Invalidation => ReceivePath { invalidate: true, ..dca },
+            Self::ExtendedDirectCacheAccess => extended,
+            Self::OnDie => ReceivePath { on_die: true, ..extended },
+            Self::Together => ReceivePath {
+                buffers: Buffers::Contiguous,
+                copy_engine: true,
+                invalidate: true,
+                ..dca
+            },
+        }
+    }
+}
+
+/// What a proposal comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Which.
+    pub proposal: Proposal,
+    /// Counted by the simulator.
+    #[serde(skip)]
+    pub outcome: Outcome,
+    /// Modelled cycles of a packet.
+    pub cycles: Cycles,
+    /// Modelled power of the processors at line rate.
+    #[serde(rename = "cpu_watts")]
+    pub cpu: Watts,
+    /// Modelled power of memory at line rate.
+    #[serde(rename = "memory_watts")]
+    pub memory: Watts,
+}
+
+/// Runs every proposal on `path`; `energy` is made from the outcome without any.
+///
+/// # Errors
+/// When the path cannot be simulated.
+pub fn effects(
+    path: ReceivePath,
+    packets: u64,
+    energy: impl Fn(&Outcome) -> Energy,
+) -> Result<Vec<Effect>, InvalidPath> {
+    let base = path.run(packets)?;
+    let energy = energy(&base);
+    let mut all = Vec::with_capacity(Proposal::ALL.len());
+    for proposal in Proposal::ALL {
+        let changed = proposal.apply(path);
+        let outcome = match proposal {
+            Proposal::None => base.clone(),
+            _ => changed.run(packets)?,
+        };
+        let cycles = Cycles::with(&base, &outcome, changed.copy_engine);
+        let (cpu, memory) = (energy.cpu(cycles.total()), energy.memory(outcome.memory_lines()));
+        all.push(Effect { proposal, outcome, cycles, cpu, memory });
+    }
+    Ok(all)
+}

@@ -1,0 +1,147 @@
+//! A card that lowers its rate when there is little to carry (section 4.3 of the paper).
+
+use serde::Serialize;
+use wattline_units::{BitsPerSecond, Joules, Span, Watts};
+
+/// One of its rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gear {
+    /// What it carries.
+    pub rate: BitsPerSecond,
+    /// What it draws.
+    pub power: Watts,
+}
+
+/// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and that of a 1G
+/// card (about 1 W); everything else is **assumed**: the power at 100 Mbit/s (that of 1 Gbit/s),
+/// the time of a transition, the buffer, and when it changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateAdaptive {
+    /// The slowest first.
+    pub gears: Vec<Gear>,
+    /// How long a change of rate takes, during which nothing is carried.
+    pub transition: Span,
+    /// What the card holds meanwhile.
+    pub buffer_bytes: f64,
+    /// How long the load must fit the next lower gear before it shifts down.
+    pub patience: Span,
+}
+
+impl Default for RateAdaptive {
+    fn default() -> Self {
+        let gear = |rate, watts| Gear { rate: BitsPerSecond(rate), power: Watts(watts) };
+        Self {
+            gears: vec![gear(1e8, 1.0), gear(1e9, 1.0), gear(1e10, 10.0)],
+            transition: Span::from_millis(10),
+            buffer_bytes: 512.0 * 1024.0,
+            patience: Span::from_millis(100),
+        }
+    }
+}
+
+/// What came of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Shifted {
+    /// Energy of the card.
+    #[serde(rename = "energy_joules")]
+    pub energy: Joules,
+    /// The same card at its highest rate throughout.
+    #[serde(rename = "fixed_joules")]
+    pub fixed: Joules,
+    /// Offered.
+    pub offered_bytes: f64,
+    /// Lost while a rate was being changed.
+    pub lost_in_transition_bytes: f64,
+    /// Lost otherwise.
+    pub lost_otherwise_bytes: f64,
+    /// Changes of rate.
+    pub shifts: u32,
+}
+
+impl RateAdaptive {
+    /// Carries a load: of each `step` of time the offered rate. During a transition it draws the
+    /// higher of both powers.
+    pub fn carry(&self, load: impl IntoIterator<Item = BitsPerSecond>, step: Span) -> Shifted {
+        let Some(top) = self.gears.len().checked_sub(1) else { return Shifted::default() };
+        let seconds = step.as_seconds();
+        let mut result = Shifted::default();
+        let (mut gear, mut backlog, mut quiet) = (top, 0.0_f64, 0.0_f64);
+        let mut shifting: Option<(usize, f64)> = None;
+        for offered in load {
+            let bytes = offered.0 / 8.0 * seconds;
+            result.offered_bytes += bytes;
+            result.fixed += self.gears[top].power * step;
+            backlog += bytes;
+            let fits = |gear: usize| offered.0 <= 0.8 * self.gears[gear].rate.0;
+            let wanted = (0..=top).find(|gear| fits(*gear)).unwrap_or(top);
+            // A load that is too much begins the transition at once: its first bytes are part of it.
+            if shifting.is_none() && wanted > gear {
+                shifting = Some((wanted, self.transition.as_seconds()));
+                result.shifts += 1;
+                quiet = 0.0;
+            }
+            let power = match &mut shifting {
+                Some((to, left)) => {
+                    *left -= seconds;
+                    let power = self.gears[gear.max(*to)].power;
+                    let over = (backlog - self.buffer_bytes).max(0.0);
+                    backlog -= over;
+                    result.lost_in_transition_bytes += over;
+                    if *left <= 0.0 {
+                        gear = *to;
+                        shifting = None;
+                    }
+                    power
+                }
+                None => {
+                    let now = self.gears[gear];
+                    backlog = (backlog - now.rate.0 / 8.0 * seconds).max(0.0);
+                    let over = (backlog - self.buffer_bytes).max(0.0);
+                    backlog -= over;
+                    result.lost_otherwise_bytes += over;
+                    quiet = if wanted < gear { quiet + seconds } else { 0.0 };
+                    if quiet >= self.patience.as_seconds() && backlog == 0.0 {
+                        shifting = Some((wanted, self.transition.as_seconds()));
+                        result.shifts += 1;
+                        quiet = 0.0;
+                    }
+                    now.power
+                }
+            };
+            result.energy += power * step;
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_off(card: &RateAdaptive, on: f64) -> Shifted {
+        let load = (0..20_000).map(|i| BitsPerSecond(if i / 1000 % 2 == 0 { on } else { 0.0 }));
+        card.carry(load, Span::from_millis(1))
+    }
+
+    #[test]
+    fn idle_time_is_cheap_and_loss_is_in_transitions() {
+        let result = on_off(&RateAdaptive::default(), 8e9);
+        assert!(result.energy.0 < 0.7 * result.fixed.0, "{result:?}");
+        assert!(result.lost_in_transition_bytes > 0.0, "{result:?}");
+        assert_eq!(result.lost_otherwise_bytes, 0.0);
+        // Ten bursts, each lost for 10 ms at most.
+        assert!(result.lost_in_transition_bytes <= 10.0 * 8e9 / 8.0 * 0.011);
+    }
+
+    #[test]
+    fn overload_is_lost_outside_transitions() {
+        let result = on_off(&RateAdaptive::default(), 12e9);
+        assert!(result.lost_otherwise_bytes > 0.0);
+        let one_gear = RateAdaptive {
+            gears: RateAdaptive::default().gears[2..].to_vec(),
+            ..RateAdaptive::default()
+        };
+        let fixed = on_off(&one_gear, 8e9);
+        assert_eq!((fixed.energy.0.round(), fixed.shifts), (fixed.fixed.0.round(), 0));
+    }
+}

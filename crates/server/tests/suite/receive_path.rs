@@ -1,0 +1,86 @@
+//! The receive path against what can be said of it without simulating.
+
+use wattline_server::receive::{
+    Buffers, Data, Delivery, FRAME_LINES, Phase, ReceivePath, Step, Streams,
+};
+
+const PACKETS: u64 = 6_000;
+
+fn plain() -> ReceivePath {
+    ReceivePath { streams: Streams::OFF, ..ReceivePath::default() }
+}
+
+/// Without prefetcher every line of payload comes from memory once: DMA invalidated it.
+#[test]
+fn each_received_line_is_written_and_read_once() {
+    let outcome = plain().run(PACKETS).unwrap();
+    let payload = outcome.memory(Data::Payload);
+    let lines = f64::from(FRAME_LINES);
+    assert_eq!(outcome.per_packet(payload.dma_writes), lines);
+    // Packets that wait at the begin and the end of the run are not the same number.
+    assert!((outcome.per_packet(payload.reads) - lines).abs() < 0.05, "{payload:?}");
+    assert_eq!(payload.write_backs, 0);
+    assert_eq!(outcome.steps, Step::ALL);
+}
+
+/// Four descriptors share a line that each DMA write takes away.
+#[test]
+fn descriptors_miss_once_in_four() {
+    let outcome = plain().run(PACKETS).unwrap();
+    assert!((outcome.misses(Phase::Conversion, Data::Descriptor) - 0.25).abs() < 1e-3);
+}
+
+/// A cache that holds all buffers has no misses on them, one that holds none has all of them.
+#[test]
+fn misses_on_buffers_are_bounded_by_their_footprint() {
+    let small = ReceivePath { ring: 64, ..plain() };
+    // Objects that lay unused on the allocator's stack so far are new to the cache.
+    let misses = small.run(PACKETS).unwrap().management_misses();
+    assert!(misses < 0.05, "{misses}");
+    let tiny = ReceivePath { llc_bytes: 64 << 10, ..plain() };
+    let misses = tiny.run(PACKETS).unwrap().misses(Phase::Conversion, Data::Skb);
+    assert!((misses - 4.0).abs() < 0.01, "four lines of an SKB: {misses}");
+}
+
+/// Level 1 misses at least as often as the last level, which is asked at each of them.
+#[test]
+fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
+    let outcome = ReceivePath::default().run(PACKETS).unwrap();
+    for phase in Phase::ALL {
+        for data in Data::ALL {
+            let counts = outcome.counts(phase, data);
+            assert!(counts.touches >= counts.l1_misses, "{phase:?} {data:?}");
+            assert!(counts.l1_misses >= counts.llc_misses + counts.hidden_misses);
+        }
+    }
+    assert_eq!(outcome, ReceivePath::default().run(PACKETS).unwrap());
+    assert_ne!(outcome, ReceivePath { seed: 2, ..ReceivePath::default() }.run(PACKETS).unwrap());
+}
+
+/// Switches do what they are for.
+#[test]
+fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
+    let cached = ReceivePath { delivery: Delivery::Cache, ..ReceivePath::default() };
+    let invalidated = ReceivePath { invalidate: true, ..cached }.run(PACKETS).unwrap();
+    assert_eq!(invalidated.memory(Data::Payload).total(), 0);
+    let engine = ReceivePath { copy_engine: true, ..cached }.run(PACKETS).unwrap();
+    assert_eq!(engine.counts(Phase::Copy, Data::Payload).touches, 0);
+    let contiguous = ReceivePath { buffers: Buffers::Contiguous, ..ReceivePath::default() };
+    let contiguous = contiguous.run(PACKETS).unwrap();
+    assert_eq!(contiguous.counts(Phase::Release, Data::Page).touches, 0);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (path, words) in [
+        (ReceivePath { queues: 0, ..plain() }, "queues is 0"),
+        (ReceivePath { ring: 4097, ..plain() }, "ring is 4097"),
+        (ReceivePath { ring: 32, ..plain() }, "batch is 60"),
+        (ReceivePath { io_bytes: 0, ..plain() }, "io_bytes is 0"),
+        (ReceivePath { llc_bytes: 3 << 20, ..plain() }, "a power of two of sets"),
+        (ReceivePath { queues: 64, ring: 4096, ..plain() }, "32767 buffers a core"),
+    ] {
+        let error = path.run(1).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Real programs, run with their errors told and never for ever.
+
+use crate::Error;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often a running program is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a command that sets something up or takes it down may take: those that change
+/// interfaces wait for each other, all over the machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a command to its end and returns its standard output.
+///
+/// # Errors
+/// When it is not installed, fails, or is still running after `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Result<String, Error> {
+    let output = run_to_end(command, limit, "")?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    Err(Error::ProgramFailed {
+        command: line(command),
+        status: output.status.to_string(),
+        output: String::from_utf8_lossy(said).trim().to_owned(),
+    })
+}
+
+/// Runs a command whose failure is an answer too (a ping that nobody replies to), with
+/// `input` on its standard input.
+///
+/// # Errors
+/// When it is not installed or is still running after `limit`.
+pub fn run_to_end(command: &mut Command, limit: Duration, input: &str) -> Result<Output, Error> {
+    command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command)?;
+    // Readers of their own: a pipe that fills up would stop the program.
+    let stdout = child.stdout.take().map(|pipe| std::thread::spawn(move || drain(pipe)));
+    let stderr = child.stderr.take().map(|pipe| std::thread::spawn(move || drain(pipe)));
+    if let Some(mut pipe) = child.stdin.take() {
+        // A program that does not want its input says why on its standard error.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    let status = wait(&mut child, limit)
+        .map_err(|source| Error::io(format!("waiting for `{}`", line(command)), source))?;
+    let Some(status) = status else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(Error::ProgramHangs { command: line(command), seconds: limit.as_secs() });
+    };
+    let collect = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
+        reader.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    };
+    Ok(Output { status, stdout: collect(stdout), stderr: collect(stderr) })
+}
+
+/// Starts a command.
+///
+/// # Errors
+/// When it is not installed or cannot be started.
+pub fn spawn(command: &mut Command) -> Result<Child, Error> {
+    command.spawn().map_err(|source| {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            Error::ProgramMissing { program: command.get_program().to_string_lossy().into_owned() }
+        } else {
+            Error::io(format!("starting `{}`", line(command)), source)
+        }
+    })
+}
+
+/// Waits for a program to end, at most `limit`; `None` when it has not.
+///
+/// # Errors
+/// When the operating system cannot say.
+pub fn wait(
+    child: &mut Child,
+    limit: Duration,
+) -> std::io::Result<Option<std::process::ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// True when a program of this name can be started.
+pub fn installed(program: &str) -> bool {
+    // Debian keeps `ethtool` and `bird` where an unprivileged PATH does not look.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(Into::into))
+        .any(|folder| folder.join(program).is_file())
+}
+
+fn drain(mut pipe: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read before an error is still worth showing.
+    let _ = pipe.read_to_end(&mut bytes);
+    bytes
+}
+
+fn line(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|part| part.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_of_a_program_is_returned() {
+        let output = run(Command::new("echo").arg("hello"), Duration::from_secs(10)).unwrap();
+        assert_eq!(output, "hello\n");
+    }
+
+    #[test]
+    fn input_reaches_the_program_even_beside_much_output() {
+        let input = "a line\n".repeat(50_000);
+        let output = run_to_end(&mut Command::new("cat"), Duration::from_secs(30), &input).unwrap();
+        assert_eq!(output.stdout.len(), input.len());
+    }
+
+    #[test]
+    fn a_failure_tells_command_status_and_words() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such link >&2; exit 3"]);
+        let error = run(&mut command, Duration::from_secs(10)).unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("no such link"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_installed_is_named() {
+        let error = run(&mut Command::new("wattline-no-such"), Duration::from_secs(1)).unwrap_err();
+        assert!(
+            matches!(error, Error::ProgramMissing { program } if program == "wattline-no-such")
+        );
+        assert!(!installed("wattline-no-such") && installed("sh"));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_stopped() {
+        let error = run(Command::new("sleep").arg("600"), Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, Error::ProgramHangs { .. }), "{error}");
+    }
+}

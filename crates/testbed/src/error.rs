@@ -1,0 +1,88 @@
+//! What can go wrong in an experiment.
+
+use std::path::PathBuf;
+
+/// An experiment that could not be set up or carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A program that the experiment needs is not installed.
+    #[error("`{program}` is not installed; `make tools` installs what the experiments use")]
+    ProgramMissing {
+        /// Name of the program.
+        program: String,
+    },
+    /// A program ran and failed.
+    #[error("`{command}` failed ({status}): {output}")]
+    ProgramFailed {
+        /// The command line.
+        command: String,
+        /// Exit status or signal.
+        status: String,
+        /// What it wrote to standard error, or else to standard output.
+        output: String,
+    },
+    /// A program did not end in time and was stopped.
+    #[error("`{command}` was still running after {seconds} s and was stopped")]
+    ProgramHangs {
+        /// The command line.
+        command: String,
+        /// Time that it was given.
+        seconds: u64,
+    },
+    /// The caller may not build namespaces or open raw sockets.
+    #[error("{action} needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_NET_RAW): {source}")]
+    Privilege {
+        /// What was tried.
+        action: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// An operating-system call failed.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was tried.
+        action: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// A namespace could not be made or entered.
+    #[error(transparent)]
+    Namespace(#[from] wattline_linux::namespace::NamespaceError),
+    /// A file does not hold what it should.
+    #[error("{path}: {reason}")]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what is expected.
+        reason: String,
+    },
+    /// The virtual hardware lab could not be had, or its guest failed.
+    #[error("{what}{}{console}", if console.is_empty() { "" } else { "\nlast lines of its console:\n" })]
+    Rig {
+        /// What happened.
+        what: String,
+        /// Tail of the guest's console, where it had one.
+        console: String,
+    },
+    /// The router under test ended or did not come up.
+    #[error("the router {what}; its last words: {log}")]
+    Router {
+        /// What happened.
+        what: String,
+        /// Tail of its standard error.
+        log: String,
+    },
+}
+
+impl Error {
+    /// An operating-system error met while doing `action`, as a lack of privilege where
+    /// it is one.
+    pub fn io(action: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
+        let (action, source) = (action.into(), source.into());
+        if source.kind() == std::io::ErrorKind::PermissionDenied {
+            Self::Privilege { action, source }
+        } else {
+            Self::Io { action, source }
+        }
+    }
+}

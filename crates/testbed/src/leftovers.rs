@@ -1,0 +1,136 @@
+//! Leaving nothing behind: the removal of namespaces, also of runs that were killed.
+
+use crate::command::LIMIT;
+use crate::{Error, command};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All namespaces of experiments begin so; the process id that follows says whose they are.
+pub(crate) const PREFIX: &str = "wattline-";
+/// Where iproute2 mounts named namespaces.
+pub(crate) const FOLDER: &str = "/run/netns";
+/// How often namespaces are looked for after a signal.
+const ROUNDS: u32 = 3;
+
+/// Kills what runs in a namespace. Errors are of no use here: what cannot be removed is found
+/// again by the next run's [`reap`].
+pub(crate) fn kill_inhabitants(name: &str) {
+    let pids = command::run(Command::new("ip").args(["netns", "pids", name]), LIMIT);
+    let own = std::process::id();
+    for pid in pids.unwrap_or_default().lines().filter_map(|line| line.trim().parse::<u32>().ok()) {
+        let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let (true, Some(target)) = (pid != own, target) {
+            let _ = kill_process(target, Signal::KILL);
+        }
+    }
+}
+
+fn remove_namespace(name: &str) {
+    kill_inhabitants(name);
+    let _ = command::run(Command::new("ip").args(["netns", "del", name]), LIMIT);
+}
+
+/// Removes the namespaces of experiments whose process no longer lives.
+pub fn reap() {
+    for name in namespaces() {
+        if owner(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            remove_namespace(&name);
+        }
+    }
+}
+
+/// Does `work`. From now on, SIGINT and SIGTERM end this process with nothing of it left behind:
+/// what runs in its namespaces is killed and they are removed. The status is 128 plus the
+/// signal's number, as shells have it, whatever `work` made of losing its namespaces.
+///
+/// # Errors
+/// When the kernel lets no signal be watched for.
+pub fn clean_up_on_signals<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
+    let watching = |source| Error::io("watching for signals", source);
+    let signalled = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&signalled)).map_err(watching)?;
+    }
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(watching)?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // Again, for what the main thread may have made meanwhile.
+            for _ in 0..ROUNDS {
+                namespaces()
+                    .iter()
+                    .filter(|name| owner(name) == Some(std::process::id()))
+                    .for_each(|name| remove_namespace(name));
+            }
+            std::process::exit(128 + signal);
+        }
+    });
+    let result = work();
+    // The thread above is ending this process: what `work` says of it is of no interest.
+    while signalled.load(Ordering::Acquire) {
+        std::thread::park();
+    }
+    Ok(result)
+}
+
+/// Names of all namespaces of experiments that exist now, whoever made them.
+pub fn namespaces() -> Vec<String> {
+    let Ok(folder) = std::fs::read_dir(FOLDER) else {
+        return Vec::new();
+    };
+    folder
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| owner(name).is_some())
+        .collect()
+}
+
+/// The process that made a namespace; `None` for a namespace of someone else.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+/// Whether this process can build namespaces; when not, says that `test` is skipped.
+pub fn can_build_namespaces(test: &str) -> bool {
+    let able = rustix::process::geteuid().is_root() && command::installed("ip");
+    if !able {
+        eprintln!("SKIPPED {test}: needs root and iproute2");
+    }
+    able
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_namespaces_have_an_owner() {
+        assert_eq!(owner("wattline-4711-0-router"), Some(4711));
+        assert_eq!(owner("wattline-router"), None);
+        assert_eq!(owner("blue"), None);
+    }
+
+    #[test]
+    fn namespaces_of_the_dead_are_removed_and_those_of_the_living_kept() {
+        if !can_build_namespaces("namespaces_of_the_dead_are_removed_and_those_of_the_living_kept")
+        {
+            return;
+        }
+        // A process that has ended: its number is free for the length of this test.
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let dead = format!("{PREFIX}{pid}-0-dead");
+        let living = format!("{PREFIX}{}-0-living", std::process::id());
+        for name in [&dead, &living] {
+            command::run(Command::new("ip").args(["netns", "add", name]), LIMIT).unwrap();
+        }
+        reap();
+        let left = namespaces();
+        remove_namespace(&living);
+        assert!(!left.contains(&dead));
+        assert!(left.contains(&living));
+    }
+}

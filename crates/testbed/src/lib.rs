@@ -1,0 +1,22 @@
+//! Machines for experiments, and the traffic through them.
+//!
+//! [`topology`] builds a source, a router and a sink out of network namespaces; [`forwarder`]
+//! puts the kernel or Wattline to work in the middle; [`probe`], [`replay`] and [`raw`] send
+//! traffic through it and account for every packet; [`cpu`] says what that cost. [`rig`]
+//! emulates a machine with hardware that this one lacks. [`leftovers`] removes all of it.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod command;
+pub mod cpu;
+pub mod error;
+pub mod forwarder;
+pub mod leftovers;
+pub mod namespace;
+pub mod probe;
+pub mod raw;
+pub mod replay;
+pub mod rig;
+pub mod topology;
+
+pub use error::Error;

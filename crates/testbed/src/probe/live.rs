@@ -1,0 +1,17 @@
+//! What both ends know of each other while they run.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// The UDP port on which the receiver listens (discard, RFC 863: nobody minds).
+pub const PORT: u16 = 9;
+
+/// What both ends count while they run, for whoever watches.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Packets sent so far.
+    pub sent: AtomicU64,
+    /// Packets received so far.
+    pub received: AtomicU64,
+    pub(super) stop_sending: AtomicBool,
+    pub(super) all_sent: AtomicBool,
+}

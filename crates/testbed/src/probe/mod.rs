@@ -1,0 +1,134 @@
+//! Traffic that accounts for itself: real UDP packets from real sockets, each with its
+//! flow, its number and the time of its sending, and a receiver that reads them.
+//!
+//! ```text
+//! sender thread ── sockets in the source ── router under test ── sockets in the sink ── receiver thread
+//! ```
+
+mod live;
+mod load;
+mod outcome;
+pub mod payload;
+mod receiver;
+mod sender;
+
+pub use live::{Live, PORT};
+pub use load::{Load, SizeMix, payload_bytes};
+pub use outcome::Outcome;
+pub use payload::Payload;
+pub use receiver::receive_buffer_errors;
+
+use crate::Error;
+use crate::topology::Topology;
+use receiver::Receiver;
+use sender::{Sender, Sent};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// A load on its way through a topology.
+#[derive(Debug)]
+pub struct Probe {
+    live: Arc<Live>,
+    sender: JoinHandle<Result<Sent, Error>>,
+    receiver: JoinHandle<Result<receiver::Heard, Error>>,
+}
+
+impl Probe {
+    /// Begins to send `load` from the topology's source to its sink.
+    ///
+    /// # Errors
+    /// When the load is impossible or the sockets cannot be opened.
+    pub fn start(topology: &Topology, load: &Load) -> Result<Self, Error> {
+        let live = Arc::new(Live::default());
+        let receiver = topology.sink.enter(|| Receiver::open(load.flows))??;
+        let sender = topology.source.enter(|| Sender::open(load))??;
+        let (hearing, sending) = (Arc::clone(&live), Arc::clone(&live));
+        Ok(Self {
+            live,
+            receiver: std::thread::spawn(move || receiver.run(&hearing)),
+            sender: std::thread::spawn(move || {
+                let sent = sender.run(&sending);
+                sending.all_sent.store(true, Ordering::Release);
+                sent
+            }),
+        })
+    }
+
+    /// Counters to watch.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// True once everything is sent and the receiver heard no more.
+    pub fn is_over(&self) -> bool {
+        self.receiver.is_finished()
+    }
+
+    /// Ends the sending now rather than at the load's end, and waits as [`Self::finish`] does.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn stop(self) -> Result<Outcome, Error> {
+        self.live.stop_sending.store(true, Ordering::Release);
+        self.finish()
+    }
+
+    /// Waits for the end of the load and of what is still under way.
+    ///
+    /// # Errors
+    /// When sending or receiving failed for another reason than the loss of packets.
+    pub fn finish(self) -> Result<Outcome, Error> {
+        let sent = self.sender.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        let heard = self.receiver.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok(Outcome::new(&sent, &heard))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leftovers::can_build_namespaces;
+    use crate::topology::Options;
+    use std::time::Duration;
+
+    #[test]
+    fn every_packet_is_accounted_for() {
+        if !can_build_namespaces("every_packet_is_accounted_for") {
+            return;
+        }
+        let topology = Topology::build(Options::default()).unwrap();
+        let load = Load {
+            rate_pps: 5_000.0,
+            duration: Duration::from_millis(500),
+            flows: 8,
+            ..Load::default()
+        };
+        let outcome = Probe::start(&topology, &load).unwrap().finish().unwrap();
+        assert_eq!(outcome.offered_packets, 2_500);
+        assert_eq!(outcome.received_packets + outcome.lost_packets, outcome.offered_packets);
+        assert!(outcome.received_packets > 0);
+        assert!(outcome.latency_p50_seconds > 0.0);
+        assert!(outcome.latency_p50_seconds <= outcome.latency_p99_seconds);
+    }
+
+    #[test]
+    fn packets_that_do_not_arrive_are_lost() {
+        if !can_build_namespaces("packets_that_do_not_arrive_are_lost") {
+            return;
+        }
+        let topology = Topology::build(Options::default()).unwrap();
+        topology.router.sysctl(&[("ipv4/ip_forward", "0")]).unwrap();
+        let load = Load {
+            rate_pps: 1_000.0,
+            duration: Duration::from_millis(200),
+            flows: 2,
+            ..Load::default()
+        };
+        // One flow is IPv4, the other IPv6, which goes on.
+        let outcome = Probe::start(&topology, &load).unwrap().finish().unwrap();
+        assert_eq!(outcome.offered_packets, 200);
+        assert_eq!(outcome.lost_packets, 100);
+    }
+}

@@ -1,0 +1,107 @@
+//! The sending end: a socket for each flow, paced by the clock.
+
+use super::live::{Live, PORT};
+use super::load::Load;
+use super::load::payload_bytes;
+use super::payload::Payload;
+use crate::Error;
+use crate::clock::monotonic_nanos;
+use crate::topology::SINK;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A wait shorter than this is not worth a sleep: the packet goes now. Also the size of
+/// the bursts that a sleeping sender makes.
+const SHORTEST_SLEEP_NANOS: u64 = 50_000;
+
+/// A flow's socket, and whether it is an IPv6 one.
+#[derive(Debug)]
+struct Flow {
+    socket: UdpSocket,
+    ipv6: bool,
+    sequence: u64,
+}
+
+/// Sends one load.
+#[derive(Debug)]
+pub(super) struct Sender {
+    flows: Vec<Flow>,
+    load: Load,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// Packets that left.
+    pub packets: u64,
+    /// Sum of their frames, with frame check sequence.
+    pub bytes: u64,
+    /// Packets that the sender's own kernel refused (no route, link down, queue full):
+    /// offered and lost.
+    pub refused: u64,
+    /// From the first packet to the last.
+    pub nanos: u64,
+}
+
+impl Sender {
+    /// Opens the sockets, in the namespace of the calling thread.
+    pub fn open(load: &Load) -> Result<Self, Error> {
+        load.check()?;
+        let flows = (0..load.flows).map(|number| open_flow(number % 2 == 1));
+        Ok(Self { flows: flows.collect::<Result<_, _>>()?, load: load.clone() })
+    }
+
+    /// Sends all of it, or until told to stop.
+    pub fn run(mut self, live: &Live) -> Result<Sent, Error> {
+        let mut buffer = [0_u8; 1_518];
+        let mut sent = Sent::default();
+        let start = monotonic_nanos();
+        let flows = self.flows.len() as u64;
+        for index in 0..self.load.packets() {
+            wait_until(start + (index as f64 / self.load.rate_pps * 1e9) as u64);
+            if live.stop_sending.load(Ordering::Acquire) {
+                break;
+            }
+            let number = (index % flows) as usize;
+            let flow = &mut self.flows[number];
+            // By round, so that every flow has every size.
+            let frame = self.load.sizes.frame_bytes(index / flows + index % flows);
+            let payload = &mut buffer[..payload_bytes(frame, flow.ipv6)];
+            let (flow_number, sequence) = (number as u16, flow.sequence);
+            Payload { flow: flow_number, sequence, nanos: monotonic_nanos() }.emit(payload);
+            flow.sequence += 1;
+            match flow.socket.send(payload) {
+                Ok(_) => sent.bytes += frame as u64,
+                // A router that is down answers with ICMP errors, a link that is down with
+                // none at all: all of that is loss, which the receiver tells.
+                Err(_) => sent.refused += 1,
+            }
+            sent.packets += 1;
+            live.sent.store(sent.packets, Ordering::Relaxed);
+        }
+        sent.nanos = monotonic_nanos() - start;
+        Ok(sent)
+    }
+}
+
+fn open_flow(ipv6: bool) -> Result<Flow, Error> {
+    let (any, sink): (IpAddr, IpAddr) = if ipv6 {
+        (Ipv6Addr::UNSPECIFIED.into(), SINK.v6.into())
+    } else {
+        (Ipv4Addr::UNSPECIFIED.into(), SINK.v4.into())
+    };
+    let failed = |action: &str, source| Error::io(format!("{action} a UDP socket"), source);
+    let socket = UdpSocket::bind((any, 0)).map_err(|source| failed("opening", source))?;
+    socket
+        .connect(SocketAddr::from((sink, PORT)))
+        .map_err(|source| failed("connecting", source))?;
+    Ok(Flow { socket, ipv6, sequence: 0 })
+}
+
+fn wait_until(due: u64) {
+    let ahead = due.saturating_sub(monotonic_nanos());
+    if ahead > SHORTEST_SLEEP_NANOS {
+        std::thread::sleep(Duration::from_nanos(ahead));
+    }
+}

@@ -1,0 +1,110 @@
+//! The virtual hardware lab: an emulated machine with real Linux drivers for what a virtual
+//! machine lacks (frequency, idle states, a card with queues, power), to be watched from
+//! outside. `docs/explanation/rig.md` says what is real about it and what is not.
+//!
+//! [`Rig`] is what `rig/fetch` has unpacked; [`image`] packs the guest; [`Machine`] boots it,
+//! [`guest`] runs commands inside, [`monitor`] reads its registers from outside. Tests of the
+//! program turn every knob and compare the two (`crates/wattline/tests/rig/checks/`).
+
+pub mod agent;
+pub mod guest;
+pub mod image;
+pub mod machine;
+pub mod monitor;
+pub mod traffic;
+
+pub use machine::{Machine, Options};
+
+use crate::{Error, command};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Time for a download over a slow line.
+const FETCH: Duration = Duration::from_secs(1800);
+/// What `rig/fetch` ends with where something cannot be had.
+const UNAVAILABLE: i32 = 69;
+
+/// Emulator, guest kernel and programs, as `rig/fetch` unpacks them.
+#[derive(Debug, Clone)]
+pub struct Rig {
+    /// Where they are unpacked.
+    root: PathBuf,
+    /// The guest kernel's release, which names its files.
+    release: String,
+}
+
+impl Rig {
+    /// What was fetched earlier; `None` where nothing was.
+    pub fn find() -> Option<Self> {
+        let folder = folder();
+        let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+        text("fetched")?;
+        Some(Self { root: folder.join("root"), release: text("kernel")?.trim().to_owned() })
+    }
+
+    /// Fetches what is missing, without root and without installing anything.
+    ///
+    /// # Errors
+    /// [`Error::Rig`] with what is missing, and what would be needed, where it cannot be had.
+    pub fn fetch() -> Result<Self, Error> {
+        let mut fetch = Command::new(source().join("rig/fetch"));
+        fetch.env("WATTLINE_RIG", folder());
+        let output = command::run_to_end(&mut fetch, FETCH, "")?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.code() == Some(UNAVAILABLE) {
+            return Err(Error::Rig { what: said, console: String::new() });
+        }
+        Self::find().ok_or_else(|| Error::ProgramFailed {
+            command: "rig/fetch".to_owned(),
+            status: output.status.to_string(),
+            output: said,
+        })
+    }
+
+    /// A program that was unpacked or, where the machine had it already, the machine's.
+    fn program(&self, name: &str) -> PathBuf {
+        ["usr/bin", "usr/sbin", "bin", "sbin", "usr/lib/ipsec"]
+            .iter()
+            .map(|below| self.root.join(below).join(name))
+            .chain(
+                ["/usr/bin", "/usr/sbin", "/bin", "/usr/lib/ipsec"]
+                    .iter()
+                    .map(|at| Path::new(at).join(name)),
+            )
+            .find(|path| path.is_file())
+            .unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// A command of such a program, which finds the libraries unpacked beside it.
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.program(name));
+        command.env("LD_LIBRARY_PATH", self.libraries());
+        command
+    }
+
+    /// Where unpacked programs have their libraries.
+    fn libraries(&self) -> std::ffi::OsString {
+        let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/ipsec"];
+        let folders = folders.map(|folder| self.root.join(folder));
+        std::env::join_paths(folders).unwrap_or_default()
+    }
+
+    fn kernel(&self) -> PathBuf {
+        self.root.join(format!("boot/vmlinuz-{}", self.release))
+    }
+}
+
+/// The sources: the lab is run from a checkout only.
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where `rig/fetch` unpacks.
+fn folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("WATTLINE_RIG") {
+        return folder.into();
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    source().join(target).join("rig")
+}

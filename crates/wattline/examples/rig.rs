@@ -1,0 +1,93 @@
+//! The virtual hardware lab by itself, as `make rig` and `make rig-shell` run it:
+//!
+//!     cargo run --release -p wattline --example rig -- PATH-OF-WATTLINE [check|shell] [--json]
+//!
+//! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
+
+#[path = "../tests/rig/checks/mod.rs"]
+mod checks;
+
+use checks::Checks;
+use std::path::Path;
+use std::process::ExitCode;
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, Options, Rig, agent, machine};
+
+fn main() -> ExitCode {
+    // The same program turns the knobs inside.
+    match agent::serve() {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let words: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| *word != "--json").collect();
+    let (wattline, shell) = match words[..] {
+        [wattline] | [wattline, "check"] => (wattline, false),
+        [wattline, "shell"] => (wattline, true),
+        _ => {
+            eprintln!("usage: rig PATH-OF-WATTLINE [check|shell] [--json]");
+            return ExitCode::from(2);
+        }
+    };
+    eprintln!("The virtual hardware lab: all that follows is emulated, and no figure is measured.");
+    let rig = match Rig::fetch() {
+        Ok(rig) => rig,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(69);
+        }
+    };
+    match run(&rig, wattline, shell, json) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(74)
+        }
+    }
+}
+
+/// Whether all checks hold.
+fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error> {
+    let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
+    let options = Options {
+        programs: vec![("wattline", wattline.into()), ("agent", agent)],
+        cards: 2,
+        ..Options::default()
+    };
+    if shell {
+        machine::shell(rig, &options)?;
+        return Ok(true);
+    }
+    let mut machine = Machine::boot(rig, &options)?;
+    let mut checks =
+        if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
+    checks::all(&mut machine, &mut checks)?;
+    let boot = machine.boot.as_secs();
+    let card = machine.card;
+    machine.power_off()?;
+    checks::ipsec(rig, Path::new(wattline), &mut checks)?;
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({ "emulated": true, "card": card, "checks": checks.checks, "load": checks.load })
+        );
+    } else {
+        let mut load = String::new();
+        // Writing to a string cannot fail.
+        let _ = checks.write_load(&mut load);
+        println!("{load}");
+        let failed = checks.failed().count();
+        println!(
+            "{} checks, {failed} failed; card {card}, booted in {boot} s",
+            checks.checks.len()
+        );
+    }
+    Ok(checks.failed().next().is_none())
+}

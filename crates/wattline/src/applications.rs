@@ -1,0 +1,102 @@
+//! What packets can pass in this program beside plain forwarding: each application is a crate, and
+//! a Cargo feature of this one.
+
+use wattline_router::application::{ApplicationKind, Applications};
+use wattline_router::config::{ApplicationSection, NotBuiltIn};
+
+/// All that were built in, in the order in which packets that are about to leave pass them: flows
+/// are recorded, redundancy elimination encoded, ESP encrypted.
+pub const APPLICATIONS: Applications = &[
+    #[cfg(feature = "flow-records")]
+    wattline_flow_records::APPLICATION,
+    #[cfg(not(feature = "flow-records"))]
+    without(&NotBuiltIn { names: &["flow_records"], feature: "flow-records" }),
+    #[cfg(feature = "redundancy")]
+    wattline_redundancy::APPLICATION,
+    #[cfg(not(feature = "redundancy"))]
+    without(&NotBuiltIn { names: &["redundancy"], feature: "redundancy" }),
+    #[cfg(feature = "ipsec")]
+    wattline_ipsec::APPLICATION,
+    #[cfg(not(feature = "ipsec"))]
+    without(&NotBuiltIn { names: &["ipsec", "ipsec_tunnel", "ipsec_policy"], feature: "ipsec" }),
+];
+
+/// An application that is not there: what a configuration says of it is refused with the reason.
+#[allow(dead_code, reason = "where a feature is off")]
+const fn without(section: &'static NotBuiltIn) -> ApplicationKind {
+    ApplicationKind { section, start: |_| Ok(Vec::new()) }
+}
+
+/// The sections of the configuration that belong to them.
+pub fn sections() -> Vec<&'static dyn ApplicationSection> {
+    wattline_router::application::sections(APPLICATIONS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_router::config::{Config, keys};
+
+    #[test]
+    fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
+        let sections = sections();
+        let defaults = keys::as_toml(&sections);
+        let problems = Config::parse_with(&defaults, "defaults.toml", &sections).unwrap_err();
+        assert_eq!(problems.list.len(), 1, "{problems}");
+        assert!(problems.list[0].message.contains("[[port]]"), "{problems}");
+    }
+
+    #[test]
+    fn every_printed_example_is_toml() {
+        for key in keys::all(&sections()) {
+            let text = format!("{} = {}", key.name, key.example);
+            assert!(text.parse::<toml::Table>().is_ok(), "{text}");
+        }
+    }
+
+    #[cfg(all(feature = "flow-records", feature = "redundancy", feature = "ipsec"))]
+    #[test]
+    fn the_reference_page_is_made_from_the_keys() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let keys = keys::as_markdown(&sections());
+        assert!(page.contains(&keys), "update it: wattline config --markdown");
+    }
+
+    #[cfg(not(feature = "ipsec"))]
+    #[test]
+    fn a_section_of_what_was_left_out_is_refused_with_the_reason() {
+        let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[ipsec]\nkernel = true\n";
+        let problems = Config::parse_with(text, "test", &sections()).unwrap_err();
+        assert_eq!(problems.list.len(), 1, "{problems}");
+        assert!(problems.to_string().contains("--features ipsec"), "{problems}");
+    }
+
+    const ALL: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
+        [flow_records]\ncollectors = [\"ipfix://192.0.2.9:4739\"]\nports = [\"a\"]\n\
+        [[redundancy]]\nrole = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"\ncache = \"2MiB\"\n\
+        [ipsec]\nstate = \"s\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\n\
+        remote = \"192.0.2.2\"\nspi_in = 0x1001\nspi_out = 4098\nkey_in_file = \"in.key\"\n\
+        key_out_file = \"out.key\"\nhard_bytes = \"2G\"\n\
+        [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
+
+    #[test]
+    fn sections_with_any_bytes_changed_are_accepted_or_refused_with_a_reason() {
+        #[cfg(all(feature = "flow-records", feature = "redundancy", feature = "ipsec"))]
+        assert!(Config::parse_with(ALL, "all", &sections()).is_ok());
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut mutated = ALL.as_bytes().to_vec();
+            for change in bytes.chunks_exact(3) {
+                let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % mutated.len();
+                mutated[at] = change[2];
+            }
+            let text = String::from_utf8_lossy(&mutated);
+            if let Err(problems) = Config::parse_with(&text, "fuzz", &sections()) {
+                assert!(!problems.list.is_empty());
+                let lines = text.lines().count();
+                let mut places = problems.list.iter().map(|problem| problem.line);
+                assert!(places.all(|line| (1..=lines + 1).contains(&line)));
+            }
+        });
+    }
+}

@@ -1,0 +1,40 @@
+//! `wattline load http`.
+
+use super::options::{Options, make};
+use super::show;
+use crate::exit::ExitError;
+use crate::output;
+use std::sync::Arc;
+use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
+
+/// Pages, and how they are asked for.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Pages, as http://HOST[:PORT]/PATH. Connections are dealt out over the servers in turn;
+    /// each asks for the pages of its server in turn.
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Url>,
+    /// Ask with HEAD instead of GET.
+    #[arg(long)]
+    head: bool,
+    /// A header field to send, as "NAME: VALUE"; may be given several times.
+    #[arg(long = "header", value_name = "FIELD", value_parser = HttpOptions::field)]
+    fields: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let options = args.options.load()?;
+    let asked =
+        HttpOptions { urls: args.urls.clone(), head: args.head, fields: args.fields.clone() };
+    let requests =
+        HttpRequests::new(&asked).map_err(|error| ExitError::new(ExitError::NO_INPUT, error))?;
+    let requests = Arc::new(requests);
+    let targets = args.urls.iter().map(ToString::to_string).collect();
+    let report = make("http", targets, &options, &requests.addresses(), |thread| {
+        Http::new(Arc::clone(&requests), thread)
+    })?;
+    output::print(&report, json, show::table)
+}

@@ -1,0 +1,156 @@
+//! How the load is made: the options that all kinds of servers share.
+
+use super::show::LiveLine;
+use crate::commands::{duration, simulation};
+use crate::exit::ExitError;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use wattline_requests::Report;
+use wattline_requests::engine::{self, LoadError, LoadOptions};
+use wattline_requests::protocol::Protocol;
+use wattline_requests::schedule::Arrivals;
+use wattline_units::Span;
+
+/// How the load is made.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Requests a second in all, such as 500, 20k or 1.5M.
+    #[arg(long, value_parser = rate)]
+    rate: f64,
+    /// Connections in all.
+    #[arg(long, default_value_t = 100)]
+    connections: usize,
+    /// Threads that send; each is an event loop.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Requests of a connection that may wait for answers at the same time.
+    #[arg(long, default_value_t = 1)]
+    depth: usize,
+    /// How long to measure.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    duration: Span,
+    /// Load before that, not measured.
+    #[arg(long, default_value = "2s", value_parser = simulation::span)]
+    warmup: Span,
+    /// Length of the intervals of the live line and of `intervals` in the JSON.
+    #[arg(long, default_value = "1s", value_parser = duration::parse)]
+    interval: Span,
+    /// A request without an answer for so long after it was sent has failed.
+    #[arg(long, default_value = "1s", value_parser = duration::parse)]
+    timeout: Span,
+    /// How requests are spread over time: poisson or constant.
+    #[arg(long, default_value = "poisson")]
+    arrivals: Arrivals,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Never sleep: sends in time to a microsecond, for a whole processor a thread.
+    #[arg(long)]
+    spin: bool,
+}
+
+impl Options {
+    /// For the generator.
+    pub fn load(&self) -> Result<LoadOptions, ExitError> {
+        let options = LoadOptions {
+            rate: self.rate,
+            arrivals: self.arrivals,
+            connections: self.connections,
+            threads: self.threads,
+            depth: self.depth,
+            duration: self.duration.into(),
+            warmup: self.warmup.into(),
+            interval: self.interval.into(),
+            timeout: self.timeout.into(),
+            seed: self.seed,
+            spin: self.spin,
+        };
+        options.check().map_err(|problems| {
+            let lines: Vec<_> = problems.iter().map(|problem| format!("--{problem}")).collect();
+            ExitError::new(ExitError::USAGE, lines.join("\n"))
+        })?;
+        Ok(options)
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+/// Makes a load, with a live line on a terminal; Ctrl-C ends it early, and what was measured
+/// until then is reported.
+pub fn make<P: Protocol>(
+    name: &'static str,
+    targets: Vec<String>,
+    options: &LoadOptions,
+    addresses: &[SocketAddr],
+    protocol: impl Fn(usize) -> P,
+) -> Result<Report, ExitError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second one ends the program at once, the first one only the load.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let line = LiveLine::new(options);
+    let outcome = engine::run(options, addresses, protocol, &stop, |interval| line.show(interval));
+    line.clear();
+    let (recording, intervals) = outcome.map_err(of_load)?;
+    if recording.measured == 0 {
+        return Err(ExitError::new(ExitError::IO, "stopped before the measured time began"));
+    }
+    Ok(Report::new::<P>(name, targets, options, &recording, intervals))
+}
+
+fn of_load(error: LoadError) -> ExitError {
+    let code = match &error {
+        LoadError::Options(_) | LoadError::NoTarget => ExitError::USAGE,
+        LoadError::Connect { error, .. } => of_connect(error),
+        LoadError::Files { .. } => ExitError::NO_PERMISSION,
+        LoadError::Loop(_) | LoadError::Panic => ExitError::IO,
+    };
+    ExitError::new(code, error)
+}
+
+/// The exit code for a server that cannot be reached.
+pub fn of_connect(error: &io::Error) -> u8 {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::TimedOut
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable => ExitError::NO_INPUT,
+        io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
+        _ => ExitError::IO,
+    }
+}
+
+/// A rate, with k or M for thousands or millions.
+fn rate(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1e3),
+        Some(b'M') => (&text[..text.len() - 1], 1e6),
+        _ => (text, 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number * factor),
+        _ => Err("expected requests a second above 0, such as 500, 20k or 1.5M".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_may_be_thousands_and_millions() {
+        assert_eq!(rate("500"), Ok(500.0));
+        assert_eq!(rate("20k"), Ok(20_000.0));
+        assert_eq!(rate("1.5M"), Ok(1_500_000.0));
+        for wrong in ["", "k", "-1", "0", "1G", "nan", "inf", "ä"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Which meters a command looks at.
+
+use super::external::ExternalMeter;
+use crate::commands::root::Root;
+use crate::exit::ExitError;
+use wattline_meters::{Meter, Missing, Survey, survey};
+
+/// Which meters to look at.
+#[derive(Debug, clap::Args)]
+pub(super) struct Meters {
+    #[command(flatten)]
+    root: Root,
+    #[command(flatten)]
+    external: ExternalMeter,
+}
+
+impl Meters {
+    pub(super) fn open(&self) -> Result<Survey, ExitError> {
+        let mut survey = survey(&self.root.tree()?);
+        survey.meters.extend(self.external.open()?);
+        Ok(survey)
+    }
+
+    /// At least one meter, else why there is none.
+    pub(super) fn some(&self) -> Result<Vec<Box<dyn Meter>>, ExitError> {
+        let Survey { meters, missing } = self.open()?;
+        if !meters.is_empty() {
+            return Ok(meters);
+        }
+        let mut message = String::from("power is unavailable: no meter can be read");
+        for Missing { what, why, remedy, .. } in &missing {
+            message.push_str(&format!("\n{what}: {why}; {remedy}"));
+        }
+        // Without the right to read, the remedy is another one than other hardware.
+        let denied = missing.iter().any(|missing| missing.permission);
+        let code = if denied { ExitError::NO_PERMISSION } else { ExitError::UNAVAILABLE };
+        Err(ExitError::new(code, message))
+    }
+}

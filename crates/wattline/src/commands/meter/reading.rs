@@ -1,0 +1,13 @@
+//! One reading of a meter.
+
+use wattline_meters::{Meter, Reading, Rejection};
+use wattline_units::Time;
+
+/// Reads a meter, and says on standard error what the figure leaves out.
+pub(super) fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
+    let result = meter.read(now);
+    for mistake in meter.mistakes() {
+        eprintln!("wattline: left out: {mistake}");
+    }
+    result
+}

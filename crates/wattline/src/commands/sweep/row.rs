@@ -1,0 +1,17 @@
+//! What came of one run of a sweep.
+
+use serde::Serialize;
+use wattline_server::Application;
+use wattline_sim::Report;
+
+/// A run and its report.
+#[derive(Serialize)]
+pub struct Row {
+    pub server: String,
+    pub policy: String,
+    pub traffic: String,
+    pub application: Application,
+    pub seed: u64,
+    #[serde(flatten)]
+    pub report: Report,
+}

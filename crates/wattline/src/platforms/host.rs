@@ -1,0 +1,145 @@
+//! The platform `host` for a router: this machine's knobs, as far as its workers, CPUs, queues and
+//! interfaces go.
+
+use super::reins::Reins;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use wattline_cores::Latency;
+use wattline_governor::Governor;
+use wattline_governor::account::Totals;
+use wattline_governor::machine::Machine;
+use wattline_governor::runner::Runner;
+use wattline_host::{
+    Beside, HostOptions, Layout, Port, TakeOverError, ThisMachine, give_back, take_over,
+};
+use wattline_knobs::SessionError;
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{BuildContext, build};
+use wattline_ports::afxdp::Options as RingOptions;
+use wattline_router::RouterError;
+use wattline_router::config::{Config, PortKind};
+use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen};
+
+struct OfRouter {
+    plan: Plan,
+    /// Once the workers run, and until the machine is given back.
+    governed: Option<(Runner<ThisMachine>, Beside)>,
+}
+
+/// Nothing is looked at before the workers run: then what is not needed has been given up.
+pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
+    Ok(Box::new(OfRouter { plan, governed: None }))
+}
+
+impl PlatformDriver for OfRouter {
+    fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
+        let Running { config, queues, workers } = router;
+        let queues = |port: usize| queues.get(port).copied().unwrap_or(1);
+        // Of this thread as it is now.
+        let options = options_of(config, &Tree::live(), Rights::present(), queues);
+        let workers = Box::new(Reins::new(workers));
+        let (machine, beside) =
+            take_over(options, config.power.on_exit, workers).map_err(not_governed)?;
+        let Plan { settings, spec, server } = &self.plan;
+        let packet = server.packet_cost(settings.application, MEAN_BYTES);
+        let context = BuildContext {
+            platform: machine.platform(),
+            server: Some(server),
+            packet: packet.map(|cost| (cost, MEAN_BYTES)),
+            seed: settings.seed.into(),
+        };
+        let policy = build(spec, &context).map_err(|error| RouterError::power("policy", &error))?;
+        let runner = Runner::start(Governor::new(machine, policy), settings.sample)
+            .map_err(|source| RouterError::system("starting the governor", source))?;
+        let before = runner.totals(PATIENCE);
+        self.governed = Some((runner, beside));
+        Ok(before)
+    }
+
+    fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)> {
+        let (runner, _) = self.governed.as_ref()?;
+        runner.totals(patience).map(|totals| (totals, None))
+    }
+
+    fn look(&self, patience: Duration) -> Option<Seen> {
+        self.governed.as_ref()?.0.look(patience, super::seen::seen)
+    }
+
+    fn details(&self) -> Map<String, Value> {
+        let Some((_, beside)) = &self.governed else { return Map::new() };
+        Map::from_iter([("host".to_owned(), json!(beside.status()))])
+    }
+
+    fn holds_machine(&self) -> bool {
+        self.governed.is_some()
+    }
+
+    fn give_back(&mut self) -> Result<(), RouterError> {
+        let Some((runner, beside)) = self.governed.take() else { return Ok(()) };
+        give_back(runner, beside).map_err(not_governed)
+    }
+}
+
+/// A governor whose knobs do not hang answers within so long.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the governor of a router may touch, for the router and for its plan alike; `queues` gives
+/// the receive queues of a port.
+pub(super) fn options_of(
+    config: &Config,
+    tree: &Tree,
+    rights: Rights,
+    queues: impl Fn(usize) -> u32,
+) -> HostOptions {
+    let ports = config.ports.iter().enumerate().map(|(number, port)| match &port.kind {
+        PortKind::Interface(name) => Port { interface: Some(name.clone()), queues: queues(number) },
+        PortKind::Capture { .. } => Port { interface: None, queues: 1 },
+    });
+    let router = &config.router;
+    let layout = Layout {
+        workers: usize::from(router.workers),
+        cpus: router.cpus.iter().map(|cpu| u32::from(*cpu)).collect(),
+        ports: ports.collect(),
+    };
+    HostOptions {
+        tree: tree.clone(),
+        layout,
+        ring_size: Some(RingOptions::default().ring as usize),
+        busy_poll: router.busy_poll,
+        sample: config.power.sample.into(),
+        uncore: config.power.uncore,
+        meters: true,
+        rights,
+    }
+}
+
+fn not_governed(error: TakeOverError) -> RouterError {
+    match error {
+        TakeOverError::Session(SessionError::Busy { .. }) | TakeOverError::Platform(_) => {
+            RouterError::Unfit(format!("[power] {error}"))
+        }
+        TakeOverError::Session(error) => {
+            RouterError::system("[power]", std::io::Error::other(error))
+        }
+        TakeOverError::Watchdog(error) => {
+            RouterError::system("starting the watchdog of [power]", error)
+        }
+        TakeOverError::Unrestored(_) => RouterError::Platform(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_knobs::restore::Report;
+    use wattline_router::Remedy;
+
+    /// The system has to be looked at; changing the configuration would not help.
+    #[test]
+    fn what_could_not_be_given_back_is_no_fault_of_the_configuration() {
+        let error = not_governed(TakeOverError::Unrestored(Report::default()));
+        assert_eq!(error.remedy(), Remedy::System);
+        assert!(error.to_string().contains("wattline restore"), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! What the governor of a router drives, put together from the platforms' own crates: one file
+//! each, and a line in [`PLATFORMS`].
+
+mod host;
+mod plan;
+mod reins;
+mod scale;
+mod seen;
+
+pub use plan::{PlanError, plan};
+
+use wattline_router::config::PowerPlatform;
+use wattline_router::platform::Platforms;
+
+/// All platforms that a configuration can name.
+pub const PLATFORMS: Platforms =
+    &[(PowerPlatform::Scale, scale::open), (PowerPlatform::Host, host::open)];

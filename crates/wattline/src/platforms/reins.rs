@@ -1,0 +1,88 @@
+//! The workers' reins and counters, for a governor's thread.
+
+use quanta::Clock;
+use wattline_dataplane::worker::{Command, Mode};
+use wattline_host::{Work, Workers};
+use wattline_policy::{QueueView, Wait};
+use wattline_router::platform::WorkerHandle;
+use wattline_units::Span;
+
+/// The reins of all workers.
+pub(super) struct Reins {
+    workers: Vec<WorkerHandle>,
+    /// Turns cycles of the time-stamp counter into time.
+    clock: Clock,
+}
+
+impl Reins {
+    pub fn new(workers: Vec<WorkerHandle>) -> Self {
+        Self { workers, clock: Clock::new() }
+    }
+
+    fn command(&self, worker: usize, command: Command) {
+        if let Some(WorkerHandle { control, waker, .. }) = self.workers.get(worker) {
+            // Not over the head of whoever ends the router.
+            if matches!(control.current_command(), Command::Run | Command::Park) {
+                control.command(command);
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Workers for Reins {
+    fn work(&mut self, worker: usize) -> Work {
+        let Some(worker) = self.workers.get(worker) else { return Work::default() };
+        let totals = &worker.counters.totals;
+        let span = |cycles: u64| Span::from_nanos(self.clock.delta_as_nanos(0, cycles));
+        Work {
+            useful: span(totals.useful_cycles.get()),
+            empty: span(totals.empty_cycles.get()),
+            sleeps: totals.sleeps.get(),
+            packets: totals.received.get(),
+        }
+    }
+
+    fn queue(&mut self, worker: usize, port: usize) -> QueueView {
+        let Some(worker) = self.workers.get(worker) else { return QueueView::default() };
+        let queue = worker.counters.queueing(port);
+        QueueView {
+            fill: u32::try_from(queue.waiting).unwrap_or(u32::MAX),
+            arrivals: queue.taken + queue.lost,
+            drops: queue.lost,
+            ..QueueView::default()
+        }
+    }
+
+    fn wake(&mut self, worker: usize) {
+        self.command(worker, Command::Run);
+    }
+
+    fn park(&mut self, worker: usize) {
+        self.command(worker, Command::Park);
+    }
+
+    fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {
+        let mode = match wait {
+            Wait::Poll => Mode::Poll,
+            Wait::Interrupt => Mode::Interrupt,
+            Wait::Pause | Wait::Sleep(_) => {
+                return Err(
+                    "workers poll or wait for interrupts; they do not pause or sleep for a time \
+                            of their own"
+                        .into(),
+                );
+            }
+        };
+        let worker = self.workers.get(worker).ok_or("there is no such worker")?;
+        worker.control.set_mode(mode);
+        worker.waker.wake();
+        Ok(())
+    }
+
+    fn set_batch(&mut self, packets: u32) {
+        for worker in &self.workers {
+            worker.control.set_batch(packets as usize);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `wattline load` as a user runs it: output, exit codes, messages.
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn wattline(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wattline")).args(args).output().expect("the program starts")
+}
+
+/// A command that must fail with this exit code and a message that has all these parts.
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = wattline(args);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
+    }
+    assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
+}
+
+/// What a server says to a line; the reader given to it reads what follows the line.
+type Answer = fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>;
+
+/// A server that answers each line of a request by `answer`.
+fn server(answer: Answer) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            std::thread::spawn(move || serve(stream, answer));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream, answer: Answer) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let mut body = |bytes: &mut [u8]| {
+            let _ = reader.read_exact(bytes);
+        };
+        if let Some(bytes) = answer(line.trim_end(), &mut body)
+            && stream.write_all(bytes).is_err()
+        {
+            return;
+        }
+        line.clear();
+    }
+}
+
+fn pages() -> SocketAddr {
+    server(|line, _| {
+        line.is_empty().then_some(&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..])
+    })
+}
+
+/// Stores nothing, and says so of every key that is asked for.
+fn forgetful() -> SocketAddr {
+    server(|line, body| {
+        let words: Vec<_> = line.split(' ').collect();
+        if words[0] == "set" {
+            body(&mut vec![0; words[4].parse::<usize>().unwrap() + 2]);
+            return Some(b"STORED\r\n");
+        }
+        Some(b"END\r\n")
+    })
+}
+
+const SHORT: [&str; 8] =
+    ["--rate", "200", "--duration", "500ms", "--warmup", "100ms", "--connections", "5"];
+
+fn json(args: &[&str]) -> Value {
+    let output = wattline(&[args, &SHORT, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+#[test]
+fn json_has_every_promised_key() {
+    let report = json(&["load", "http", &format!("http://{}/", pages()), "--arrivals", "constant"]);
+    assert_eq!(report["due_requests"], 100, "{report}");
+    assert_eq!(report["served_requests"], 100);
+    assert_eq!(report["run_sent_requests"]["request"], 120);
+    for key in [
+        "asked_rate_rps",
+        "due_rate_rps",
+        "sent_rate_rps",
+        "served_rate_rps",
+        "failed_requests",
+        "timeout_requests",
+        "reset_requests",
+        "server_error_requests",
+        "client_error_requests",
+        "protocol_error_requests",
+        "unsent_requests",
+        "duration_seconds",
+    ] {
+        assert!(report[key].is_number(), "{key}: {}", report[key]);
+    }
+    for part in ["latency", "latency_from_sending"] {
+        for key in ["p50_seconds", "p95_seconds", "p99_seconds", "max_seconds"] {
+            assert!(report[part][key].is_number(), "{part}.{key}: {}", report[part]);
+        }
+    }
+    assert!(report["generator"]["lateness"]["p99_seconds"].is_number());
+    assert!(report["intervals"].as_array().is_some_and(|all| !all.is_empty()));
+    assert!(report["latency_curve"].as_array().is_some_and(|all| all.len() > 3));
+}
+
+#[test]
+fn memcached_keys_are_loaded_first_unless_told_otherwise() {
+    let address = forgetful().to_string();
+    let report = json(&["load", "memcached", &address, "--keys", "500", "--gets-per-set", "1"]);
+    assert_eq!(report["workload"]["loaded_keys"], 500, "{report}");
+    assert_eq!(report["failed_requests"], 0);
+    assert!(report["missed_requests"].as_u64().is_some_and(|misses| misses > 10));
+    let report = json(&["load", "memcached", &address, "--keys", "500", "--no-load"]);
+    assert_eq!(report["workload"]["loaded_keys"], 0);
+}
+
+#[test]
+fn a_person_gets_a_table() {
+    let url = format!("http://{}/", pages());
+    let output = wattline(&[&["load", "http", &url][..], &SHORT].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for part in ["asked", "due", "sent", "served", "failed", "p99", "sent late by", "generator:"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert!(output.stderr.is_empty(), "a live line without a terminal");
+}
+
+#[test]
+fn wrong_options_are_told_all_at_once() {
+    let load = ["load", "http", "http://127.0.0.1:1/", "--rate", "10"];
+    let wrong = ["--threads", "9", "--connections", "3", "--depth", "0", "--timeout", "10h"];
+    refused(&[&load[..], &wrong].concat(), 2, &["--threads: 9", "--depth: 0", "--timeout: 36000s"]);
+    refused(&["load", "http", "https://host/", "--rate", "1"], 2, &["http://"]);
+    refused(&["load", "http", "http://host/", "--rate", "fast"], 2, &["20k"]);
+    refused(&["load", "memcached", "--rate", "1"], 2, &["ADDRESS"]);
+    refused(
+        &["load", "memcached", "127.0.0.1", "--rate", "1", "--key-size", "251"],
+        2,
+        &["251", "250"],
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_or_another_one_is_named() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    refused(&["load", "memcached", &nobody, "--rate", "1"], 66, &[&nobody, "refused"]);
+    refused(&["load", "http", &format!("http://{nobody}/"), "--rate", "1"], 66, &[&nobody]);
+    let other = server(|_, _| Some(b"220 mail ready\r\n")).to_string();
+    refused(&["load", "memcached", &other, "--rate", "1"], 65, &[&other, "is this memcached?"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_load_and_the_report_is_printed() {
+    let url = format!("http://{}/", pages());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+    command.args(["load", "http", &url, "--rate", "100", "--duration", "10min", "--json"]);
+    command.args(["--warmup", "0s"]).stdout(Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let duration = report["duration_seconds"].as_f64().unwrap();
+    assert!(duration > 0.1 && duration < 300.0, "{duration}");
+    assert!(report["served_requests"].as_u64().unwrap() > 0);
+}

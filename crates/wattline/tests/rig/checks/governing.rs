@@ -1,0 +1,254 @@
+//! The whole loop on real drivers: the router governs the machine that it runs on, under a load
+//! that rises and falls.
+
+use super::forwarding::{start, stop};
+use super::knobs::{RETA, SETTINGS, differences};
+use super::stretch::{Counted, Sight, Stretch, look, offer};
+use super::{Checks, INSIDE, Witness, power, sensors};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
+
+/// What is added to the router's configuration.
+const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"powersave:silence=500ms\"\n";
+/// Frames a second that an emulated machine forwards without loss even on a busy host.
+const LITTLE: f64 = 50.0;
+/// Then so many, one after the other until the router asks for all of its machine: what one
+/// core of it can forward depends on what the host leaves to it.
+const MUCH: [f64; 6] = [2.5e3, 5e3, 1e4, 2e4, 4e4, 8e4];
+/// More than any host emulates.
+const TOO_MUCH: f64 = 2e5;
+/// How long each is offered.
+const TIME: Duration = Duration::from_secs(4);
+/// How long a busy host may take to let the policy come down, or the watchdog restore.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the files of CPUs are.
+const CPUS: &str = "/sys/devices/system/cpu/";
+/// The control values of the lowest and the highest frequency.
+const LOWEST: u8 = 16;
+const HIGHEST: u8 = 33;
+
+/// Lets the router govern, and looks.
+pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let before = machine.run(SETTINGS, INSIDE)?;
+    let resting = machine.registers()?;
+    let table = machine.card_registers("eth0", RETA.0, RETA.1)?;
+    start(machine, POWER)?;
+    // The card counts since its driver was loaded.
+    let counted = Counted::ask(machine)?;
+    let first = offer(machine, LITTLE, TIME)?;
+    let rest = *first.sights.last().unwrap_or(&look(machine)?);
+    at_rest(checks, "under little load", &rest);
+    checks.load.push(first);
+    rises(machine, checks, &rest)?;
+    // What is lost now must be counted where it is lost.
+    let overload = offer(machine, TOO_MUCH, TIME)?;
+    checks.load.push(overload);
+    falls(machine, checks, &rest)?;
+    conserved(machine, checks, &counted)?;
+    power::follows_registers(machine, checks, "governed, without load")?;
+    let stats = sensors::json(machine, &super::forwarding::stats())?;
+    let failed = stats["power"]["steps_failed"].as_u64();
+    checks.equal("steps that failed", Witness::Inside, &Some(0), &failed);
+    let status = stop(machine)?;
+    checks.equal("exit code of the governing router", Witness::Inside, &0, &status);
+    restored(machine, checks, "its end", resting, &table, &before)?;
+
+    // The same configuration again, whose file is still there.
+    let plan = sensors::json(machine, "wattline plan /tmp/router.toml --json")?;
+    start(machine, POWER)?;
+    wait_for(machine, [LOWEST; 2])?;
+    planned(machine, checks, &plan, &before)?;
+    machine.run("kill -KILL $(cat /tmp/router.pid)", INSIDE)?;
+    restored(machine, checks, "SIGKILL, by the watchdog", resting, &table, &before)
+}
+
+/// The least of everything: one queue, the lowest frequency of both CPUs, the second one free to
+/// sleep as deep as it can, and the watts that belong to it.
+fn at_rest(checks: &mut Checks, when: &str, seen: &Sight) {
+    let lowest = f64::from(LOWEST) * 1e8;
+    let what = format!("frequency of each CPU, {when}");
+    checks.equal(what, Witness::Outside, &[lowest; 2], &seen.frequency_hertz);
+    checks.equal(format!("queues in use, {when}"), Witness::Outside, &1, &seen.queues);
+    let limited = seen.wake_up_limit_seconds.map(|limit| limit.is_some());
+    let what = format!("CPUs that may not sleep deeply, {when}");
+    checks.equal(what, Witness::Inside, &[true, false], &limited);
+    let milliwatts = |watts: f64| (watts * 1e3).round() as u64;
+    let (read, table) = (milliwatts(seen.power_watts), milliwatts(seen.table_watts));
+    checks.equal(format!("milliwatts read, {when}"), Witness::Inside, &table, &read);
+}
+
+/// Offers more and more until all was seen to rise, and both CPUs at their fastest; that is not
+/// demanded of a host that leaves the guest too little to take in so much.
+fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(), Error> {
+    let mut rose = Rise::default();
+    for rate in MUCH {
+        let stretch = offer(machine, rate, TIME)?;
+        let fastest = [0, 1].map(|cpu| stretch.range(|sight| sight.frequency_hertz[cpu])[1]);
+        // All of it in one stretch, whatever a later one shows.
+        if rose != Rise::ALL {
+            rose = Rise::of(&stretch, rest);
+        }
+        checks.load.push(stretch);
+        if rose == Rise::ALL && fastest == [f64::from(HIGHEST) * 1e8; 2] {
+            break;
+        }
+    }
+    checks.equal("rise with the load", Witness::Outside, &Rise::ALL, &rose);
+    Ok(())
+}
+
+/// What was seen above rest during one and the same stretch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Rise {
+    frequency_of_cpu_0: bool,
+    frequency_of_cpu_1: bool,
+    queues: bool,
+    idle_limit: bool,
+    watts: bool,
+}
+
+impl Rise {
+    const ALL: Self = Self {
+        frequency_of_cpu_0: true,
+        frequency_of_cpu_1: true,
+        queues: true,
+        idle_limit: true,
+        watts: true,
+    };
+
+    fn of(stretch: &Stretch, rest: &Sight) -> Self {
+        let rose = |of: &dyn Fn(&Sight) -> f64| stretch.range(of)[1] > of(rest);
+        let any = |so: &dyn Fn(&Sight) -> bool| stretch.sights.iter().any(so);
+        Self {
+            frequency_of_cpu_0: rose(&|sight| sight.frequency_hertz[0]),
+            frequency_of_cpu_1: rose(&|sight| sight.frequency_hertz[1]),
+            queues: rose(&|sight| sight.queues as f64),
+            idle_limit: any(&|sight| sight.wake_up_limit_seconds[1].is_some()),
+            watts: rose(&|sight| sight.power_watts),
+        }
+    }
+}
+
+/// Offers little until everything has come down again.
+fn falls(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(), Error> {
+    let end = Instant::now() + PATIENCE;
+    let last = loop {
+        let stretch = offer(machine, LITTLE, TIME)?;
+        let last = stretch.sights.last().copied();
+        checks.load.push(stretch);
+        if last.as_ref() == Some(rest) || Instant::now() >= end {
+            break last;
+        }
+    };
+    at_rest(checks, "after the load", &last.unwrap_or(*rest));
+    Ok(())
+}
+
+/// No frame was changed, none vanished in the router, and those that found no room in a ring were
+/// counted. What the emulator loses before its card is beyond the guest.
+fn conserved(machine: &mut Machine, checks: &mut Checks, first: &Counted) -> Result<(), Error> {
+    let odd: u64 = checks.load.iter().map(|stretch| stretch.passage.odd).sum();
+    checks.equal("frames forwarded wrongly", Witness::Outside, &0, &odd);
+    let little = checks.load.iter().filter(|stretch| stretch.offered_pps <= LITTLE);
+    let lost: u64 = little.flat_map(|stretch| stretch.lost.values()).sum();
+    checks.equal("frames lost under little load", Witness::Outside, &0, &lost);
+    let end = Instant::now() + PATIENCE;
+    let (vanished, unseen) = loop {
+        let last = Counted::ask(machine)?;
+        let new = |count: fn(&Counted) -> u64| count(&last).saturating_sub(count(first));
+        let (received, transmitted) = (new(|it| it.received), new(|it| it.transmitted));
+        let vanished = received.saturating_sub(transmitted + new(|it| it.dropped));
+        let unseen = new(|it| it.driver).saturating_sub(received + new(|it| it.rings));
+        // The router asks the kernel for its counts now and then.
+        if vanished + unseen == 0 || Instant::now() >= end {
+            break (vanished, unseen);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    checks.equal("frames that the router took and lost uncounted", Witness::Inside, &0, &vanished);
+    let what = "frames that found no room in a ring and were not counted";
+    checks.equal(what, Witness::Inside, &0, &unseen);
+    Ok(())
+}
+
+/// The plan is what the router did, no more and no less, as far as files show it.
+fn planned(
+    machine: &mut Machine,
+    checks: &mut Checks,
+    plan: &serde_json::Value,
+    before: &str,
+) -> Result<(), Error> {
+    let mut expected = BTreeMap::new();
+    for write in plan["at_start"].as_array().into_iter().flatten() {
+        let word = |key: &str| write[key].as_str().unwrap_or_default().to_owned();
+        // A later value takes the place of an earlier one.
+        let setting = word("setting");
+        if setting.starts_with('/') {
+            let file = setting.strip_prefix(CPUS).unwrap_or(&setting);
+            expected.insert(file.to_owned(), word("value"));
+        }
+    }
+    let files: Vec<&str> = expected.keys().map(String::as_str).collect();
+    let text = machine.run(&format!("cd {CPUS}; grep . {} /dev/null", files.join(" ")), INSIDE)?;
+    let pairs = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(file, value)| (file.to_owned(), value.to_owned())).collect()
+    };
+    checks.equal("files as the plan says", Witness::Inside, &expected, &pairs(&text));
+    let after = machine.run(SETTINGS, INSIDE)?;
+    let changed = before.lines().zip(after.lines()).filter(|(before, after)| before != after);
+    let files = changed.filter_map(|(_, after)| after.split_once(':').map(|(file, _)| file));
+    let named = files.filter(|file| file.starts_with("cpu") || file.starts_with("/proc"));
+    let unplanned: Vec<&str> = named.filter(|file| !expected.contains_key(*file)).collect();
+    let none: Vec<&str> = Vec::new();
+    checks.equal("files changed against the plan", Witness::Inside, &none, &unplanned);
+    // By the names that the card's driver gives its interrupts.
+    let line = "for i in eth0 eth1; do for q in rx-0 rx-1 tx-0 tx-1; do \
+                cat /proc/irq/*/$i-$q/../smp_affinity_list; done; done | tr -d '\\n'";
+    let cpus = machine.run(line, INSIDE)?;
+    let what = "CPUs that take the interrupts of both cards' queues";
+    checks.equal(what, Witness::Inside, &"01010101", &&*cpus);
+    Ok(())
+}
+
+/// Waits until the registers are so, and says what they are in the end.
+fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let registers = machine.registers()?;
+        if registers == wanted || Instant::now() >= end {
+            return Ok(registers);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Whether everything is as it was before the router governed.
+fn restored(
+    machine: &mut Machine,
+    checks: &mut Checks,
+    after: &str,
+    resting: [u8; 2],
+    table: &[u32],
+    before: &str,
+) -> Result<(), Error> {
+    let registers = wait_for(machine, resting)?;
+    let what = format!("frequencies restored after {after}");
+    checks.equal(what, Witness::Outside, &resting, &registers);
+    // The watchdog restores one after the other.
+    let end = Instant::now() + PATIENCE;
+    let different = loop {
+        let different = differences(before, &machine.run(SETTINGS, INSIDE)?);
+        if different.is_empty() || Instant::now() >= end {
+            break different;
+        }
+    };
+    let what = format!("settings that differ after {after}");
+    checks.equal(what, Witness::Inside, &String::new(), &different);
+    let same = machine.card_registers("eth0", RETA.0, RETA.1)? == table;
+    let what = format!("redirect table of eth0 as before, after {after}");
+    checks.equal(what, Witness::Outside, &true, &same);
+    Ok(())
+}

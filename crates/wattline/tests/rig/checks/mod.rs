@@ -1,0 +1,159 @@
+//! What the lab finds out: each check sets or reads something inside the guest through a real
+//! driver, and compares it with what is seen from outside.
+
+mod forwarding;
+mod governing;
+mod ipsec;
+mod knobs;
+mod power;
+mod sensors;
+mod stretch;
+
+use serde::Serialize;
+use std::time::Duration;
+use stretch::Stretch;
+use wattline_testbed::Error;
+use wattline_testbed::rig::Machine;
+
+pub use ipsec::ipsec;
+
+/// Time for a command inside, on a busy machine.
+pub(super) const INSIDE: Duration = Duration::from_secs(120);
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub what: String,
+    /// What should be seen.
+    pub expected: String,
+    /// What was seen.
+    pub found: String,
+    /// Who saw it: `inside` the guest, or the emulator `outside`.
+    pub witness: Witness,
+    /// Whether it is what should be seen.
+    pub holds: bool,
+}
+
+/// Where something was seen from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Witness {
+    /// Through the guest's own files and programs.
+    Inside,
+    /// Through the emulator's monitor, which does not ask the guest.
+    Outside,
+}
+
+/// All checks, as they were made.
+#[derive(Debug, Default, Serialize)]
+pub struct Checks {
+    /// In their order.
+    pub checks: Vec<Check>,
+    /// What the governed router was seen to do under load.
+    pub load: Vec<Stretch>,
+    #[serde(skip)]
+    told: Option<fn(&Check)>,
+}
+
+impl Checks {
+    /// None yet; each will be told as it is made: all of them take minutes.
+    pub fn told_by(told: fn(&Check)) -> Self {
+        Self { told: Some(told), ..Self::default() }
+    }
+
+    /// Notes whether `found` is `expected`.
+    fn equal<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        what: impl Into<String>,
+        witness: Witness,
+        expected: &T,
+        found: &T,
+    ) {
+        let holds = expected == found;
+        let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+        let check = Check { what: what.into(), expected, found, witness, holds };
+        if let Some(told) = self.told {
+            told(&check);
+        }
+        self.checks.push(check);
+    }
+
+    /// Those that do not hold.
+    pub fn failed(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.holds)
+    }
+}
+
+/// Adds all checks on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+///
+/// # Errors
+/// When the machine fails; a check that does not hold is no error.
+pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    // Governors that follow the load would move the registers while they are looked at.
+    let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
+                 do echo performance > $p/scaling_governor; done";
+    machine.run(fixed, INSIDE)?;
+    machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE)?;
+    sensors::check(machine, checks)?;
+    power::check(machine, checks)?;
+    knobs::check(machine, checks)?;
+    if machine.wires.len() > 1 {
+        forwarding::check(machine, checks)?;
+        if machine.card == "igb" {
+            governing::check(machine, checks)?;
+        }
+    }
+    Ok(())
+}
+
+/// The longest names of checks, so that those told one by one stand in columns.
+const WIDTH: usize = 72;
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = if self.holds { "ok  " } else { "FAIL" };
+        let witness = match self.witness {
+            Witness::Inside => "inside ",
+            Witness::Outside => "outside",
+        };
+        write!(f, "{verdict}  {:<WIDTH$}  {witness}  {}", self.what, self.found)?;
+        if self.holds { Ok(()) } else { write!(f, " instead of {}", self.expected) }
+    }
+}
+
+impl Checks {
+    /// What the governed router did under load, as a table.
+    pub fn write_load(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        if !self.load.is_empty() {
+            let head = "The router governs its machine (watts are emulated):";
+            writeln!(out, "\n{head}\n{}", stretch::HEAD)?;
+        }
+        self.load.iter().try_for_each(|stretch| writeln!(out, "{stretch}"))
+    }
+}
+
+impl std::fmt::Display for Checks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
+        self.write_load(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_a_failure_and_is_shown() {
+        let mut checks = Checks::default();
+        checks.equal("registers", Witness::Outside, &[16, 24], &[16, 24]);
+        assert_eq!(checks.failed().count(), 0);
+        checks.equal("watts", Witness::Inside, &1, &2);
+        assert_eq!(checks.failed().count(), 1);
+        let text = checks.to_string();
+        let line = text.lines().last().unwrap();
+        assert!(line.starts_with("FAIL  watts "), "{text}");
+        assert!(line.ends_with(" inside   2 instead of 1"), "{text}");
+    }
+}

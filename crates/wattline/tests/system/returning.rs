@@ -1,0 +1,275 @@
+//! Interfaces that go and come again under traffic: deleted and made again under their name, in
+//! another namespace for a while, renamed, occupied by another program.
+
+use crate::faults::reaches;
+use crate::harness::{ADAPTIVE, Bench, KERNEL, has, privileged};
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode};
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::topology::{Options, RIGHT, SINK, Topology, connect};
+use wattline_xdp::PassAll;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// From the moment at which the interface is up again and the routes stand, until the port is
+/// served. It takes some hundredths of a second; an occupied interface is tried once a second, and a
+/// machine that is busy with other tests takes long to write a default route into its tables.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+quietly_with_every_forwarder!(
+    an_interface_that_is_made_again_is_served_again,
+    an_interface_that_comes_back_from_another_namespace_is_served_again,
+);
+
+/// Pings fifty times a second; ended when dropped.
+struct Pings(Child);
+
+impl Pings {
+    fn start(topology: &Topology) -> Self {
+        let mut ping = topology.source.command("ping");
+        ping.args(["-n", "-q", "-i", "0.02", &SINK.v4.to_string()]).stdout(Stdio::null());
+        Self(command::spawn(&mut ping).unwrap())
+    }
+}
+
+impl Drop for Pings {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Makes `right` and the sink's end of it again, as the topology has them.
+fn make_again(topology: &Topology) {
+    let Topology { router, sink, options, .. } = topology;
+    connect(router, RIGHT, sink, SINK, options.sink_mtu, options.queues).unwrap();
+    routes_again(topology);
+}
+
+/// The routes that went with the interfaces.
+fn routes_again(topology: &Topology) {
+    for (namespace, gateway) in [(&topology.sink, RIGHT), (&topology.router, SINK)] {
+        let (v4, v6) = (gateway.v4, gateway.v6);
+        namespace
+            .ip(&format!("route replace default via {v4}\nroute replace default via {v6}"))
+            .unwrap();
+    }
+}
+
+/// Makes the sink take frames of XDP programs again, where the forwarder sends such.
+fn take_xdp_frames(topology: &Topology, forwarder: Forwarder) -> Option<PassAll> {
+    let by_xdp = matches!(forwarder, Forwarder::Wattline { mode: Mode::XdpForward, .. });
+    let attach = || PassAll::attach(interface_index(SINK.interface).unwrap()).unwrap();
+    by_xdp.then(|| topology.sink.enter(attach).unwrap())
+}
+
+/// What `wattline stats` says of the port `right`; nothing where the kernel forwards.
+fn right(bench: &Bench) -> Option<Value> {
+    let wattline = bench.running.wattline.as_ref()?;
+    let stats = wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
+    Some(stats["ports"][1].clone())
+}
+
+fn log(bench: &Bench) -> String {
+    bench.running.wattline.as_ref().map(|wattline| wattline.log()).unwrap_or_default()
+}
+
+/// Waits until the port `right` is in a state; what is said of it then.
+fn until_right_is(bench: &Bench, state: &str) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let Some(port) = right(bench) else { return Value::Null };
+        if port["state"] == state {
+            return port;
+        }
+        assert!(Instant::now() < deadline, "not {state}: {port}\n{}", log(bench));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Twenty pings get there and back, by Wattline where there is one: not by the kernel, which
+/// would forward behind the back of a port that is not served.
+fn all_pass_by_the_port(bench: &Bench, address: &str) {
+    let count = |port: &Option<Value>, key| port.as_ref().map_or(0, |it| it[key].as_u64().unwrap());
+    let before = right(bench);
+    let ping = ["-n", "-c", "20", "-i", "0.02", "-W", "5", address];
+    let output = bench.topology.source.run("ping", &ping, LIMIT);
+    let output =
+        output.unwrap_or_else(|error| panic!("{error}\n{:?}\n{}", right(bench), log(bench)));
+    assert!(output.contains(" 0% packet loss"), "{output}");
+    // What a worker without load has counted is told with its next batch.
+    let deadline = Instant::now() + PATIENCE;
+    for key in ["transmitted_packets", "received_packets"] {
+        while bench.running.wattline.is_some()
+            && count(&right(bench), key) < count(&before, key) + 20
+        {
+            assert!(Instant::now() < deadline, "{key}: {before:?}, then {:?}", right(bench));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn both_pass_by_the_port(bench: &Bench, since: Instant) {
+    for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+        assert!(reaches(&bench.topology, &address), "{:?}\n{}", right(bench), log(bench));
+        let elapsed = since.elapsed();
+        assert!(elapsed < PATIENCE, "pings work after {elapsed:?}\n{}", log(bench));
+    }
+    until_right_is(bench, "up");
+    for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+        all_pass_by_the_port(bench, &address);
+    }
+}
+
+fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
+    if !has("ping", "an_interface_that_is_made_again_is_served_again") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    assert!(reaches(topology, &SINK.v4.to_string()));
+    let pings = Pings::start(topology);
+    let mut ends = Vec::new();
+    // More than once: what the first time leaves behind shows the second time.
+    for round in 1..=3 {
+        topology.router.ip("link del right").unwrap();
+        let gone = until_right_is(&bench, "absent");
+        if forwarder != KERNEL {
+            let reason = gone["reason"].as_str().unwrap_or_default();
+            assert!(reason.contains("right"), "{gone}");
+            let told = log(&bench).matches("port right: its interface right is gone").count();
+            assert_eq!(told, round, "told once each time: {}", log(&bench));
+        }
+        make_again(topology);
+        let since = Instant::now();
+        ends.push(take_xdp_frames(topology, forwarder));
+        both_pass_by_the_port(&bench, since);
+        if forwarder != KERNEL {
+            let told = log(&bench).matches("port right: attached again").count();
+            assert_eq!(told, round, "{}", log(&bench));
+        }
+    }
+    drop(pings);
+    bench.finish();
+}
+
+/// The number of the interface is the same when it is back, and so is the name.
+fn an_interface_that_comes_back_from_another_namespace_is_served_again(forwarder: Forwarder) {
+    if !has("ping", "an_interface_that_comes_back_from_another_namespace_is_served_again") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    assert!(reaches(topology, &SINK.v4.to_string()));
+    let pings = Pings::start(topology);
+    let elsewhere = Namespace::create("elsewhere").unwrap();
+    let number = || topology.router.enter(|| interface_index("right").unwrap()).unwrap();
+    let before = number();
+    let (there, back) = (elsewhere.name(), topology.router.name());
+    topology.router.ip(&format!("link set right netns {there}")).unwrap();
+    elsewhere.ip(&format!("link set right netns {back}")).unwrap();
+    assert_eq!(number(), before);
+    topology
+        .router
+        .ip(&format!(
+            "address add {}/24 dev right\naddress add {}/64 dev right nodad\nlink set right up",
+            RIGHT.v4, RIGHT.v6
+        ))
+        .unwrap();
+    routes_again(topology);
+    let since = Instant::now();
+    both_pass_by_the_port(&bench, since);
+    // In the other namespace nothing of ours may be on it.
+    topology.router.ip(&format!("link set right netns {there}")).unwrap();
+    until_right_is(&bench, "absent");
+    let links = elsewhere.run("ip", &["-d", "link", "show", "right"], LIMIT).unwrap();
+    assert!(!links.contains("xdp"), "{links}");
+    drop(pings);
+    bench.finish();
+}
+
+/// While the new interface cannot be taken over, the kernel forwards and `stats` says why.
+#[test]
+fn what_cannot_be_attached_again_goes_by_the_kernel_until_it_can() {
+    let test = "what_cannot_be_attached_again_goes_by_the_kernel_until_it_can";
+    if !has("ping", test) {
+        return;
+    }
+    for forwarder in [ADAPTIVE, crate::harness::XDP] {
+        privileged(test, || {
+            let bench = Bench::start(Options::default(), forwarder);
+            let topology = &bench.topology;
+            topology.router.ip("link del right").unwrap();
+            until_right_is(&bench, "absent");
+            // Under another name at first, so that the stranger is on it before Wattline looks.
+            let station = wattline_testbed::topology::Station { interface: "other", ..RIGHT };
+            connect(&topology.router, station, &topology.sink, SINK, 1500, 1).unwrap();
+            let attach = || PassAll::attach(interface_index("other").unwrap()).unwrap();
+            let stranger = topology.router.enter(attach).unwrap();
+            topology
+                .router
+                .ip("link set other down\nlink set other name right\nlink set right up")
+                .unwrap();
+            // IPv6 addresses do not outlive a link that is down.
+            topology
+                .router
+                .ip(&format!("address replace {}/64 dev right nodad", RIGHT.v6))
+                .unwrap();
+            routes_again(topology);
+            let _end = take_xdp_frames(topology, forwarder);
+
+            let failed = until_right_is(&bench, "failed");
+            let reason = failed["reason"].as_str().unwrap_or_default();
+            assert!(reason.contains("XDP program"), "{failed}");
+            for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+                assert!(reaches(topology, &address), "by the kernel: {address}");
+            }
+            std::thread::sleep(Duration::from_secs(3));
+            let told = log(&bench).matches("port right: cannot be attached").count();
+            assert_eq!(told, 1, "told once: {}", log(&bench));
+            let mut reload = std::process::Command::new(crate::harness::binary());
+            let wattline = bench.running.wattline.as_ref().unwrap();
+            reload.arg("reload").arg("--socket").arg(wattline.socket());
+            let report = command::run(&mut reload, LIMIT).unwrap();
+            assert!(report.contains("right"), "says what is not in force: {report}");
+
+            drop(stranger);
+            both_pass_by_the_port(&bench, Instant::now());
+            bench.finish();
+        });
+    }
+}
+
+/// The port is the interface, whatever it is called later; another of its old name is not it.
+#[test]
+fn a_renamed_interface_stays_the_port() {
+    let test = "a_renamed_interface_stays_the_port";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let topology = &bench.topology;
+        assert!(reaches(topology, &SINK.v4.to_string()));
+        // Kernels before 6.2 rename only what is down.
+        topology.router.sysctl(&[("ipv6/conf/right/keep_addr_on_down", "1")]).unwrap();
+        let ip = "link set right down\nlink set right name elsewhere\nlink set elsewhere up\n\
+                  link add right type veth peer name other\nlink set right up\nlink set other up";
+        topology.router.ip(ip).unwrap();
+        routes_again(topology);
+        both_pass_by_the_port(&bench, Instant::now());
+        let port = until_right_is(&bench, "up");
+        assert!(port["reason"].as_str().is_some_and(|it| it.contains("elsewhere")), "{port}");
+        // The one of its name is the port as soon as the old one is gone.
+        topology.router.ip("link del elsewhere").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while !log(&bench).contains("port right: attached again") {
+            assert!(Instant::now() < deadline, "{}", log(&bench));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bench.finish();
+    });
+}

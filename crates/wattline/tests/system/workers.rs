@@ -1,0 +1,126 @@
+//! A worker that hangs: its thread is stopped by a debugger in the middle of traffic.
+
+use crate::faults::reaches;
+use crate::harness::{ADAPTIVE, Bench, has, privileged};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use wattline_testbed::topology::{Options, SINK};
+
+/// It is noticed after three seconds; a machine with other tests has little time for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Stops a thread until its standard input is closed (ptrace(2): SEIZE, INTERRUPT, and what is
+/// traced goes on when the tracer ends).
+const DEBUGGER: &str = "
+import ctypes, os, sys
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+thread = int(sys.argv[1])
+for request in (0x4206, 0x4207):
+    if ptrace(request, thread, None, None) != 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.waitpid(thread, 0x40000000)
+print('stopped', flush=True)
+sys.stdin.read()
+";
+
+/// A thread that stands still; it goes on when this is dropped.
+struct Stopped(Child);
+
+impl Stopped {
+    fn worker(bench: &Bench) -> Self {
+        let tasks = format!("/proc/{}/task", bench.running.wattline.as_ref().unwrap().pid());
+        let threads = std::fs::read_dir(tasks).unwrap().map(|entry| entry.unwrap().path());
+        let is_worker = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "worker-0")
+        };
+        let thread = threads.into_iter().find(is_worker).expect("a worker");
+        let mut debugger = Command::new("python3");
+        debugger.args(["-c", DEBUGGER]).arg(thread.file_name().unwrap());
+        debugger.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = debugger.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "stopped");
+        Self(child)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn stats(bench: &Bench) -> Value {
+    let wattline = bench.running.wattline.as_ref().unwrap();
+    wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()))
+}
+
+fn log(bench: &Bench) -> String {
+    bench.running.wattline.as_ref().unwrap().log()
+}
+
+fn until(bench: &Bench, what: &str, done: impl Fn(&Value) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = stats(bench);
+        if done(&now) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: {now}\n{}", log(bench));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
+    let test = "while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues";
+    if !has("ping", test) || !has("python3", test) {
+        return;
+    }
+    privileged(test, || {
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let both = || {
+            for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+                assert!(reaches(&bench.topology, &address), "{address}\n{}", log(&bench));
+            }
+        };
+        both();
+        let stopped = Stopped::worker(&bench);
+        until(&bench, "it is noticed", |stats| stats["workers"][0]["hangs"] == true);
+        let before = stats(&bench)["received"].as_u64().unwrap();
+        both();
+        assert_eq!(stats(&bench)["received"], before, "no worker saw them");
+        assert_eq!(log(&bench).matches("worker 0 hangs").count(), 1, "{}", log(&bench));
+
+        drop(stopped);
+        until(&bench, "it goes on", |stats| stats["workers"][0]["hangs"] == false);
+        assert!(log(&bench).contains("worker 0 goes on"), "{}", log(&bench));
+        both();
+        until(&bench, "the worker forwards", |stats| stats["received"].as_u64().unwrap() > before);
+        bench.finish();
+    });
+}
+
+#[test]
+fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
+    let test = "a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is";
+    if !has("ping", test) || !has("python3", test) {
+        return;
+    }
+    privileged(test, || {
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        assert!(reaches(&bench.topology, &SINK.v4.to_string()));
+        let stopped = Stopped::worker(&bench);
+        let error = bench.running.stop().expect_err("it did not end well").to_string();
+        drop(stopped);
+        assert!(error.contains("70"), "the exit code: {error}");
+        assert!(error.contains("worker 0 hangs"), "{error}");
+        assert!(!error.contains("capture"), "it has none: {error}");
+        assert!(reaches(&bench.topology, &SINK.v4.to_string()), "the kernel forwards");
+    });
+}

@@ -1,0 +1,402 @@
+//! The program is run on crafted frames by the kernel itself (needs privileges).
+
+use super::*;
+use rustix::fd::AsFd;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+const XDP_REDIRECT: u32 = 4;
+
+/// The program with a local address of each family and, on queue 0 (where test runs come
+/// from), a socket.
+struct Fixture {
+    program: XdpProgram,
+    /// The map forgets it when it is closed.
+    _socket: rustix::fd::OwnedFd,
+}
+
+/// `None` where privileges are missing.
+fn fixture() -> Option<Fixture> {
+    let (maps, code) = match XdpProgram::prepare(MAC, None) {
+        Ok(parts) => parts,
+        Err(error @ BpfError::MissingCapability { .. }) => {
+            println!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Generic };
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
+    program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
+    let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+    sockopt::set_xdp_rx_ring_size(&socket, 64).unwrap();
+    program.set_socket(0, socket.as_fd()).unwrap();
+    Some(Fixture { program, _socket: socket })
+}
+
+/// An Ethernet frame to us with this EtherType and payload.
+fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = MAC.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 9]);
+    frame.extend(ether_type.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+fn ipv4(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut header = [0; 28];
+    header[0] = 0x45;
+    header[3] = 28;
+    header[8] = 64;
+    header[9] = 17;
+    header[12..16].copy_from_slice(&[198, 51, 100, 1]);
+    header[16..20].copy_from_slice(&[203, 0, 113, 5]);
+    change(&mut header);
+    frame(0x0800, &header)
+}
+
+fn ipv6(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut header = [0; 48];
+    header[0] = 0x60;
+    header[5] = 8;
+    header[6] = 17;
+    header[7] = 64;
+    header[8..24].copy_from_slice(&"2001:db8:1::5".parse::<Ipv6Addr>().unwrap().octets());
+    header[24..40].copy_from_slice(&"2001:db8:2::5".parse::<Ipv6Addr>().unwrap().octets());
+    change(&mut header);
+    frame(0x86dd, &header)
+}
+
+fn source_v6(address: &'static str) -> Vec<u8> {
+    ipv6(|header| header[8..24].copy_from_slice(&address.parse::<Ipv6Addr>().unwrap().octets()))
+}
+
+fn destination_v6(address: &'static str) -> Vec<u8> {
+    ipv6(|header| header[24..40].copy_from_slice(&address.parse::<Ipv6Addr>().unwrap().octets()))
+}
+
+fn source_v4(address: [u8; 4]) -> Vec<u8> {
+    ipv4(|header| header[12..16].copy_from_slice(&address))
+}
+
+fn destination_v4(address: [u8; 4]) -> Vec<u8> {
+    ipv4(|header| header[16..20].copy_from_slice(&address))
+}
+
+fn tagged(vlan: u16, frame: &[u8]) -> Vec<u8> {
+    let mut tagged = frame[..12].to_vec();
+    tagged.extend(0x8100_u16.to_be_bytes());
+    // With a priority, which is not part of the VLAN's number.
+    tagged.extend((vlan | 0x6000).to_be_bytes());
+    tagged.extend(&frame[12..]);
+    tagged
+}
+
+fn to_station(mac: [u8; 6]) -> Vec<u8> {
+    let mut frame = ipv4(|_| ());
+    frame[..6].copy_from_slice(&mac);
+    frame
+}
+
+#[test]
+fn every_frame_gets_its_verdict_and_is_counted_once() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    program.set_vlan(7, true).unwrap();
+    use Verdict::*;
+    let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
+        ("IPv4 transit", ipv4(|_| ()), Redirected),
+        ("IPv6 transit", ipv6(|_| ()), Redirected),
+        ("smallest TTL that is forwarded", ipv4(|h| h[8] = 2), Redirected),
+        ("smallest hop limit that is forwarded", ipv6(|h| h[7] = 2), Redirected),
+        ("IPv4 fragment", ipv4(|h| h[6] = 0x20), Redirected),
+        ("largest unicast", destination_v4([223, 255, 255, 255]), Redirected),
+        ("smallest unicast", destination_v4([1, 0, 0, 0]), Redirected),
+        ("beside loopback", destination_v4([128, 0, 0, 1]), Redirected),
+        ("beside link-local", destination_v4([169, 253, 0, 1]), Redirected),
+        ("beside a local address", destination_v4([192, 0, 2, 2]), Redirected),
+        ("beside a local IPv6 address", destination_v6("2001:db8::2"), Redirected),
+        ("just above loopback", destination_v6("::2"), Redirected),
+        ("routed VLAN", tagged(7, &ipv4(|_| ())), Redirected),
+        ("routed VLAN, IPv6", tagged(7, &ipv6(|_| ())), Redirected),
+        ("other VLAN", tagged(8, &ipv4(|_| ())), Vlan),
+        ("priority tag", tagged(0, &ipv4(|_| ())), Vlan),
+        ("local in a VLAN", tagged(7, &destination_v4([192, 0, 2, 1])), Local),
+        ("two tags", tagged(7, &tagged(7, &ipv4(|_| ()))), NotIp),
+        ("tag cut off", tagged(7, &ipv4(|_| ()))[..16].to_vec(), Short),
+        ("Ethernet alone", ipv4(|_| ())[..14].to_vec(), Short),
+        ("IPv4 header cut", ipv4(|_| ())[..33].to_vec(), Short),
+        ("IPv4 header alone", ipv4(|_| ())[..34].to_vec(), Redirected),
+        ("IPv6 header cut", ipv6(|_| ())[..53].to_vec(), Short),
+        ("IPv6 header alone", ipv6(|_| ())[..54].to_vec(), Redirected),
+        ("broadcast", to_station([0xff; 6]), LinkMulticast),
+        ("link multicast", to_station([1, 0, 0x5e, 0, 0, 5]), LinkMulticast),
+        ("another station", to_station([2, 0, 0, 0, 0, 2]), OtherStation),
+        ("another vendor", to_station([6, 0, 0, 0, 0, 1]), OtherStation),
+        ("ARP", frame(0x0806, &[0; 28]), NotIp),
+        ("LLDP", frame(0x88cc, &[0; 28]), NotIp),
+        ("802.3 length", frame(40, &[0; 40]), NotIp),
+        ("IPv6 in an IPv4 frame", ipv4(|h| h[0] = 0x60), Malformed),
+        ("IPv4 header too short", ipv4(|h| h[0] = 0x44), Malformed),
+        ("IPv4 options", ipv4(|h| h[0] = 0x46), Options),
+        ("most IPv4 options", ipv4(|h| h[0] = 0x4f), Options),
+        ("IPv4 in an IPv6 frame", ipv6(|h| h[0] = 0x45), Malformed),
+        ("hop-by-hop options", ipv6(|h| h[6] = 0), Options),
+        ("TTL 1", ipv4(|h| h[8] = 1), TimeToLive),
+        ("TTL 0", ipv4(|h| h[8] = 0), TimeToLive),
+        ("hop limit 1", ipv6(|h| h[7] = 1), TimeToLive),
+        ("hop limit 0", ipv6(|h| h[7] = 0), TimeToLive),
+        ("OSPF", destination_v4([224, 0, 0, 5]), Multicast),
+        ("limited broadcast", destination_v4([255; 4]), Multicast),
+        ("IPv6 multicast", destination_v6("ff02::5"), Multicast),
+        ("to this network", destination_v4([0, 0, 0, 1]), Martian),
+        ("to loopback", destination_v4([127, 0, 0, 1]), Martian),
+        ("from this network", source_v4([0; 4]), Martian),
+        ("from loopback", source_v4([127, 1, 2, 3]), Martian),
+        ("from multicast", source_v4([224, 0, 0, 1]), Martian),
+        ("to IPv6 loopback", destination_v6("::1"), Martian),
+        ("to unspecified", destination_v6("::"), Martian),
+        ("from unspecified", source_v6("::"), Martian),
+        ("from IPv6 loopback", source_v6("::1"), Martian),
+        ("from IPv6 multicast", source_v6("ff02::1"), Martian),
+        ("to link-local", destination_v4([169, 254, 1, 1]), LinkLocal),
+        ("from link-local", source_v4([169, 254, 1, 1]), LinkLocal),
+        ("to IPv6 link-local", destination_v6("fe80::1"), LinkLocal),
+        ("end of IPv6 link-local", destination_v6("febf::1"), LinkLocal),
+        ("from IPv6 link-local", source_v6("fe80::1"), LinkLocal),
+        ("to us", destination_v4([192, 0, 2, 1]), Local),
+        ("to us by IPv6", destination_v6("2001:db8::1"), Local),
+    ];
+    for (name, packet, expected) in cases {
+        let before = program.counters().unwrap();
+        let run = program.program.test_run(&packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let after = program.counters().unwrap();
+        let action = if expected == Redirected { XDP_REDIRECT } else { XDP_PASS };
+        assert_eq!(run.result, action, "{name}");
+        assert_eq!(run.packet, packet, "{name}: the frame stays as it is");
+        for verdict in Verdict::ALL {
+            let counted = after.get(verdict) - before.get(verdict);
+            assert_eq!(counted, u64::from(verdict == expected), "{name}: {}", verdict.name());
+        }
+    }
+}
+
+/// While policies decide what may leave, nothing is left to the kernel that it would forward.
+#[test]
+fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), true).unwrap();
+    program.set_longest(1500).unwrap();
+    program.set_guarded(true).unwrap();
+    use Verdict::*;
+    let options = |frame: Vec<u8>| {
+        let mut frame = frame;
+        frame[14] = 0x46;
+        frame
+    };
+    let long = |frame: Vec<u8>| {
+        let mut frame = frame;
+        let at = if frame[12] == 8 { 16 } else { 18 };
+        frame[at..at + 2].copy_from_slice(&3000_u16.to_be_bytes());
+        frame
+    };
+    let esp = |frame: Vec<u8>| {
+        let mut frame = frame;
+        frame[14 + 9] = 50;
+        frame
+    };
+    let service = |frame: Vec<u8>| {
+        let mut frame = tagged(0, &frame);
+        frame[12..14].copy_from_slice(&0x88a8_u16.to_be_bytes());
+        frame
+    };
+    let to_us = || destination_v4([192, 0, 2, 1]);
+    let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
+        ("IPv4 transit", ipv4(|_| ()), Redirected),
+        ("IPv6 transit", ipv6(|_| ()), Redirected),
+        ("options", options(ipv4(|_| ())), Redirected),
+        ("most options", ipv4(|h| h[0] = 0x4f), Redirected),
+        ("hop-by-hop options", ipv6(|h| h[6] = 0), Redirected),
+        ("link-local", destination_v4([169, 254, 1, 1]), Redirected),
+        ("from link-local", source_v4([169, 254, 1, 1]), Redirected),
+        ("to reserved", destination_v4([240, 0, 0, 1]), Redirected),
+        ("just below broadcast", destination_v4([255, 255, 255, 254]), Redirected),
+        ("from reserved", source_v4([240, 0, 0, 1]), Redirected),
+        ("priority tag", tagged(0, &ipv4(|_| ())), Redirected),
+        ("priority tag, IPv6", tagged(0, &ipv6(|_| ())), Redirected),
+        ("priority tag of 802.1ad", service(ipv4(|_| ())), Redirected),
+        ("two priority tags", tagged(0, &tagged(0, &ipv4(|_| ()))), Tags),
+        ("a priority tag of 802.1ad before one", service(tagged(0, &ipv4(|_| ()))), Tags),
+        ("too long", long(ipv4(|_| ())), TooLongForWorkers),
+        ("too long, IPv6", long(ipv6(|_| ())), TooLongForWorkers),
+        ("too long, with options", long(options(ipv4(|_| ()))), TooLongForWorkers),
+        ("ESP", esp(to_us()), Redirected),
+        // What is for this machine, for all, or is forwarded by nobody.
+        ("to us", to_us(), Local),
+        ("to us, with options", options(to_us()), Local),
+        ("ESP, with options", esp(options(to_us())), Local),
+        ("ESP, too long", esp(long(to_us())), Local),
+        ("to us, too long", long(to_us()), Local),
+        (
+            "to us by IPv6, with options",
+            ipv6(|h| {
+                h[6] = 0;
+                h[24..40].copy_from_slice(&"2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
+            }),
+            Local,
+        ),
+        ("to us, priority tag", tagged(0, &to_us()), Local),
+        ("ARP, priority tag", tagged(0, &frame(0x0806, &[0; 28])), NotIp),
+        ("ARP", frame(0x0806, &[0; 28]), NotIp),
+        ("another VLAN", tagged(8, &ipv4(|_| ())), Vlan),
+        ("TTL 1, with options", ipv4(|h| (h[0], h[8]) = (0x46, 1)), TimeToLive),
+        ("OSPF", destination_v4([224, 0, 0, 5]), Multicast),
+        ("a group, with options", options(destination_v4([239, 0, 0, 5])), Multicast),
+        ("limited broadcast", destination_v4([255; 4]), Multicast),
+        ("from loopback", source_v4([127, 1, 2, 3]), Martian),
+        ("IPv6 link-local", destination_v6("fe80::1"), LinkLocal),
+    ];
+    for (name, packet, expected) in &cases {
+        let before = program.counters().unwrap();
+        let run = program.program.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let after = program.counters().unwrap();
+        let action = match expected {
+            Redirected => XDP_REDIRECT,
+            TooLongForWorkers | Tags => XDP_DROP,
+            _ => XDP_PASS,
+        };
+        for verdict in Verdict::ALL {
+            let counted = after.get(verdict) - before.get(verdict);
+            assert_eq!(counted, u64::from(verdict == *expected), "{name}: {}", verdict.name());
+        }
+        assert_eq!(run.result, action, "{name}");
+        assert_eq!(&run.packet, packet, "{name}: the frame stays as it is");
+        let passed = after.passed() - before.passed();
+        assert_eq!(passed, u64::from(action == XDP_PASS), "{name}");
+    }
+    // A new address or length changes nothing about it, and without a socket nothing passes.
+    program.set_mac(MAC).unwrap();
+    program.set_longest(1400).unwrap();
+    program.clear_socket(0).unwrap();
+    for (name, packet, expected) in &cases {
+        let action = program.program.test_run(packet).unwrap().result;
+        let dropped = matches!(expected, Redirected | TooLongForWorkers | Tags);
+        assert_eq!(action, if dropped { XDP_DROP } else { XDP_PASS }, "{name}");
+    }
+    let redirected = cases.iter().filter(|(.., verdict)| *verdict == Redirected).count();
+    assert_eq!(program.counters().unwrap().get(NoWorker), redirected as u64);
+    // Without it all is as it was.
+    program.set_guarded(false).unwrap();
+    for (name, packet, _) in &cases {
+        assert_eq!(program.program.test_run(packet).unwrap().result, XDP_PASS, "{name}");
+    }
+}
+
+/// ESP and other packets to this machine, by protocol and the first bytes of their payload.
+#[test]
+fn esp_goes_to_the_socket_where_tunnels_end() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    let payload4 = |protocol: u8, fragment: u8, payload: &[u8]| {
+        let mut frame = destination_v4([192, 0, 2, 1]);
+        (frame[14 + 9], frame[14 + 6]) = (protocol, fragment);
+        frame.truncate(34);
+        frame.extend(payload);
+        frame
+    };
+    let payload6 = |protocol: u8, payload: &[u8]| {
+        let mut frame = destination_v6("2001:db8::1");
+        frame[14 + 6] = protocol;
+        frame.truncate(54);
+        frame.extend(payload);
+        frame
+    };
+    let udp = |port: u16, payload: &[u8]| {
+        let mut datagram = vec![0x11, 0x94];
+        datagram.extend(port.to_be_bytes());
+        datagram.extend([0, 8 + payload.len() as u8, 0, 0]);
+        datagram.extend(payload);
+        datagram
+    };
+    let esp = [0, 0, 0x10, 1, 0, 0, 0, 1];
+    let cases = [
+        ("ESP", payload4(50, 0, &esp), true),
+        ("ESP over IPv6", payload6(50, &esp), true),
+        ("ESP in UDP", payload4(17, 0, &udp(4500, &esp)), true),
+        ("ESP in UDP over IPv6", payload6(17, &udp(4500, &esp)), true),
+        ("a fragment of ESP", payload4(50, 0x20, &esp), false),
+        ("IKE", payload4(17, 0, &udp(500, &esp)), false),
+        ("IKE behind NAT", payload4(17, 0, &udp(4500, &[0; 28])), false),
+        ("IKE behind NAT over IPv6", payload6(17, &udp(4500, &[0; 28])), false),
+        ("a keepalive", payload4(17, 0, &udp(4500, &[0xff])), false),
+        ("UDP cut off", payload4(17, 0, &[0x11, 0x94]), false),
+        ("TCP", payload4(6, 0, &[0; 20]), false),
+        ("ICMP", payload6(58, &[128, 0, 0, 0]), false),
+    ];
+    for ends_tunnels in [false, true, false] {
+        for address in ["192.0.2.1", "2001:db8::1"] {
+            program.add_local(address.parse().unwrap(), ends_tunnels).unwrap();
+        }
+        for (name, packet, is_esp) in &cases {
+            let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
+            assert_eq!(
+                program.program.test_run(packet).unwrap().result,
+                action,
+                "{name}, {ends_tunnels}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_set_can_be_changed() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    let run = |packet: &[u8]| program.program.test_run(packet).unwrap().result;
+    let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    let to_us = destination_v4([192, 0, 2, 1]);
+    assert_eq!(run(&to_us), XDP_PASS);
+    program.remove_local(address).unwrap();
+    program.remove_local(address).unwrap();
+    assert_eq!(run(&to_us), XDP_REDIRECT);
+
+    program.set_mac([2, 0, 0, 0, 0, 7]).unwrap();
+    assert_eq!(run(&to_us), XDP_PASS);
+    assert_eq!(run(&to_station([2, 0, 0, 0, 0, 7])), XDP_REDIRECT);
+
+    program.set_mac(MAC).unwrap();
+    program.set_longest(1500).unwrap();
+    let long4 = |length: u16| ipv4(|header| header[2..4].copy_from_slice(&length.to_be_bytes()));
+    let long6 = |length: u16| ipv6(|header| header[4..6].copy_from_slice(&length.to_be_bytes()));
+    for (packet, action) in [
+        (long4(1500), XDP_REDIRECT),
+        (long4(1501), XDP_PASS),
+        (long4(u16::MAX), XDP_PASS),
+        (long6(1460), XDP_REDIRECT),
+        (long6(1461), XDP_PASS),
+        (long6(u16::MAX), XDP_PASS),
+    ] {
+        assert_eq!(run(&packet), action, "{:?}", &packet[14..20]);
+    }
+    assert_eq!(program.counters().unwrap().get(Verdict::TooLong), 4);
+    program.set_mac(MAC).unwrap();
+    assert_eq!(run(&long4(1501)), XDP_PASS, "a new address changes nothing about it");
+    program.clear_socket(0).unwrap();
+    let before = program.counters().unwrap().get(Verdict::NoSocket);
+    assert_eq!(run(&ipv4(|_| ())), XDP_PASS);
+    assert_eq!(program.counters().unwrap().get(Verdict::NoSocket), before + 1);
+    assert!(program.set_vlan(4096, true).is_err());
+    assert!(program.clear_socket(QUEUES_MAX).is_err());
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_named() {
+    match XdpProgram::load(u32::MAX >> 1, MAC, XdpModeChoice::Auto) {
+        Err(XdpError::NoInterface { .. }) => {}
+        Err(XdpError::Bpf(error @ BpfError::MissingCapability { .. })) => {
+            println!("skipped: {error}");
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("attached to nothing"),
+    }
+}

@@ -1,0 +1,156 @@
+//! What the XDP program decides, and its counters.
+
+/// Why a frame was given to the kernel's stack or dropped, or that it went to a socket.
+///
+/// The number is the index of its counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Verdict {
+    /// Transit unicast: handed to the socket of its queue.
+    Redirected = 0,
+    /// Transit unicast: forwarded by the program itself, without a socket.
+    Forwarded,
+    /// The same, but the interface that it was to leave by had just gone: dropped.
+    NoWayOut,
+    /// Transit unicast, but no socket serves its queue.
+    NoSocket,
+    /// Too short for its headers.
+    Short,
+    /// Sent to a multicast or broadcast address of the link.
+    LinkMulticast,
+    /// Sent to another station of the link.
+    OtherStation,
+    /// Tagged with a VLAN that is not routed here.
+    Vlan,
+    /// Neither IPv4 nor IPv6: ARP and the like.
+    NotIp,
+    /// The IP version contradicts the EtherType.
+    Malformed,
+    /// IPv4 options or IPv6 hop-by-hop options.
+    Options,
+    /// TTL or hop limit of 0 or 1.
+    TimeToLive,
+    /// To a multicast or reserved IP address.
+    Multicast,
+    /// From or to an address that no router forwards: unspecified, loopback, from multicast.
+    Martian,
+    /// From or to a link-local address.
+    LinkLocal,
+    /// Longer than what the sockets take.
+    TooLong,
+    /// To an address of this machine.
+    Local,
+    /// Transit unicast, but no socket serves its queue, on an interface that is guarded: dropped.
+    NoWorker,
+    /// Longer than what the sockets take, on an interface that is guarded: dropped.
+    TooLongForWorkers,
+    /// A tag of number 0 before another, on an interface that is guarded: dropped.
+    Tags,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of their numbers.
+    pub const ALL: [Self; 20] = [
+        Self::Redirected,
+        Self::Forwarded,
+        Self::NoWayOut,
+        Self::NoSocket,
+        Self::Short,
+        Self::LinkMulticast,
+        Self::OtherStation,
+        Self::Vlan,
+        Self::NotIp,
+        Self::Malformed,
+        Self::Options,
+        Self::TimeToLive,
+        Self::Multicast,
+        Self::Martian,
+        Self::LinkLocal,
+        Self::TooLong,
+        Self::Local,
+        Self::NoWorker,
+        Self::TooLongForWorkers,
+        Self::Tags,
+    ];
+
+    /// Those of frames that the kernel's stack never sees.
+    const KEPT: [Self; 6] = [
+        Self::Redirected,
+        Self::Forwarded,
+        Self::NoWayOut,
+        Self::NoWorker,
+        Self::TooLongForWorkers,
+        Self::Tags,
+    ];
+
+    /// Its name in counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redirected => "redirected",
+            Self::Forwarded => "forwarded",
+            Self::NoWayOut => "no_way_out",
+            Self::NoSocket => "no_socket",
+            Self::Short => "short",
+            Self::LinkMulticast => "link_multicast",
+            Self::OtherStation => "other_station",
+            Self::Vlan => "vlan",
+            Self::NotIp => "not_ip",
+            Self::Malformed => "malformed",
+            Self::Options => "options",
+            Self::TimeToLive => "time_to_live",
+            Self::Multicast => "multicast",
+            Self::Martian => "martian",
+            Self::LinkLocal => "link_local",
+            Self::TooLong => "too_long",
+            Self::Local => "local",
+            Self::NoWorker => "no_worker_dropped",
+            Self::TooLongForWorkers => "too_long_dropped",
+            Self::Tags => "tags_dropped",
+        }
+    }
+}
+
+/// Frames by verdict, over all processors, since the program was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct XdpCounters([u64; Verdict::ALL.len()]);
+
+impl XdpCounters {
+    /// Frames with this verdict.
+    pub fn get(&self, verdict: Verdict) -> u64 {
+        self.0[verdict as usize]
+    }
+
+    /// Frames handed to sockets.
+    pub fn redirected(&self) -> u64 {
+        self.get(Verdict::Redirected)
+    }
+
+    /// Frames given to the kernel's stack.
+    pub fn passed(&self) -> u64 {
+        let kept: u64 = Verdict::KEPT.into_iter().map(|verdict| self.get(verdict)).sum();
+        self.0.iter().sum::<u64>() - kept
+    }
+
+    /// Verdicts and their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
+        Verdict::ALL.into_iter().map(|verdict| (verdict, self.get(verdict)))
+    }
+
+    pub(super) fn set(&mut self, verdict: Verdict, count: u64) {
+        self.0[verdict as usize] = count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_and_names_unique() {
+        for (index, verdict) in Verdict::ALL.into_iter().enumerate() {
+            assert_eq!(verdict as usize, index);
+        }
+        let names: std::collections::HashSet<_> = Verdict::ALL.map(Verdict::name).into();
+        assert_eq!(names.len(), Verdict::ALL.len());
+    }
+}
