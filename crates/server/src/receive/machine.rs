@@ -219,7 +219,7 @@ impl Machine {
             counts.l1_misses += 1;
             self.accesses += 1;
             if let Some(victim) = victim {
-                self.into_llc(victim, true);
+                self.fill_llc(victim, true);
             }
             self.measure_reuse(phase, data, line);
             let missed = self.fill(at, false);
@@ -269,7 +269,7 @@ impl Machine {
     }
 
     /// Puts a line into the last-level cache without reading memory: its content is given.
-    fn into_llc(&mut self, line: Line, modified: bool) {
+    fn fill_llc(&mut self, line: Line, modified: bool) {
         if let Found::Miss(victim) = self.llc.access(line, modified) {
             self.write_back(victim);
         }
@@ -292,7 +292,7 @@ impl Machine {
             l1.invalidate(line);
         }
         if into_cache {
-            self.into_llc(line, true);
+            self.fill_llc(line, true);
         } else {
             self.llc.invalidate(line);
             self.memory[self.places.kind(line) as usize].dma_writes += 1;
@@ -340,7 +340,7 @@ impl Machine {
         }
         let line = self.places.of(line);
         if !self.llc.holds(line) {
-            self.into_llc(line, false);
+            self.fill_llc(line, false);
         }
     }
 

@@ -232,7 +232,7 @@ type Packet = (u32, u32);
 
 /// SKBs and buffers of one core.
 enum Pool {
-    Slab { skbs: Slab, buffers: Slab },
+    Slab { skbs: Box<Slab>, buffers: Box<Slab> },
     Contiguous { free: Vec<u32>, made: u32 },
 }
 
@@ -321,7 +321,10 @@ impl<'p> Run<'p> {
     fn new(path: &'p ReceivePath, machine: Machine) -> Self {
         let pool = || match path.buffers {
             // A page holds 16 SKBs of 256 B or two buffers of 2 kB.
-            Buffers::Slab => Pool::Slab { skbs: Slab::new(16, 120), buffers: Slab::new(2, 24) },
+            Buffers::Slab => Pool::Slab {
+                skbs: Box::new(Slab::new(16, 120)),
+                buffers: Box::new(Slab::new(2, 24)),
+            },
             Buffers::Contiguous => Pool::Contiguous { free: Vec::new(), made: 0 },
         };
         let mut run = Self {

@@ -51,7 +51,7 @@ impl Slab {
             for _ in 0..self.limit.div_ceil(2) {
                 if let Some(oldest) = self.stack.pop_front() {
                     flushed(oldest);
-                    self.to_slab(oldest);
+                    self.return_to_slab(oldest);
                 }
             }
         }
@@ -95,7 +95,7 @@ impl Slab {
         slab
     }
 
-    fn to_slab(&mut self, object: u32) {
+    fn return_to_slab(&mut self, object: u32) {
         let slab = self.page(object);
         let free = &mut self.free[slab as usize];
         free.push(object);
