@@ -16,7 +16,7 @@ use wattline_cores::{Core, Sink, Stop, Watched};
 use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
-use wattline_policy::{CoreSet, CoreView, QueueView, Trigger};
+use wattline_policy::CoreSet;
 use wattline_units::{Span, Time};
 
 /// A thread looks around this often, whatever happens.

@@ -63,7 +63,7 @@ impl Fixture {
             layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
             ring_size: Some(2048),
             busy_poll: false,
-            sample: Span::from_millis(1),
+            sample: wattline_units::Span::from_millis(1),
             uncore: false,
             meters: false,
             rights: Rights::ALL,

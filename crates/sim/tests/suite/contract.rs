@@ -4,12 +4,13 @@
 use crate::common::{poisson, server, setting};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
+use wattline_cores::platform_of;
 use wattline_policy::{
     AskAgain, CoreSet, CoreView, LatencyView, Looks, Observation, OperatingPoint, Policy,
     PowerView, QueueView, Timing, Trigger, Wait,
 };
 use wattline_server::ServerModel;
-use wattline_sim::{Report, platform_of, run_with};
+use wattline_sim::{Report, run_with};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
 /// What was seen at one question.
