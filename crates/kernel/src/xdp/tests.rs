@@ -13,7 +13,6 @@ const XDP_REDIRECT: u32 = 4;
 /// from), a socket.
 struct Fixture {
     program: XdpProgram,
-    code: Program,
     /// The map forgets it when it is closed.
     _socket: rustix::fd::OwnedFd,
 }
@@ -28,13 +27,13 @@ fn fixture() -> Option<Fixture> {
         }
         Err(error) => panic!("{error}"),
     };
-    let program = XdpProgram { maps, link: None, mode: XdpMode::Generic };
+    let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Generic };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
     program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
     sockopt::set_xdp_rx_ring_size(&socket, 64).unwrap();
     program.set_socket(0, socket.as_fd()).unwrap();
-    Some(Fixture { program, code, _socket: socket })
+    Some(Fixture { program, _socket: socket })
 }
 
 /// An Ethernet frame to us with this EtherType and payload.
@@ -103,7 +102,7 @@ fn to_station(mac: [u8; 6]) -> Vec<u8> {
 
 #[test]
 fn every_frame_gets_its_verdict_and_is_counted_once() {
-    let Some(Fixture { program, code, _socket }) = fixture() else { return };
+    let Some(Fixture { program, _socket }) = fixture() else { return };
     program.set_vlan(7, true).unwrap();
     use Verdict::*;
     let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
@@ -171,7 +170,7 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
     ];
     for (name, packet, expected) in cases {
         let before = program.counters().unwrap();
-        let run = code.test_run(&packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let run = program.program.test_run(&packet).unwrap_or_else(|e| panic!("{name}: {e}"));
         let after = program.counters().unwrap();
         let action = if expected == Redirected { XDP_REDIRECT } else { XDP_PASS };
         assert_eq!(run.result, action, "{name}");
@@ -186,7 +185,7 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
 /// ESP and other packets to this machine, by protocol and the first bytes of their payload.
 #[test]
 fn esp_goes_to_the_socket_where_tunnels_end() {
-    let Some(Fixture { program, code, _socket }) = fixture() else { return };
+    let Some(Fixture { program, _socket }) = fixture() else { return };
     let payload4 = |protocol: u8, fragment: u8, payload: &[u8]| {
         let mut frame = destination_v4([192, 0, 2, 1]);
         (frame[14 + 9], frame[14 + 6]) = (protocol, fragment);
@@ -229,15 +228,19 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
         }
         for (name, packet, is_esp) in &cases {
             let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
-            assert_eq!(code.test_run(packet).unwrap().result, action, "{name}, {ends_tunnels}");
+            assert_eq!(
+                program.program.test_run(packet).unwrap().result,
+                action,
+                "{name}, {ends_tunnels}"
+            );
         }
     }
 }
 
 #[test]
 fn what_is_set_can_be_changed() {
-    let Some(Fixture { program, code, _socket }) = fixture() else { return };
-    let run = |packet: &[u8]| code.test_run(packet).unwrap().result;
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    let run = |packet: &[u8]| program.program.test_run(packet).unwrap().result;
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let to_us = destination_v4([192, 0, 2, 1]);
     assert_eq!(run(&to_us), XDP_PASS);

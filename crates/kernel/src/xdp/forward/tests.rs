@@ -2,7 +2,6 @@
 //! (needs privileges). Frames of such runs come from the loopback interface.
 
 use super::XdpForward;
-use crate::bpf::Program;
 use crate::namespace::{Namespace, interface_index};
 use crate::xdp::{Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
@@ -66,7 +65,6 @@ fn namespace() -> Option<Namespace> {
 struct Fixture {
     forward: XdpForward,
     program: XdpProgram,
-    code: Program,
     out: u32,
 }
 
@@ -79,11 +77,11 @@ impl Fixture {
         forward.add(out, SLOT).unwrap();
         forward.open(out).unwrap();
         let (maps, code) = XdpProgram::prepare(MAC, Some(&forward)).unwrap();
-        let program = XdpProgram { maps, link: None, mode: XdpMode::Native };
+        let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Native };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), false).unwrap();
         }
-        Self { forward, program, code, out }
+        Self { forward, program, out }
     }
 
     fn forwarded(&self) -> u64 {
@@ -94,7 +92,8 @@ impl Fixture {
     /// none, so to the kernel), and then as it came.
     fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
-        let run = self.code.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let run =
+            self.program.program.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
         match self.forwarded() - before {
             0 => {
                 assert_eq!(run.result, 2, "{name}: XDP_PASS");
@@ -281,7 +280,7 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
                         frame.truncate(length);
                     }
                     let before = fixture.forwarded();
-                    let run = fixture.code.test_run(&frame).unwrap();
+                    let run = fixture.program.program.test_run(&frame).unwrap();
                     if fixture.forwarded() == before {
                         prop_assert_eq!(&run.packet, &frame);
                         return Ok(());
