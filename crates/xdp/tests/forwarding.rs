@@ -261,7 +261,7 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
             }
         })
         .unwrap();
-    let OpenedWorker { mut pool, mut queues, memory: _ } = opened;
+    let OpenedWorker { mut pool, mut queues, .. } = opened;
     let mut frames = [Frame::default(); BATCH_MAX];
     let mut received = 0;
     let deadline = Instant::now() + PATIENCE;
@@ -348,9 +348,8 @@ fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_me
                 }
                 assert_eq!(away(&pool), of_one * (2 - gone.len()), "{gone:?}");
                 for name in gone {
-                    let ip =
-                        format!("link add {name} type veth peer name {name}x\nlink set {name} up");
-                    router.ip(&ip).unwrap();
+                    router.ip(&format!("link add {name} type veth peer name {name}x")).unwrap();
+                    router.ip(&format!("link set {name} up")).unwrap();
                     let sharing: Vec<_> = queues.iter().map(AfXdpQueue::socket).collect();
                     let address = address(place(name) as u16, name, 0);
                     let mut queue = memory.open(&address, &sharing).unwrap();

@@ -12,9 +12,10 @@ use wattline_testbed::topology::{Options, SINK};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Stops a thread until its standard input is closed (ptrace(2): SEIZE, INTERRUPT, and what is
-/// traced goes on when the tracer ends).
+/// traced goes on when the tracer ends), or the thread is: a process is not over before its tracer
+/// has heard of that.
 const DEBUGGER: &str = "
-import ctypes, os, sys
+import ctypes, os, sys, threading
 ptrace = ctypes.CDLL(None, use_errno=True).ptrace
 ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 thread = int(sys.argv[1])
@@ -23,7 +24,8 @@ for request in (0x4206, 0x4207):
         sys.exit(os.strerror(ctypes.get_errno()))
 os.waitpid(thread, 0x40000000)
 print('stopped', flush=True)
-sys.stdin.read()
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+os.waitpid(thread, 0x40000000)
 ";
 
 /// A thread that stands still; it goes on when this is dropped.
