@@ -215,7 +215,8 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         let topology = Topology::build(static_neighbours()).unwrap();
         set_gro(&topology, "on");
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
-        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        // Longer than all of this takes on a busy machine.
+        let load = Load { rate_pps: 2_000.0, duration: 10 * LIMIT, flows: 16, ..Load::default() };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
         while_down(&topology, || set_gro_of_sink(&topology, "off"));
