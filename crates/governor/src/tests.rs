@@ -128,6 +128,7 @@ prop_compose! {
         };
         let core = |(frequency, idle_limit, kind)| CoreSetting { frequency, idle_limit, wait: wait(kind) };
         OperatingPoint {
+            weights: vec![1; CORES],
             active: active.into_iter().collect(),
             cores: cores.into_iter().map(core).collect(),
             moderation: moderation.into_iter().map(Span::from_micros).collect(),
