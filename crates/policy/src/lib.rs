@@ -23,6 +23,7 @@ mod reference;
 mod registry;
 mod senses;
 mod spec;
+mod wait;
 
 pub use ask::{AskAgain, FillLevel};
 pub use build::build;
@@ -35,12 +36,13 @@ pub use observation::{
 };
 pub use parameter::{Kind, Parameter, Parameters, Value, parse_span};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
-pub use point::{CoreSetting, OperatingPoint, Wait};
+pub use point::{CoreSetting, OperatingPoint};
 pub use redirect::RedirectTable;
 pub use reference::reference_markdown;
 pub use registry::{POLICIES, find};
 pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
+pub use wait::Wait;
 
 use wattline_units::Time;
 

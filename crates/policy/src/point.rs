@@ -1,23 +1,8 @@
 //! How a machine runs, or should.
 
-use crate::{CoreSet, FrequencyDomain, Platform};
+use crate::{CoreSet, FrequencyDomain, Platform, Wait};
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
-
-/// How a core waits when its queues are empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wait {
-    /// It looks again at once, and never sleeps.
-    Poll,
-    /// It looks again after a pause that the processor offers for it (`PAUSE`, `TPAUSE`), and
-    /// never sleeps.
-    Pause,
-    /// It sleeps so long, then looks again; interrupts stay off.
-    Sleep(Span),
-    /// It enables interrupts and sleeps until one comes (NAPI).
-    Interrupt,
-}
 
 /// The setting of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
