@@ -116,11 +116,9 @@ fn models_with_missing_figures_say_which() {
 #[test]
 fn component_files_are_checked_too() {
     let cards = library::text_of("sohan-2010-nics", library::Kind::Components).unwrap();
-    let text = cards.replacen("active_watts = 14.0", "active_watts = 1.4", 1).replacen(
-        "throughput_gbps = 1.7",
-        "throughput_gbps = 17",
-        1,
-    );
+    let text = cards
+        .replacen("active_watts = { value = 14.0", "active_watts = { value = 1.4", 1)
+        .replacen("throughput_gbps = { value = 1.7", "throughput_gbps = { value = 17", 1);
     let error = ComponentFile::parse("cards.toml", &text).unwrap_err();
     let contradictions: Vec<&str> =
         error.problems.iter().map(|problem| problem.field.as_str()).collect();
