@@ -85,7 +85,7 @@ impl Ring {
     /// Takes back the packets that arrive after `now`: they are led anew.
     pub fn take_back_after(&mut self, now: u64) -> impl Iterator<Item = Packet> {
         let ahead = &self.packets[self.next..];
-        let kept = ahead.partition_point(|packet| packet.time.as_picos() <= now);
+        let kept = ahead.partition_point(|packet| packet.picos <= now);
         self.packets.drain(self.next + kept..)
     }
 
@@ -93,14 +93,14 @@ impl Ring {
     #[inline]
     pub fn admit(&mut self, now: u64) {
         // At low load most looks find nothing.
-        if self.packets.get(self.next).is_some_and(|packet| packet.time.as_picos() <= now) {
+        if self.packets.get(self.next).is_some_and(|packet| packet.picos <= now) {
             self.admit_arrived(now);
         }
     }
 
     fn admit_arrived(&mut self, now: u64) {
         let ahead = &self.packets[self.next..];
-        let arrived = ahead.iter().take_while(|packet| packet.time.as_picos() <= now).count();
+        let arrived = ahead.iter().take_while(|packet| packet.picos <= now).count();
         let room = self.capacity.saturating_sub(self.fill() - self.in_service);
         let accepted = arrived.min(room);
         self.bytes += ahead[..arrived].iter().map(|packet| u64::from(packet.length)).sum::<u64>();
@@ -108,7 +108,7 @@ impl Ring {
             self.packets.copy_within(self.next..self.next + accepted, self.tail);
         }
         for packet in &self.packets[self.tail..self.tail + accepted] {
-            self.arrival_sum = self.arrival_sum.wrapping_add(packet.time.as_picos());
+            self.arrival_sum = self.arrival_sum.wrapping_add(packet.picos);
         }
         self.tail += accepted;
         self.next += arrived;
@@ -157,7 +157,7 @@ impl Ring {
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         let first = if self.head < self.tail { self.head } else { self.next };
-        self.packets.get(first).map(|packet| packet.time.as_picos())
+        self.packets.get(first).map(|packet| packet.picos)
     }
 
     /// When it raises an interrupt, if its core sleeps: for the oldest packet that waits or the
@@ -198,7 +198,7 @@ impl Ring {
 
     /// When the packet arrived that waits longest, of those admitted, in picoseconds.
     pub fn oldest(&self) -> Option<u64> {
-        self.waiting().first().map(|packet| packet.time.as_picos())
+        self.waiting().first().map(|packet| packet.picos)
     }
 
     /// As policies see it at `now`, in picoseconds.
@@ -225,7 +225,7 @@ mod tests {
     use wattline_units::Time;
 
     fn packet(time: u64) -> Packet {
-        Packet { time: Time::from_picos(time), flow: 0, length: 0, port: 0 }
+        Packet { picos: time, flow: 0, length: 0, port: 0 }
     }
 
     #[test]
@@ -235,12 +235,12 @@ mod tests {
         (1..=5).for_each(|time| ring.lead(packet(time)));
         ring.admit(3);
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 3, 1));
-        assert_eq!(ring.take().time.as_picos(), 1);
+        assert_eq!(ring.take().picos, 1);
         ring.admit(9);
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 5, 2));
         assert_eq!(ring.take_dropped().collect::<Vec<_>>(), [3, 5]);
         assert_eq!(ring.take_dropped().count(), 0);
-        let left: Vec<u64> = ring.waiting().iter().map(|packet| packet.time.as_picos()).collect();
+        let left: Vec<u64> = ring.waiting().iter().map(|packet| packet.picos).collect();
         assert_eq!(left, [2, 4]);
         assert_eq!(ring.taken(), 1);
     }
@@ -284,7 +284,7 @@ mod tests {
                 }
                 ring.admit(now);
                 for _ in 0..takes.min(ring.fill()) {
-                    taken.push(ring.take().time.as_picos());
+                    taken.push(ring.take().picos);
                 }
             }
             prop_assert!(taken.is_sorted());

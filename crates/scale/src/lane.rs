@@ -47,7 +47,7 @@ impl Lane {
         self.last += 1;
         self.frames.push_back(Waiting { number: self.last, place, frame });
         ring.lead(Packet {
-            time: at,
+            picos: at.as_picos(),
             flow: 0,
             length: frame.length.saturating_add(super::FCS_BYTES),
             port: self.port as u8,

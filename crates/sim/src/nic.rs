@@ -4,7 +4,6 @@ use wattline_cores::{Core, Link, Ring, Watch};
 use wattline_policy::{CoreSet, MAX_CORES, OperatingPoint, RedirectTable};
 use wattline_server::Nic as NicModel;
 use wattline_traffic::Packet;
-use wattline_units::Time;
 
 #[derive(Debug, Clone)]
 struct Port {
@@ -72,13 +71,12 @@ impl Nic {
             let port = if port < count { port } else { port % count };
             let entry = self.ports[port].entry(port, packet.flow);
             let Port { link, table } = &mut self.ports[port];
-            match link.carry(packet.time.as_picos(), packet.length) {
-                Some(arrival) => {
+            match link.carry(packet.picos, packet.length) {
+                Some(picos) => {
                     if let Some(led) = self.led.get_mut(entry) {
                         *led += 1;
                     }
-                    let time = Time::from_picos(arrival);
-                    rings[table.core(packet.flow) * count + port].lead(Packet { time, ..*packet });
+                    rings[table.core(packet.flow) * count + port].lead(Packet { picos, ..*packet });
                 }
                 None => self.beyond_link += 1,
             }
@@ -118,13 +116,13 @@ impl Nic {
                 ring.admit(now);
                 ahead.extend(ring.take_back_after(now).map(|packet| (port, packet)));
                 for packet in ring.waiting().iter().filter(|p| table.core(p.flow) != core.number) {
-                    let arrival = packet.time.as_picos();
+                    let arrival = packet.picos;
                     watch.begin(port as u8, packet.flow, arrival, mask(table), now);
                 }
             }
         }
         // On one port packets arrive one after the other.
-        ahead.sort_by_key(|(_, packet): &(usize, Packet)| packet.time);
+        ahead.sort_by_key(|(_, packet): &(usize, Packet)| packet.picos);
         for (port, packet) in ahead {
             cores[self.ports[port].table.core(packet.flow)].rings[port].lead(packet);
         }

@@ -6,8 +6,9 @@ use wattline_units::Time;
 /// One packet as the network interface sees it arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// When its last bit has arrived.
-    pub time: Time,
+    /// When its last bit has arrived, in picoseconds since the start of the run: 64 bits keep a
+    /// packet at 16 bytes, and a simulated run is shorter than their 213 days.
+    pub picos: u64,
     /// The 32-bit RSS hash of its flow, which also names the flow: two flows of one
     /// source never share it by construction (synthetic) or only by a collision of the
     /// hash (captures).
@@ -16,6 +17,15 @@ pub struct Packet {
     pub length: u16,
     /// The port that it arrives on, from 0.
     pub port: u8,
+}
+
+const _: () = assert!(size_of::<Packet>() == 16);
+
+impl Packet {
+    /// When its last bit has arrived.
+    pub const fn time(&self) -> Time {
+        Time::from_picos(self.picos)
+    }
 }
 
 /// A run of packets in order of time.
@@ -45,7 +55,7 @@ impl Block {
     }
     /// Appends a packet, which must not be earlier than the one before.
     pub fn push(&mut self, packet: Packet) {
-        debug_assert!(self.packets.last().is_none_or(|last| last.time <= packet.time));
+        debug_assert!(self.packets.last().is_none_or(|last| last.picos <= packet.picos));
         self.packets.push(packet);
     }
     /// How many packets there is room for.

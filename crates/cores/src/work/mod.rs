@@ -204,7 +204,7 @@ impl Core {
             if at >= until {
                 break;
             }
-            let arrival = packet.time.as_picos();
+            let arrival = packet.picos;
             let service = self.variation.apply(self.costs.service.picos(packet.length));
             at = at.max(arrival) + service;
             let departure = Departure {

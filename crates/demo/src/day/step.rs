@@ -201,8 +201,8 @@ impl Source for Step {
             self.next += 1;
             let mut packet = packet;
             if self.stage == 1 {
-                packet.time += self.at.since(Time::ZERO);
-            } else if packet.time >= self.at {
+                packet.picos = packet.picos.saturating_add(self.at.as_picos());
+            } else if packet.time() >= self.at {
                 self.stage = 1;
                 self.block.clear();
                 self.next = 0;
@@ -231,10 +231,10 @@ mod tests {
         while last < end {
             source.next_block(&mut block).unwrap();
             for packet in block.iter() {
-                assert!(packet.time >= last);
-                last = packet.time;
-                before += u32::from(packet.time < at);
-                after += u32::from(packet.time >= at && packet.time < end);
+                assert!(packet.time() >= last);
+                last = packet.time();
+                before += u32::from(packet.time() < at);
+                after += u32::from(packet.time() >= at && packet.time() < end);
             }
         }
         let factor = f64::from(after) / f64::from(before);

@@ -72,20 +72,20 @@ impl Feed {
                 }
                 continue;
             };
-            if packet.time >= self.end {
+            if packet.time() >= self.end {
                 return Ok(false);
             }
-            if clock.until(packet.time) > LEAD {
+            if clock.until(packet.time()) > LEAD {
                 return Ok(true);
             }
-            self.fed.latest = self.fed.latest.max(clock.since(packet.time));
+            self.fed.latest = self.fed.latest.max(clock.since(packet.time()));
             self.next += 1;
             let (port, frame) =
                 self.frames.next(packet).ok_or_else(|| wattline_testbed::Error::Data {
                     path: "traffic".into(),
                     reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
                 })?;
-            self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time, frame));
+            self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time(), frame));
         }
     }
 }

@@ -88,7 +88,7 @@ impl Frames {
             }
         };
         let length = usize::from(packet.length.saturating_sub(FCS_BYTES)).max(SHORTEST);
-        flow.write(port, length, packet.time.as_picos() / 1_000, &mut self.frame);
+        flow.write(port, length, packet.picos / 1_000, &mut self.frame);
         Some((port, &self.frame))
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         for round in 0..3u64 {
             for flow in 0..512u32 {
                 let packet = Packet {
-                    time: Time::from_picos(round * 1_000_000),
+                    picos: round * 1_000_000,
                     flow: flow.wrapping_mul(0x9e37_79b9),
                     length: 64 + flow as u16,
                     port: (flow % 4) as u8,

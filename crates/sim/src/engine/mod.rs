@@ -197,7 +197,7 @@ impl<'a> Engine<'a> {
         self.stopwatch.lap(Phase::Forward);
         self.book_awake();
         if let Some(moved_at) = self.sink.watch.moved_at() {
-            let waits = |packet: &wattline_traffic::Packet| packet.time.as_picos() <= moved_at;
+            let waits = |packet: &wattline_traffic::Packet| packet.picos <= moved_at;
             let rings = self.cores.iter().flat_map(|core| &core.rings);
             if self.sink.watch.is_over(self.now)
                 && !rings.filter_map(|ring| ring.waiting().first()).any(waits)
@@ -213,7 +213,7 @@ impl<'a> Engine<'a> {
         self.source.next_block(&mut self.block)?;
         self.stopwatch.lap(Phase::Traffic);
         let from = self.horizon;
-        self.horizon = self.block.last().map_or(u64::MAX, |last| last.time.as_picos());
+        self.horizon = self.block.last().map_or(u64::MAX, |last| last.picos);
         // Packets at one moment may go on in the next block.
         let span = (self.horizon.max(from + 1) - from) as f64 * 1e-12;
         let rate = self.block.len() as f64 / span;

@@ -29,7 +29,7 @@ impl Input {
             self.source.next_block(&mut self.block)?;
             self.next = 0;
         }
-        Ok(self.block.get(self.next).map(|packet| packet.time))
+        Ok(self.block.get(self.next).map(|packet| packet.time()))
     }
 }
 

@@ -27,7 +27,6 @@ use crate::flows::{Flow, Flows, Popularity, Spread};
 use crate::packet::{Block, Packet};
 use crate::random::Random;
 use crate::sizes::Sizes;
-use wattline_units::Time;
 
 /// A source of packets in time.
 ///
@@ -104,7 +103,7 @@ impl Links {
 
 #[inline]
 fn packet(flow: Flow, length: u16, picos: f64) -> Packet {
-    Packet { time: Time::from_picos(picos as u64), flow: flow.hash, length, port: flow.port }
+    Packet { picos: picos as u64, flow: flow.hash, length, port: flow.port }
 }
 
 /// What all synthetic packets have beside their time.

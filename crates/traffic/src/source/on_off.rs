@@ -4,7 +4,6 @@ use super::{Content, Links, Rate, Source};
 use crate::capture::CaptureError;
 use crate::packet::{Block, Packet};
 use crate::random::Random;
-use wattline_units::Time;
 
 /// On every port, bursts of exactly so many packets back to back at the rate of the link,
 /// then silence, at a constant mean rate (PowerSave, section 7, "Impact of traffic
@@ -43,7 +42,7 @@ impl OnOff {
                 let began = random.unit() * period;
                 let mut next = content.packet(0.0);
                 let picos = began + links.picos(next.length);
-                next.time = Time::from_picos(picos as u64);
+                next.picos = picos as u64;
                 let bytes = next.length.into();
                 Port { content, next, began, picos, left: burst - 1, bytes }
             })
@@ -68,7 +67,7 @@ impl Port {
         }
         self.next = self.content.packet(0.0);
         self.picos += links.picos(self.next.length);
-        self.next.time = Time::from_picos(self.picos as u64);
+        self.next.picos = self.picos as u64;
         self.bytes += u64::from(self.next.length);
         self.left -= 1;
         due
@@ -82,7 +81,7 @@ impl Source for OnOff {
             // A handful of ports: looking at each is cheaper than any ordering.
             let mut soonest = 0;
             for port in 1..ports.len() {
-                if ports[port].next.time < ports[soonest].next.time {
+                if ports[port].next.picos < ports[soonest].next.picos {
                     soonest = port;
                 }
             }

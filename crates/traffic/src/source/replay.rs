@@ -8,13 +8,12 @@ use crate::random::Random;
 use std::io::Read;
 use std::sync::Arc;
 use wattline_packet::toeplitz::Toeplitz;
-use wattline_units::Time;
 
 /// What a replay keeps of a captured packet: 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TracePacket {
-    /// Since the first packet; never decreasing.
-    pub time: Time,
+    /// Picoseconds since the first packet; never decreasing.
+    pub picos: u64,
     /// RSS hash of its flow.
     pub flow: u32,
     /// Original length in bytes as an Ethernet frame, at most 65,535.
@@ -41,12 +40,13 @@ impl Trace {
         let mut bytes = 0;
         let rss = Toeplitz::default();
         while let Some(record) = reader.next_record()? {
-            let time = packets.last().map_or(record.time, |last| last.time.max(record.time));
+            let picos = record.time.as_picos();
+            let picos = packets.last().map_or(picos, |last| last.picos.max(picos));
             let header = record.link_type.header_length().unwrap_or(14) as u32;
             let length = (record.original_length.saturating_sub(header) + 14).min(65_535) as u16;
             bytes += u64::from(length);
             packets.push(TracePacket {
-                time,
+                picos,
                 flow: flow_hash(&rss, record.link_type, record.data),
                 length,
             });
@@ -54,7 +54,7 @@ impl Trace {
         let Some(last) = packets.last() else {
             return Err(reader.reject(Problem::NoPackets));
         };
-        let span = last.time.as_picos() as f64;
+        let span = last.picos as f64;
         // The next round comes a mean gap after the last packet; a capture of one moment
         // is taken for a millisecond.
         let period = if span > 0.0 && packets.len() > 1 {
@@ -112,7 +112,7 @@ impl Replay {
     pub fn copy(mut self, number: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, 0xc0 + u64::from(number));
         let begin = random.unit() * self.trace.period;
-        self.next = self.trace.packets.partition_point(|p| (p.time.as_picos() as f64) < begin);
+        self.next = self.trace.packets.partition_point(|p| (p.picos as f64) < begin);
         self.shift = -begin;
         self.salt = random.bits() as u32;
         self.port = Some((number % u32::from(self.ports)) as u8);
@@ -133,13 +133,12 @@ impl Source for Replay {
             }
             let packet = self.trace.packets[self.next];
             self.next += 1;
-            let picos = (packet.time.as_picos() as f64 + self.shift) * self.stretch;
+            let picos = (packet.picos as f64 + self.shift) * self.stretch;
             let flow = packet.flow ^ self.salt;
             // The bits above those that index the redirect table, so that the ports do not
             // share out its entries among them.
             let port = self.port.unwrap_or(((flow >> 7) % u32::from(self.ports)) as u8);
-            let time = Time::from_picos(picos as u64);
-            out.push(Packet { time, flow, length: packet.length, port });
+            out.push(Packet { picos: picos as u64, flow, length: packet.length, port });
         }
         Ok(())
     }

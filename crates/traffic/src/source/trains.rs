@@ -117,7 +117,7 @@ impl Trains {
             self.next_head = 0;
         }
         let Some(&head) = self.block.get(self.next_head) else { return Ok(false) };
-        if time.is_some_and(|time| time < head.time) {
+        if time.is_some_and(|time| time < head.time()) {
             return Ok(false);
         }
         self.next_head += 1;
@@ -147,9 +147,9 @@ impl Trains {
         let packet = if is_head { head } else { self.follower(number, head) };
         let port = &mut self.ports[number];
         let busy = self.links.picos(packet.length).round() as u64;
-        let time = head.time.as_picos().max(port.free.saturating_add(busy));
+        let time = head.picos.max(port.free.saturating_add(busy));
         port.free = time;
-        port.next = Some(Packet { time: Time::from_picos(time), port: head.port, ..packet });
+        port.next = Some(Packet { picos: time, port: head.port, ..packet });
     }
 
     /// A packet that is not the first of its train.
@@ -179,7 +179,7 @@ impl Trains {
     /// The port whose packet comes next, and its time.
     fn soonest(&self) -> Option<(Time, usize)> {
         let times = self.ports.iter().enumerate();
-        times.filter_map(|(number, port)| Some((port.next?.time, number))).min()
+        times.filter_map(|(number, port)| Some((port.next?.time(), number))).min()
     }
 }
 

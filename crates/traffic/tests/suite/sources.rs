@@ -21,10 +21,10 @@ fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
     loop {
         source.next_block(&mut block).unwrap();
         for packet in block.iter() {
-            if packet.time >= end {
+            if packet.time() >= end {
                 return packets;
             }
-            assert!(packets.last().is_none_or(|last: &Packet| last.time <= packet.time));
+            assert!(packets.last().is_none_or(|last: &Packet| last.time() <= packet.time()));
             packets.push(*packet);
         }
         if block.is_empty() {
@@ -46,7 +46,7 @@ fn within(seen: f64, expected: f64, tolerance: f64) {
 fn counts(packets: &[Packet], interval: f64, seconds: f64) -> Vec<f64> {
     let mut counts = vec![0.0; (seconds / interval + 1e-9) as usize];
     for packet in packets {
-        let index = (packet.time.as_seconds() / interval) as usize;
+        let index = (packet.time().as_seconds() / interval) as usize;
         if let Some(count) = counts.get_mut(index) {
             *count += 1.0;
         }
@@ -68,7 +68,7 @@ fn constant_is_equally_spaced() {
     let packets = run(&mut source, 0.1);
     assert!(packets.len().abs_diff(2_900_000) <= 1, "{}", packets.len());
     for pair in packets.windows(2) {
-        let gap = pair[1].time.since(pair[0].time).as_picos();
+        let gap = pair[1].time().since(pair[0].time()).as_picos();
         assert!((34_482..=34_483).contains(&gap), "{gap}");
     }
     for port in 0..4 {
@@ -150,7 +150,7 @@ fn bursts_have_exactly_their_length_at_a_constant_mean() {
         let wire = 819_200;
         for port in 0..4 {
             let times: Vec<u64> =
-                packets.iter().filter(|p| p.port == port).map(|p| p.time.as_picos()).collect();
+                packets.iter().filter(|p| p.port == port).map(|p| p.time().as_picos()).collect();
             let mut length = 1;
             let mut first = true;
             for pair in times.windows(2) {
@@ -199,7 +199,7 @@ fn a_mix_keeps_every_packet_of_its_sources() {
     let mut expected: Vec<Packet> =
         parts().iter_mut().flat_map(|part| run(part.as_mut(), 0.1)).collect();
     let mut mixed = run(&mut Mix::new(parts()), 0.1);
-    let key = |p: &Packet| (p.time, p.length, p.flow, p.port);
+    let key = |p: &Packet| (p.time(), p.length, p.flow, p.port);
     expected.sort_by_key(key);
     mixed.sort_by_key(key);
     assert_eq!(mixed, expected);

@@ -16,8 +16,8 @@ fn run(spec: &Spec, seed: u64, seconds: f64) -> Vec<Packet> {
     let (mut packets, mut block) = (Vec::new(), Block::new());
     loop {
         source.next_block(&mut block).unwrap();
-        packets.extend(block.iter().copied().filter(|packet| packet.time < end));
-        if block.last().is_none_or(|last| last.time >= end) {
+        packets.extend(block.iter().copied().filter(|packet| packet.time() < end));
+        if block.last().is_none_or(|last| last.time() >= end) {
             return packets;
         }
     }
@@ -135,7 +135,7 @@ fn a_capture_is_replayed_at_its_original_lengths() {
     let path = capture();
     let once = Spec::parse(&format!("capture:{},loop=false", path.display())).unwrap();
     let packets = run(&once, 1, 1.0);
-    let seen: Vec<(Time, u16)> = packets.iter().map(|p| (p.time, p.length)).collect();
+    let seen: Vec<(Time, u16)> = packets.iter().map(|p| (p.time(), p.length)).collect();
     let at = |millis| Time::ZERO + Span::from_millis(millis);
     assert_eq!(seen, [(at(0), 100), (at(1), 200), (at(2), 900)]);
 

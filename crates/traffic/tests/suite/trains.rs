@@ -14,9 +14,9 @@ fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
     let (mut packets, mut block): (Vec<Packet>, _) = (Vec::new(), Block::new());
     loop {
         source.next_block(&mut block).unwrap();
-        packets.extend(block.iter().copied().filter(|packet| packet.time < end));
-        if block.last().is_none_or(|last| last.time >= end) {
-            assert!(packets.is_sorted_by_key(|packet| packet.time));
+        packets.extend(block.iter().copied().filter(|packet| packet.time() < end));
+        if block.last().is_none_or(|last| last.time() >= end) {
+            assert!(packets.is_sorted_by_key(|packet| packet.time()));
             return packets;
         }
     }
@@ -31,7 +31,7 @@ fn trains(packets: &[Packet]) -> Vec<Vec<Packet>> {
     let mut trains = Vec::new();
     for port in 0..4 {
         let own: Vec<Packet> = packets.iter().copied().filter(|p| p.port == port).collect();
-        let together = |a: &Packet, b: &Packet| b.time.as_picos() - a.time.as_picos() <= WIRE;
+        let together = |a: &Packet, b: &Packet| b.time().as_picos() - a.time().as_picos() <= WIRE;
         trains.extend(own.chunk_by(together).map(<[Packet]>::to_vec));
     }
     trains
@@ -68,7 +68,7 @@ fn trains_have_their_length_back_to_back() {
     let whole = lengths.iter().filter(|&&length| length == 12).count();
     assert!(whole as f64 > 0.98 * lengths.len() as f64, "{whole} of {}", lengths.len());
     for train in trains(&packets).iter().filter(|train| train.len() == 12) {
-        assert_eq!(train[11].time.as_picos() - train[0].time.as_picos(), 11 * WIRE);
+        assert_eq!(train[11].time().as_picos() - train[0].time().as_picos(), 11 * WIRE);
     }
 }
 
@@ -153,7 +153,7 @@ fn a_link_carries_one_packet_at_a_time() {
     let packets = run(&mut source, 0.05);
     for port in 0..4 {
         let own: Vec<u64> =
-            packets.iter().filter(|p| p.port == port).map(|p| p.time.as_picos()).collect();
+            packets.iter().filter(|p| p.port == port).map(|p| p.time().as_picos()).collect();
         assert!(own.windows(2).all(|pair| pair[1] - pair[0] >= WIRE));
     }
 }
