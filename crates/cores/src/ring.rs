@@ -222,7 +222,6 @@ impl Ring {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wattline_units::Time;
 
     fn packet(time: u64) -> Packet {
         Packet { picos: time, flow: 0, length: 0, port: 0 }
