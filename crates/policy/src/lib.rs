@@ -34,7 +34,7 @@ pub use looks::Looks;
 pub use observation::{
     CoreView, LatencyView, MAX_IDLE_STATES, Observation, PowerView, QueueView, Trigger,
 };
-pub use parameter::{Kind, Parameter, Parameters, Value, parse_span};
+pub use parameter::{Kind, Parameter, Parameters, Value};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
 pub use point::{CoreSetting, OperatingPoint};
 pub use redirect::RedirectTable;

@@ -79,27 +79,12 @@ impl Kind {
             }
             Self::Duration { min_micros, max_micros } => {
                 let range = Span::from_micros(min_micros)..=Span::from_micros(max_micros);
-                parse_span(text).filter(|span| range.contains(span)).map(Value::Duration)
+                text.parse().ok().filter(|span| range.contains(span)).map(Value::Duration)
             }
             Self::Word => (!text.is_empty()).then(|| Value::Word(text.to_owned())),
         };
         value.ok_or_else(|| self.to_string())
     }
-}
-
-/// Reads a span of time such as `250ns`, `10us`, `1.5ms`, `2s`.
-pub fn parse_span(text: &str) -> Option<Span> {
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(unit_at);
-    let factor = match unit {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        _ => return None,
-    };
-    let number: f64 = number.parse().ok()?;
-    (number.is_finite() && number >= 0.0).then(|| Span::from_seconds(number * factor))
 }
 
 impl fmt::Display for Kind {

@@ -33,8 +33,20 @@ const BIT_RATE_UNITS: [(&str, f64); 8] = [
     ("Gbps", 1e9),
 ];
 const POWER_UNITS: [(&str, f64); 3] = [("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
-const SPAN_UNITS: [(&str, f64); 6] =
-    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
+const SPAN_UNITS: [(&str, f64); 9] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    // The micro sign and the Greek letter look alike.
+    ("\u{b5}s", 1e-6),
+    ("\u{3bc}s", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+];
+/// Longer times, a thousand years, are mistakes.
+const MOST_SECONDS: f64 = 1000.0 * 365.0 * 86_400.0;
 
 impl FromStr for PacketsPerSecond {
     type Err = ParseQuantityError;
@@ -70,11 +82,18 @@ impl FromStr for Watts {
 impl FromStr for Span {
     type Err = ParseQuantityError;
 
-    /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit.
+    /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand years.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-        let expected = "a time such as 50us (ns, us, ms, s, min)";
-        parse(text, &SPAN_UNITS).map(Self::from_seconds).ok_or_else(|| error(text, expected))
+        parse(text, &SPAN_UNITS)
+            .filter(|seconds| *seconds <= MOST_SECONDS)
+            .map(Self::from_seconds)
+            .ok_or_else(|| error(text, Self::FORM))
     }
+}
+
+impl Span {
+    /// What a time has to look like, for messages.
+    pub const FORM: &'static str = "a time such as 50us (ns, us, ms, s, min, h, d)";
 }
 
 fn error(text: &str, expected: &'static str) -> ParseQuantityError {
@@ -120,7 +139,12 @@ mod tests {
         for wrong in ["", "20", "-1W", "20Wh"] {
             assert!(wrong.parse::<Watts>().is_err(), "{wrong:?}");
         }
-        for wrong in ["", "5", "us", "-1us", "5Mpps", "1h", "infs"] {
+        let fortnight = Span::from_millis(14 * 86_400_000);
+        assert_eq!(("14d".parse(), "336 h".parse()), (Ok(fortnight), Ok(fortnight)));
+        for micro in ["2us", "2 \u{b5}s", "2\u{3bc}s"] {
+            assert_eq!(micro.parse(), Ok(Span::from_micros(2)), "{micro}");
+        }
+        for wrong in ["", "5", "us", "-1us", "5Mpps", "infs", "1.2.3s", ".s", "9e99h", "1 parsec"] {
             let error = wrong.parse::<Span>().unwrap_err();
             assert!(error.to_string().contains("is not a time such as 50us"));
         }

@@ -1,7 +1,7 @@
 //! The keys and values of one source, and the mistakes found in them.
 
 use super::error::{Mistake, did_you_mean};
-use super::quantity::{self, RATE_FORMS, SPAN_FORMS};
+use super::quantity::{self, RATE_FORMS};
 use crate::source::{Links, Rate};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -88,15 +88,15 @@ impl<'a> Fields<'a> {
         let Some(text) = self.text(key) else { return default };
         let bounds = || {
             let [low, high] = [range.start(), range.end()].map(|span| span.as_seconds());
-            format!("{SPAN_FORMS}, from {low} s to {high} s")
+            format!("{}, from {low} s to {high} s", Span::FORM)
         };
-        match quantity::span(text) {
-            Some(span) if range.contains(&span) => span,
-            Some(_) => {
+        match text.parse::<Span>() {
+            Ok(span) if range.contains(&span) => span,
+            Ok(_) => {
                 self.wrong(key, "is out of range", &bounds());
                 default
             }
-            None => {
+            Err(_) => {
                 self.wrong(key, "is not a duration", &bounds());
                 default
             }

@@ -1,7 +1,6 @@
-//! Rates, durations and percentages as people write them.
+//! Rates and percentages as people write them.
 
 use crate::source::{Links, Rate};
-use wattline_units::Span;
 
 const RATES: [(&str, f64, bool); 9] = [
     ("kpps", 1e3, true),
@@ -15,22 +14,9 @@ const RATES: [(&str, f64, bool); 9] = [
     ("bps", 1.0, false),
 ];
 
-const SPANS: [(&str, f64); 8] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("μs", 1e-6),
-    ("ms", 1e-3),
-    ("min", 60.0),
-    ("s", 1.0),
-    ("h", 3600.0),
-];
-
 /// What a rate may look like, for error messages.
 pub(super) const RATE_FORMS: &str =
     "a number with pps, kpps, Mpps, bps, kbps, Mbps or Gbps, or a percentage of all links (35%)";
-/// What a duration may look like, for error messages.
-pub(super) const SPAN_FORMS: &str = "a number with ns, us, ms, s, min or h";
 
 /// `5Mpps`, `2.5 Gbps`, `35%` (of all links together, in bits). Positive and finite.
 pub(super) fn rate(text: &str, links: &Links) -> Option<Rate> {
@@ -42,16 +28,6 @@ pub(super) fn rate(text: &str, links: &Links) -> Option<Rate> {
     let (unit, scale, packets) = RATES.into_iter().find(|(unit, ..)| text.ends_with(unit))?;
     let value = positive(text.strip_suffix(unit)?)? * scale;
     Some(if packets { Rate::Packets(value) } else { Rate::Bits(value) })
-}
-
-/// `100ms`, `1.5 s`. Not negative; a day is the longest that makes sense here, but that
-/// is for the caller to say.
-pub(super) fn span(text: &str) -> Option<Span> {
-    let text = text.trim();
-    let (unit, scale) = SPANS.into_iter().find(|(unit, _)| text.ends_with(unit))?;
-    let value: f64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
-    let seconds = value * scale;
-    (seconds.is_finite() && seconds >= 0.0).then(|| Span::from_seconds(seconds))
 }
 
 fn positive(text: &str) -> Option<f64> {
@@ -71,16 +47,6 @@ mod tests {
         assert_eq!(rate("25%", &links), Some(Rate::Bits(10e9)));
         for wrong in ["", "5", "5Mp", "Mpps", "-1pps", "0pps", "nanpps", "infbps", "0%"] {
             assert_eq!(rate(wrong, &links), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn durations_in_every_unit() {
-        assert_eq!(span("100ms"), Some(Span::from_millis(100)));
-        assert_eq!(span("2 µs"), Some(Span::from_micros(2)));
-        assert_eq!(span("1min"), Some(Span::from_millis(60_000)));
-        for wrong in ["", "5", "ms", "-1s", "infs", "1 parsec"] {
-            assert_eq!(span(wrong), None, "{wrong}");
         }
     }
 }

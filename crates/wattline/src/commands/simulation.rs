@@ -4,7 +4,7 @@ use super::server_errors;
 use crate::exit::ExitError;
 use std::fmt::Display;
 use wattline_cores::ModelError;
-use wattline_policy::{PolicySpec, parse_span};
+use wattline_policy::PolicySpec;
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
 use wattline_sim::SimError;
 use wattline_traffic::Spec;
@@ -14,7 +14,7 @@ use wattline_units::Span;
 
 /// Reads a span of time of an option.
 pub fn span(text: &str) -> Result<Span, String> {
-    parse_span(text).ok_or_else(|| "a duration such as 10ms, 1.5s, with ns, us, ms or s".into())
+    text.parse().map_err(|error: wattline_units::ParseQuantityError| error.to_string())
 }
 
 /// Reads an application of an option.
