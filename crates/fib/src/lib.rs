@@ -18,7 +18,6 @@ mod huge_pages;
 mod kernel;
 mod memory;
 mod multibit;
-pub mod prefetch;
 mod reader;
 pub mod routes_file;
 mod v4;

@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::SplitWhitespace;
 
 /// More mistakes than this are counted, not listed: the file is of another kind.
 const MOST_LISTED: usize = 20;
@@ -105,6 +106,33 @@ impl fmt::Display for Located<'_> {
     }
 }
 
+/// The lines of any file of routes that say something: the number of each, from 1, and what stands
+/// before its comment.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let before_comment = |line: &str| line.find('#').unwrap_or(line.len());
+    (1..)
+        .zip(text.lines().map(move |line| line[..before_comment(line)].trim()))
+        .filter(|(_, content)| !content.is_empty())
+}
+
+/// The prefix that begins such a line, and the words that follow it.
+///
+/// # Errors
+/// With the word that is wrong, and what is wrong with it.
+pub fn prefix_of(content: &str) -> Result<(IpNet, SplitWhitespace<'_>), (&str, String)> {
+    let mut words = content.split_whitespace();
+    let word = words.next().unwrap_or_default();
+    let prefix: IpNet = word.parse().map_err(|_| {
+        let reason = "is not a prefix: ADDRESS/LENGTH is allowed, the length up to 32 (IPv4) or \
+                      128 (IPv6)";
+        (word, reason.to_owned())
+    })?;
+    if prefix != prefix.trunc() {
+        return Err((word, format!("has host bits set: the prefix is {}", prefix.trunc())));
+    }
+    Ok((prefix, words))
+}
+
 impl RoutesFile {
     /// An id that no word has: for tables, which must have one for routes that name none.
     pub const UNNAMED: NextHopId = NextHopId::MAX;
@@ -132,11 +160,8 @@ impl RoutesFile {
         let mut file = Self::default();
         let mut ids = HashMap::new();
         let mut problems = Problems::default();
-        for (line, content) in (1..).zip(text.lines()) {
-            let content = content.split('#').next().unwrap_or_default();
-            let mut words = content.split_whitespace();
-            let Some(word) = words.next() else { continue };
-            match file.line(word, words, &mut ids) {
+        for (line, content) in lines(text) {
+            match file.line(content, &mut ids) {
                 Ok(route) => file.routes.push(route),
                 Err(_) if problems.listed.len() == MOST_LISTED => problems.more += 1,
                 Err((value, reason)) => {
@@ -156,18 +181,10 @@ impl RoutesFile {
 
     fn line<'a>(
         &mut self,
-        word: &'a str,
-        mut rest: impl Iterator<Item = &'a str>,
+        content: &'a str,
         ids: &mut HashMap<&'a str, NextHopId>,
     ) -> Result<Route, (&'a str, String)> {
-        let prefix: IpNet = word.parse().map_err(|_| {
-            let reason = "is not a prefix: ADDRESS/LENGTH is allowed, the length up to 32 (IPv4) \
-                          or 128 (IPv6)";
-            (word, reason.to_owned())
-        })?;
-        if prefix != prefix.trunc() {
-            return Err((word, format!("has host bits set: the prefix is {}", prefix.trunc())));
-        }
+        let (prefix, mut rest) = prefix_of(content)?;
         let next_hop = match rest.next() {
             None => None,
             Some(name) => Some(match ids.get(name) {

@@ -1,6 +1,6 @@
 //! Asking the processor for the line of a frame before it is needed.
 
-use wattline_fib::prefetch::prefetch as prefetch_cell;
+use wattline_memory::prefetch as prefetch_cell;
 
 /// Starts loading the cache line at `offset` of `bytes` into all cache levels; outside of
 /// `bytes`, or on a processor without such an instruction, nothing happens.

@@ -85,7 +85,8 @@ impl Feed {
                     path: "traffic".into(),
                     reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
                 })?;
-            self.fed.packets += u64::from(self.card.send(PortId(port as u16), packet.time(), frame));
+            self.fed.packets +=
+                u64::from(self.card.send(PortId(port as u16), packet.time(), frame));
         }
     }
 }

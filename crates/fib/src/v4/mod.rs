@@ -13,12 +13,12 @@ use crate::NextHopId;
 use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
-use crate::prefetch::prefetch;
 use crate::reader::Reader;
 use entry::EXTENDED;
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
+use wattline_memory::prefetch;
 
 /// As many groups as an entry can number.
 const MAX_GROUPS: usize = 1 << 15;

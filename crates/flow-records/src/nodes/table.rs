@@ -11,7 +11,7 @@
 use super::observe::Observation;
 use super::record::{EndReason, Flow};
 use std::hash::{BuildHasher, RandomState};
-use wattline_fib::prefetch::prefetch;
+use wattline_memory::prefetch;
 
 /// Flows that share a bucket.
 const WAYS: usize = 16;

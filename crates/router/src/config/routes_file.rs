@@ -6,6 +6,7 @@ use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::Path;
+use wattline_fib::routes_file;
 
 /// More mistakes than this are not listed: the file is of another kind.
 const MOST_PROBLEMS: usize = 100;
@@ -53,15 +54,11 @@ fn each_line<'a, T>(
 ) -> Result<Vec<T>, Problems> {
     let mut lines = Vec::new();
     let mut list = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let content = line.split('#').next().unwrap_or_default().trim();
-        if content.is_empty() {
-            continue;
-        }
+    for (number, content) in routes_file::lines(text) {
         match read(content) {
             Ok(line) => lines.push(line),
             Err(message) => list.push(Problem {
-                line: index + 1,
+                line: number,
                 key: "route".to_owned(),
                 value: content.chars().take(60).collect(),
                 message,
@@ -85,12 +82,7 @@ enum Target {
 }
 
 fn read_line(content: &str) -> Result<(IpNet, Target), String> {
-    let mut words = content.split_whitespace();
-    let prefix: IpNet =
-        words.next().and_then(|word| word.parse().ok()).ok_or_else(|| ALLOWED.to_owned())?;
-    if prefix.addr() != prefix.network() {
-        return Err(format!("has host bits: {} is the prefix", prefix.trunc()));
-    }
+    let (prefix, mut words) = routes_file::prefix_of(content).map_err(|(_, reason)| reason)?;
     // `via` may be written as `ip route` prints it.
     let word = words.find(|word| *word != "via").ok_or_else(|| ALLOWED.to_owned())?;
     if let Some(extra) = words.next() {

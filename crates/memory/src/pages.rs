@@ -1,0 +1,134 @@
+//! Zero-filled memory in huge pages.
+//!
+//! A random access to tens of MiB misses the cache; in pages of 4 KiB it misses the TLB as well,
+//! and waits twice.
+
+#![allow(unsafe_code)] // mmap and madvise: nothing in std asks for huge pages
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ptr::NonNull;
+
+/// Bytes of a huge page of x86-64 and of most arm64 kernels.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// When the kernel supplies the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supply {
+    /// As it is first touched, so that a generous bound costs nothing; in transparent huge pages
+    /// where the kernel has them.
+    AsTouched,
+    /// When it is mapped, so that no later access waits for it: of the machine's reserved huge
+    /// pages if enough are free, else in transparent ones.
+    AtOnce,
+}
+
+/// An anonymous private mapping, zero at first, that begins at a multiple of [`HUGE_PAGE`] and has
+/// whole huge pages. Dropping it unmaps it.
+///
+/// It owns the memory and never accesses it: whoever makes references into it answers for them.
+#[derive(Debug)]
+pub struct Pages {
+    start: NonNull<u8>,
+    length: usize,
+    reserved: bool,
+    mapping: NonNull<u8>,
+    mapped: usize,
+}
+
+// SAFETY: plain memory, valid in every thread, which `Pages` itself never accesses.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Maps at least `length` bytes.
+    ///
+    /// # Errors
+    /// The kernel's, as when address space or memory are used up.
+    pub fn map(length: usize, supply: Supply) -> Result<Self, Errno> {
+        let length = length.checked_next_multiple_of(HUGE_PAGE).ok_or(Errno::NOMEM)?;
+        if supply == Supply::AtOnce {
+            let flags = MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE;
+            if let Ok(start) = anonymous(length, flags) {
+                let (mapping, mapped) = (start, length);
+                return Ok(Self { start, length, reserved: true, mapping, mapped });
+            }
+        }
+        // One page more than needed, so that an aligned start is inside.
+        let mapped = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;
+        let lazily = match supply {
+            Supply::AsTouched => MapFlags::NORESERVE,
+            Supply::AtOnce => MapFlags::empty(),
+        };
+        let mapping = anonymous(mapped, lazily)?;
+        let address = mapping.addr().get();
+        let offset = address.next_multiple_of(HUGE_PAGE) - address;
+        // SAFETY: `offset` is below HUGE_PAGE, and the mapping is that much longer than `length`.
+        let start = unsafe { mapping.byte_add(offset) };
+        let populate = (supply == Supply::AtOnce).then_some(Advice::LinuxPopulateWrite);
+        for advice in [Some(Advice::LinuxHugepage), populate].into_iter().flatten() {
+            // Only advice: where it is refused, small pages or later ones serve.
+            // SAFETY: the range lies in the mapping made above, and neither changes its content.
+            let _ = unsafe { madvise(start.as_ptr().cast(), length, advice) };
+        }
+        Ok(Self { start, length, reserved: false, mapping, mapped })
+    }
+
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Size in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// True when it lies in huge pages that the machine had reserved.
+    pub fn reserved(&self) -> bool {
+        self.reserved
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; whoever held references answers for their end.
+        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
+    }
+}
+
+fn anonymous(length: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that exists.
+    let start = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE | flags)
+    }?;
+    NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_zeroed_aligned_and_writable_to_the_last_byte() {
+        for supply in [Supply::AsTouched, Supply::AtOnce] {
+            let pages = Pages::map(5000, supply).unwrap();
+            assert_eq!((pages.length(), pages.start().addr().get() % HUGE_PAGE), (HUGE_PAGE, 0));
+            // SAFETY: the whole mapping, initialised by the kernel, and this is the only reference.
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), pages.length()) };
+            assert!(bytes.iter().all(|byte| *byte == 0), "{supply:?}");
+            bytes[HUGE_PAGE - 1] = 7;
+            assert_eq!(bytes[HUGE_PAGE - 1], 7);
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_the_address_space_is_refused() {
+        for length in [usize::MAX, usize::MAX - HUGE_PAGE, 1 << 60] {
+            assert!(Pages::map(length, Supply::AsTouched).is_err(), "{length}");
+        }
+    }
+}
