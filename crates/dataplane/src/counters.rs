@@ -75,6 +75,8 @@ pub struct Totals {
     pub useful_cycles: Counter,
     /// Cycles of iterations that found none.
     pub empty_cycles: Counter,
+    /// Cycles of the time-stamp counter that passed while it blocked.
+    pub sleeping_cycles: Counter,
     /// Times that the worker blocked.
     pub sleeps: Counter,
 }
@@ -196,6 +198,7 @@ impl WorkerCounters {
             empty_iterations: totals.empty_iterations.get(),
             useful_cycles: totals.useful_cycles.get(),
             empty_cycles: totals.empty_cycles.get(),
+            sleeping_cycles: totals.sleeping_cycles.get(),
             sleeps: totals.sleeps.get(),
             nodes: self
                 .node_names
@@ -233,6 +236,7 @@ pub struct Snapshot {
     pub empty_iterations: u64,
     pub useful_cycles: u64,
     pub empty_cycles: u64,
+    pub sleeping_cycles: u64,
     pub sleeps: u64,
     /// In the order of the graph.
     pub nodes: Vec<NodeSnapshot>,
@@ -309,6 +313,7 @@ impl Snapshot {
         self.empty_iterations += other.empty_iterations;
         self.useful_cycles += other.useful_cycles;
         self.empty_cycles += other.empty_cycles;
+        self.sleeping_cycles += other.sleeping_cycles;
         self.sleeps += other.sleeps;
         self.nodes.resize(self.nodes.len().max(other.nodes.len()), NodeSnapshot::default());
         for (node, more) in self.nodes.iter_mut().zip(&other.nodes) {

@@ -366,7 +366,10 @@ impl Worker {
         totals.sleeps.add(1);
         let holding = totals.held.get() > 0;
         self.context.routes.slot.offline();
+        let began = self.clock.raw();
         waiter.wait(if holding { longest.min(SLEEP_WHILE_HOLDING) } else { longest });
+        let slept = self.clock.raw().wrapping_sub(began);
+        self.context.counters.totals.sleeping_cycles.add(slept);
         self.context.routes.slot.online();
     }
 

@@ -55,6 +55,25 @@ fn a_parked_worker_blocks_even_when_polling_and_still_forwards() {
     assert_eq!(router.ports[1].sent().len(), 10);
 }
 
+/// What a worker sleeps is neither useful nor empty: a busy share has to count it as well.
+#[test]
+fn the_time_that_a_worker_sleeps_is_counted() {
+    struct Nap(Arc<Control>);
+    impl Waiter for Nap {
+        fn wait(&mut self, _timeout: Duration) {
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.command(Command::Stop);
+        }
+    }
+    let mut router = Router::new();
+    let control = router.worker.control();
+    control.set_mode(Mode::Interrupt);
+    router.worker.run(&mut Nap(control));
+    let counted = router.worker.counters().snapshot();
+    assert_eq!(counted.sleeps, 1);
+    assert!(counted.sleeping_cycles > 10 * counted.empty_cycles, "{counted:?}");
+}
+
 #[test]
 fn polling_never_blocks_and_draining_forwards_what_is_there() {
     let mut router = Router::new();

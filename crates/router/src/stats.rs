@@ -265,6 +265,8 @@ pub struct WorkerStats {
     pub useful_cycles: u64,
     /// Time-stamp counter cycles of rounds that found none.
     pub empty_cycles: u64,
+    /// Time-stamp counter cycles that passed while it blocked.
+    pub sleeping_cycles: u64,
     /// Times that it blocked.
     pub sleeps: u64,
 }
@@ -319,6 +321,7 @@ impl WorkerStats {
             empty_iterations: snapshot.empty_iterations,
             useful_cycles: snapshot.useful_cycles,
             empty_cycles: snapshot.empty_cycles,
+            sleeping_cycles: snapshot.sleeping_cycles,
             sleeps: snapshot.sleeps,
         }
     }

@@ -41,8 +41,8 @@ struct WayOut {
     ifindex: u32,
     name: String,
     is_open: bool,
-    /// Whether the log's last word is that it is open.
-    told_open: bool,
+    /// The log's last word on it: what stands against it, or nothing.
+    told: Option<Option<String>>,
     /// Why it is not, or is for a trial only.
     closed_because: Option<String>,
     trust: Trust,
@@ -119,7 +119,7 @@ impl Forwarding {
             ifindex,
             name: name.to_owned(),
             is_open: false,
-            told_open: false,
+            told: None,
             closed_because: None,
             trust: Trust::default(),
         });
@@ -256,21 +256,20 @@ impl WayOut {
             None if trial.is_some() => {
                 tracing::debug!("port {name}: sent to by XDP programs for a trial");
             }
-            None if !self.told_open => {
+            None if self.told != Some(None) => {
                 tracing::info!("port {name}: sent to by XDP programs");
-                self.told_open = true;
+                self.told = Some(None);
             }
-            Some(why) if self.told_open => {
+            Some(why) if self.told.as_ref() != Some(&obstacle) => {
                 // Nobody asked for that: somebody may want to look into it.
                 if self.trust.obstacle(now).is_some() {
                     tracing::warn!("port {name}: sent to by workers: {why}");
                 } else {
                     tracing::info!("port {name}: sent to by workers: {why}");
                 }
-                self.told_open = false;
+                self.told = Some(obstacle.clone());
             }
-            Some(why) => tracing::debug!("port {name}: sent to by workers: {why}"),
-            None => {}
+            _ => {}
         }
         let opens = obstacle.is_none();
         self.closed_because = obstacle.or(trial);

@@ -105,14 +105,17 @@ fn work(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     by_worker(to, &|_, active| f64::from(u8::from(active)));
     to.family("wattline_core_sleeps_total", Kind::Counter, "Times that the core's worker blocked.");
     by_worker(to, &|snapshot, _| snapshot.sleeps as f64);
-    let help =
-        "Time-stamp counter cycles of rounds that found frames, and of those that found none.";
+    let help = "Time-stamp counter cycles of rounds that found frames, of those that found none, and of sleep.";
     to.family("wattline_core_cycles_total", Kind::Counter, help);
     for (number, (snapshot, _)) in workers.iter().enumerate() {
         let core = number.to_string();
         let sample = |(kind, cycles): (&str, u64)| (kind.to_owned(), cycles as f64);
-        for (kind, cycles) in
-            [("useful", snapshot.useful_cycles), ("empty", snapshot.empty_cycles)].map(sample)
+        for (kind, cycles) in [
+            ("useful", snapshot.useful_cycles),
+            ("empty", snapshot.empty_cycles),
+            ("sleeping", snapshot.sleeping_cycles),
+        ]
+        .map(sample)
         {
             to.sample(&[("core", &core), ("rounds", &kind)], cycles);
         }

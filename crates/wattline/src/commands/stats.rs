@@ -134,8 +134,10 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         "worker", "active", "in (packets)", "out (packets)", "busy (%)", "sleeps"
     )?;
     for (index, worker) in stats["workers"].as_array().into_iter().flatten().enumerate() {
-        let (useful, empty) = (number(&worker["useful_cycles"]), number(&worker["empty_cycles"]));
-        let busy = 100.0 * useful as f64 / (useful + empty).max(1) as f64;
+        let cycles = |kind: &str| number(&worker[kind]) as f64;
+        let useful = cycles("useful_cycles");
+        let all = useful + cycles("empty_cycles") + cycles("sleeping_cycles");
+        let busy = 100.0 * useful / all.max(1.0);
         writeln!(
             out,
             "{index:<8} {:>8} {:>14} {:>14} {busy:>12.1} {:>12}",

@@ -31,6 +31,7 @@ struct WorkerCounts {
     active: bool,
     useful_cycles: u64,
     empty_cycles: u64,
+    sleeping_cycles: u64,
     received: u64,
     sleeps: u64,
 }
@@ -156,6 +157,7 @@ impl Sample {
             active: worker["active"] == Value::Bool(true),
             useful_cycles: number(worker, "useful_cycles"),
             empty_cycles: number(worker, "empty_cycles"),
+            sleeping_cycles: number(worker, "sleeping_cycles"),
             received: number(worker, "received"),
             sleeps: number(worker, "sleeps"),
         };
@@ -222,12 +224,13 @@ impl Glance {
             let old = before.workers.get(index).cloned().unwrap_or_default();
             let useful = worker.useful_cycles.saturating_sub(old.useful_cycles);
             let empty = worker.empty_cycles.saturating_sub(old.empty_cycles);
+            let sleeping = worker.sleeping_cycles.saturating_sub(old.sleeping_cycles);
             let hertz = now.power.as_ref().and_then(|power| power.frequency_hertz.get(index));
             let kernel = now.kernel.get(&(index as u64));
             Worker {
                 active: worker.active,
                 received_rate_pps: rate(worker.received, old.received),
-                busy_ratio: useful as f64 / (useful + empty).max(1) as f64,
+                busy_ratio: useful as f64 / (useful + empty + sleeping).max(1) as f64,
                 sleeps_per_second: rate(worker.sleeps, old.sleeps),
                 frequency_hertz: hertz.copied(),
                 kernel_softirq_share: kernel.map(|(softirq, _)| *softirq),
@@ -281,7 +284,8 @@ pub mod tests {
             ],
             "workers": [
                 {"active": true, "received": packets, "useful_cycles": 30 * packets,
-                 "empty_cycles": 10 * packets, "sleeps": packets / 100},
+                 "empty_cycles": 10 * packets, "sleeping_cycles": 80 * packets,
+                 "sleeps": packets / 100},
                 {"active": false},
             ],
             "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
@@ -298,7 +302,7 @@ pub mod tests {
             Glance::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)));
         assert_eq!(glance.duration_seconds, 2.0);
         assert_eq!((glance.offered(), glance.forwarded(), glance.dropped()), (2e3, 1e3, 200.0));
-        assert_eq!(glance.workers[0].busy_ratio, 0.75);
+        assert_eq!(glance.workers[0].busy_ratio, 0.25, "30 of 120 cycles: sleep counts as well");
         assert_eq!(glance.workers[0].sleeps_per_second, 20.0);
         assert_eq!(glance.workers[1].frequency_hertz, Some(3.3e9));
         let kernel = |worker: &Worker| (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share);
