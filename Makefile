@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint dependencies tools build rig rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build rig rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,13 @@ build:            ## the release build
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
 	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
+
+test-long: test build ## that, and what takes longer: every figure of all papers, long loads, minutes of fuzzing, the emulated machine
+	$(CARGO) test --release -p wattline-reproduce --test reproduce -- --ignored
+	WATTLINE_SECONDS=30 $(CARGO) test -p wattline --features arrow --test system
+	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
+		$(CARGO) test --workspace --features wattline/arrow --lib --bins
+	$(MAKE) rig
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

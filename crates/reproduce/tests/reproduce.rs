@@ -71,3 +71,25 @@ fn a_directory_that_cannot_be_written_is_named() {
     let text = error.to_string();
     assert!(text.starts_with(&file.path().display().to_string()), "{text}");
 }
+
+/// Every claim of every paper, by verdict: `published/verdicts.csv` has them as they were last
+/// looked at, so that none moves without anybody seeing it. `UPDATE_GOLDEN=1` writes the file.
+#[test]
+#[ignore = "minutes, even with optimisation: `make test-long`"]
+fn all_papers_give_the_verdicts_on_record() {
+    let targets = Paper::ALL.map(Target::from);
+    let results = reproduce(&targets, |step| println!("{step}")).unwrap();
+    let mut now = String::from("claim,verdict\n");
+    for claim in results.iter().flat_map(|paper| &paper.claims) {
+        let verdict = serde_json::to_value(claim.verdict).unwrap();
+        now.push_str(&format!("{},{}\n", claim.claim.id, verdict.as_str().unwrap()));
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/verdicts.csv");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(file, &now).unwrap();
+    }
+    let record = std::fs::read_to_string(file).unwrap();
+    let moved: Vec<_> = now.lines().filter(|line| !record.lines().any(|old| old == *line)).collect();
+    assert!(moved.is_empty(), "verdicts that moved: {moved:#?}");
+    assert_eq!(now.lines().count(), record.lines().count(), "claims went missing");
+}

@@ -10,6 +10,8 @@ mod output;
 mod platforms;
 
 use clap::Parser;
+use exit::ExitError;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A software router and energy governor whose power follows its traffic.
@@ -27,16 +29,38 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let asked_for_json = std::env::args_os().any(|argument| argument == "--json");
+            if asked_for_json && error.use_stderr() {
+                let message = error.render().to_string();
+                tell(&ExitError::new(ExitError::USAGE, message.trim_end()));
+            }
+            error.exit()
+        }
+    };
     match cli.command.run(cli.json) {
         Ok(()) => ExitCode::SUCCESS,
         // Code 0: the reader of our output has gone, which is no failure.
         Err(error) if error.code == 0 => ExitCode::SUCCESS,
         Err(error) => {
+            if cli.json {
+                tell(&error);
+            }
             eprintln!("{error}");
             ExitCode::from(error.code)
         }
     }
+}
+
+/// The error as the document that `--json` promises on standard output; standard error has it as
+/// text as well.
+fn tell(error: &ExitError) {
+    let lines: Vec<&str> = error.message.lines().collect();
+    let document = serde_json::json!({ "error": { "exit_code": error.code, "messages": lines } });
+    // Whoever has closed the output does not want to know.
+    let _ = writeln!(std::io::stdout(), "{document:#}");
 }
 
 #[cfg(test)]

@@ -51,7 +51,9 @@ impl<'a> Fields<'a> {
 
     /// The text of a key, where it is given.
     pub(super) fn text(&mut self, key: &'static str) -> Option<&'a str> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.fields.iter().find(|field| field.key == key).map(|field| field.value.as_str())
     }
 

@@ -9,6 +9,7 @@ use wattline_router::socket::Request;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of workers, from 1. The others block and still forward what reaches them.
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
     #[command(flatten)]
     which: Which,
@@ -18,7 +19,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let answer = args.which.ask(Request::Active { workers: args.workers })?;
     if json {
-        writeln!(std::io::stdout(), "{answer}")?;
+        writeln!(std::io::stdout(), "{answer:#}")?;
     }
     Ok(())
 }

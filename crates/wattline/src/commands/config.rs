@@ -41,7 +41,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 })
             })
             .collect();
-        writeln!(out, "{}", json!({ "keys": list }))?;
+        writeln!(out, "{:#}", json!({ "keys": list }))?;
     } else if args.markdown {
         write!(out, "{}", keys::as_markdown(&sections))?;
     } else {

@@ -154,7 +154,7 @@ fn show(
 fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
     let mut problems = Problems::default();
     let server = problems.keep(simulation::server(&args.server));
-    let policies: Vec<_> = split(&args.policies)
+    let policies: Vec<_> = simulation::split(&args.policies)
         .iter()
         .filter_map(|text| problems.keep(simulation::policy(text)))
         .collect();
@@ -172,22 +172,6 @@ fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
         dilation: args.scale,
         seed: args.seed,
     })
-}
-
-/// Separates policies; what follows a comma without being one belongs to the one before.
-fn split(text: &str) -> Vec<String> {
-    let mut policies: Vec<String> = Vec::new();
-    for piece in text.split(',') {
-        let name = piece.split(':').next().unwrap_or_default();
-        match policies.last_mut() {
-            Some(last) if name.contains('=') => {
-                last.push(',');
-                last.push_str(piece);
-            }
-            _ => policies.push(piece.trim().to_owned()),
-        }
-    }
-    policies
 }
 
 fn of_comparison(args: Args) -> Result<Settings, ExitError> {
@@ -221,11 +205,11 @@ mod tests {
 
     #[test]
     fn commas_separate_policies_and_their_parameters() {
-        assert_eq!(split("poll, napi,powersave"), ["poll", "napi", "powersave"]);
+        assert_eq!(simulation::split("poll, napi,powersave"), ["poll", "napi", "powersave"]);
         assert_eq!(
-            split("napi:cores=2,idle=C1,poll:cores=1"),
+            simulation::split("napi:cores=2,idle=C1,poll:cores=1"),
             ["napi:cores=2,idle=C1", "poll:cores=1"]
         );
-        assert_eq!(split(""), [""]);
+        assert_eq!(simulation::split(""), [""]);
     }
 }

@@ -59,7 +59,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut out = std::io::stdout().lock();
     if json {
         let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
-        writeln!(out, "{}", json!({ "fit": fitted, "power": source }))?;
+        writeln!(out, "{:#}", json!({ "fit": fitted, "power": source }))?;
     } else {
         print(&mut out, &fitted)?;
     }

@@ -6,28 +6,38 @@ use serde::Serialize;
 use std::io::Write;
 use wattline_policy::{POLICIES, PolicyInfo, reference_markdown};
 
-/// How to list them.
+/// Which to show, and how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// A policy: shows it alone. Without it, all of them.
+    name: Option<String>,
     /// As the reference page, in Markdown.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "name")]
     markdown: bool,
 }
 
 #[derive(Serialize)]
 struct List {
-    policies: &'static [PolicyInfo],
+    policies: Vec<&'static PolicyInfo>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    output::print(&List { policies: POLICIES }, json, |out, list| {
+    let asked = |policy: &&PolicyInfo| args.name.as_deref().is_none_or(|name| name == policy.name);
+    let policies: Vec<_> = POLICIES.iter().filter(asked).collect();
+    if let (Some(name), true) = (&args.name, policies.is_empty()) {
+        let names: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        let message =
+            format!("policy {name:?} is not known; the policies are {}", names.join(", "));
+        return Err(ExitError::new(ExitError::USAGE, message));
+    }
+    output::print(&List { policies }, json, |out, list| {
         if args.markdown { write!(out, "{}", reference_markdown()) } else { table(out, list) }
     })
 }
 
 fn table(out: &mut impl Write, list: &List) -> std::io::Result<()> {
-    for policy in list.policies {
+    for policy in &list.policies {
         writeln!(out, "{}\n    {}\n    source: {}", policy.name, policy.summary, policy.source)?;
         for parameter in policy.parameters {
             writeln!(

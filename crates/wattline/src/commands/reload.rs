@@ -18,7 +18,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let answer = args.which.ask(Request::Reload)?;
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{answer}")?;
+        writeln!(out, "{answer:#}")?;
         return Ok(());
     }
     for (key, title) in [("applied", "in force"), ("needs_restart", "needs a restart")] {

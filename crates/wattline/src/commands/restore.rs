@@ -25,7 +25,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.print {
         let undo = restore_commands(&tree, &state)?;
         if json {
-            writeln!(out, "{}", json!(undo))?;
+            writeln!(out, "{:#}", json!(undo))?;
         } else {
             for command in &undo.commands {
                 writeln!(out, "{command}")?;
@@ -39,7 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let report = restore_now(&mut Bounded::new(Machine::new(&tree)), &tree, &state)?;
     if json {
-        writeln!(out, "{}", json!(report))?;
+        writeln!(out, "{:#}", json!(report))?;
     } else {
         for line in &report.lines {
             writeln!(out, "{line}")?;

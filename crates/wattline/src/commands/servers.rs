@@ -42,7 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             "uses": uses(&file),
             "figures": file.figures,
         });
-        writeln!(out, "{value}")?;
+        writeln!(out, "{value:#}")?;
         return Ok(());
     }
     writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
@@ -76,7 +76,7 @@ fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
                 })
             })
             .collect();
-        writeln!(out, "{}", json!({ "servers": servers }))?;
+        writeln!(out, "{:#}", json!({ "servers": servers }))?;
         return Ok(());
     }
     writeln!(out, "{:<20}{:<16}description", "name", "complete for")?;

@@ -68,7 +68,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let policy = problems.keep(simulation::policy(&args.policy));
     let traffic = problems.keep(simulation::traffic(&args.traffic));
     if args.duration == Span::ZERO {
-        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10 days");
+        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
     problems.check()?;
     let (Some(server), Some(policy), Some(traffic)) = (server, policy, traffic) else {
@@ -174,5 +174,41 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             report.wall_seconds,
             report.simulated_packets_per_second / 1e6
         ),
-    )
+    )?;
+    intervals(out, &report.intervals)
+}
+
+/// A line for each interval, where they were asked for.
+fn intervals(out: &mut impl Write, intervals: &[Report]) -> std::io::Result<()> {
+    if intervals.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:>10} {:>14} {:>16} {:>17} {:>9} {:>9} {:>7} {:>7}",
+        "from (s)",
+        "offered (Mpps)",
+        "forwarded (Mpps)",
+        "dropped (packets)",
+        "p99 (us)",
+        "power (W)",
+        "cores",
+        "GHz"
+    )?;
+    for interval in intervals {
+        let p99 =
+            interval.latency_p99_seconds.map_or("-".into(), |p99| format!("{:.2}", p99 * 1e6));
+        writeln!(
+            out,
+            "{:>10.4} {:>14.4} {:>16.4} {:>17} {p99:>9} {:>9.2} {:>7.2} {:>7.3}",
+            interval.from_seconds,
+            interval.offered_rate_pps / 1e6,
+            interval.forwarded_rate_pps / 1e6,
+            interval.dropped_packets,
+            interval.power_watts,
+            interval.cores_active_mean,
+            interval.frequency_mean_hertz / 1e9,
+        )?;
+    }
+    Ok(())
 }

@@ -70,6 +70,23 @@ pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitE
     costs.on(server, scaling).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
+/// Separates the policies or traffics of a list; what follows a comma and is `KEY=VALUE` belongs to
+/// the one before.
+pub fn split(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        let name = piece.split(':').next().unwrap_or_default();
+        match items.last_mut() {
+            Some(last) if name.contains('=') => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => items.push(piece.trim().to_owned()),
+        }
+    }
+    items
+}
+
 /// The policy of this text.
 pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
     PolicySpec::parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))

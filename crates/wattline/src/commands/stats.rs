@@ -18,7 +18,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let stats = args.which.ask(Request::Stats)?;
     let mut out = io::stdout().lock();
     if json {
-        writeln!(out, "{stats}")?;
+        writeln!(out, "{stats:#}")?;
     } else {
         print(&stats, &mut out)?;
     }

@@ -16,7 +16,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let answer = args.which.ask(Request::Stop)?;
     if json {
-        writeln!(std::io::stdout(), "{answer}")?;
+        writeln!(std::io::stdout(), "{answer:#}")?;
     }
     Ok(())
 }

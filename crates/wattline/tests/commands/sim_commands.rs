@@ -324,3 +324,57 @@ fn measured_costs_of_applications_take_the_place_of_assumed_ones() {
     std::fs::write(path, "{}").unwrap();
     refused(&["bench", "costs", path], 65, &["mine.toml", "bench app all --json"]);
 }
+
+#[test]
+fn lists_take_commas_everywhere() {
+    let traffics = "constant:1Mpps,size=64,constant:2Mpps,size=64";
+    let args = ["sweep", "--json", "--policy", "poll,napi:idle=C1", "--traffic", traffics];
+    let results = json(&[&args[..], &SHORT, &["--seed", "1,2"]].concat());
+    let rows = results["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows[7]["policy"], "napi:idle=C1");
+    assert_eq!(rows[7]["traffic"], "constant:2Mpps,size=64");
+    let name = rows[0]["policy"].as_str().unwrap();
+    assert_eq!(json(&["policies", "--json", "napi"])["policies"][0]["name"], "napi", "{name}");
+    refused(&["policies", "hare,napi"], 2, &["is not known", "hare, "]);
+}
+
+#[test]
+fn a_table_is_replaced_only_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("there.csv");
+    std::fs::write(&path, "mine").unwrap();
+    let file = path.to_str().unwrap();
+    let args = ["sweep", "--policy", "poll", "--traffic", "constant:1Mpps,size=64", "--csv", file];
+    refused(&[&args[..], &SHORT].concat(), 74, &[file, "--overwrite"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    assert!(wattline(&[&args[..], &SHORT, &["--overwrite"]].concat()).status.success());
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("server,"));
+}
+
+#[test]
+fn intervals_are_shown_to_people_too() {
+    let args = ["sim", "--policy", "poll", "--traffic", "constant:1Mpps,size=64"];
+    let output = wattline(&[&args[..], &SHORT, &["--interval", "2ms"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let table: Vec<_> = text.lines().skip_while(|line| !line.contains("from (s)")).collect();
+    assert_eq!(table.len(), 1 + 5, "{text}");
+    assert!(table[5].trim_start().starts_with("0.0090 "), "{text}");
+}
+
+#[test]
+fn with_json_an_error_is_a_document_as_well() {
+    for (args, code, part) in [
+        (&["sim", "--json", "--traffic", "nonsense"][..], 2, "is no kind of traffic"),
+        (&["sim", "--json", "--nonsense"], 2, "--nonsense"),
+        (&["active", "--json", "0"], 2, "0"),
+        (&["servers", "--json", "no-such-server"], 66, "no-such-server"),
+    ] {
+        let output = wattline(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["error"]["exit_code"], code, "{args:?}");
+        assert!(document["error"]["messages"].to_string().contains(part), "{document}");
+        assert!(!output.stderr.is_empty(), "people read it there");
+    }
+}

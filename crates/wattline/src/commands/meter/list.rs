@@ -12,7 +12,7 @@ pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
     let summed: Vec<&str> = disjoint(all.iter().copied()).iter().map(|d| d.id.as_str()).collect();
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", json!({ "meters": all, "summed": summed, "missing": missing }))?;
+        writeln!(out, "{:#}", json!({ "meters": all, "summed": summed, "missing": missing }))?;
         return Ok(());
     }
     if all.is_empty() {

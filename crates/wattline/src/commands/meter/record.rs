@@ -54,7 +54,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     }
     let statistics = ticks.statistics();
     if json {
-        eprintln!("{}", serde_json::json!(statistics));
+        eprintln!("{:#}", serde_json::json!(statistics));
     } else {
         eprintln!(
             "{} readings, {} ticks missed, every {:.6} s (deviation {:.6} s)",

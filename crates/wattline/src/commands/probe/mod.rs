@@ -48,7 +48,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         if json {
             writeln!(
                 out,
-                "{}",
+                "{:#}",
                 json!({ "recorded": directory, "files": recorded.files, "unreadable": recorded.unreadable })
             )?;
         } else {
@@ -72,7 +72,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             "virtual_machine": guest, "knobs": found.knobs, "meters": meters,
             "missing": missing, "rivals": rivals, "checks": checks,
         });
-        writeln!(out, "{value}")?;
+        writeln!(out, "{value:#}")?;
         return Ok(());
     }
     let kind = if guest { "a virtual machine" } else { "a physical machine, or one that says so" };

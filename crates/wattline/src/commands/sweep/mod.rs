@@ -19,11 +19,11 @@ use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// What to simulate; each option may be given several times.
+/// What to simulate; an option takes several values, with commas between them or given again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file.
-    #[arg(long, default_value = "westmere-2010")]
+    #[arg(long, value_delimiter = ',', default_value = "westmere-2010")]
     server: Vec<String>,
     /// Policy, as for `wattline sim`.
     #[arg(long, default_value = "powersave")]
@@ -32,14 +32,15 @@ pub struct Args {
     #[arg(long, required = true)]
     traffic: Vec<String>,
     /// Application: ipv4, netflow, ipsec or re.
-    #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
+    #[arg(long, value_delimiter = ',', default_value = "ipv4",
+          value_parser = simulation::application)]
     app: Vec<Application>,
     /// What the applications cost: `model` as the server's file says, or NAME[:ratio|:added] for
     /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
-    #[arg(long, default_value = "model")]
+    #[arg(long, value_delimiter = ',', default_value = "model")]
     app_costs: Vec<String>,
     /// Seed.
-    #[arg(long, default_value = "1")]
+    #[arg(long, value_delimiter = ',', default_value = "1")]
     seed: Vec<u64>,
     /// Simulated time to report on, in each.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
@@ -59,6 +60,9 @@ pub struct Args {
     /// Write the same as an Arrow IPC file (needs a build with the feature `arrow`).
     #[arg(long)]
     arrow: Option<PathBuf>,
+    /// Replace these files where they are there already.
+    #[arg(long)]
+    overwrite: bool,
 }
 
 /// One simulation of the sweep.
@@ -85,15 +89,23 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let models = servers.iter().map(|server| simulation::with_costs(server, text));
         with_costs.extend(models.filter_map(|model| problems.keep(model)));
     }
-    let policies: Vec<_> =
-        args.policy.iter().filter_map(|text| problems.keep(simulation::policy(text))).collect();
-    let traffics: Vec<_> = args
-        .traffic
-        .iter()
-        .filter_map(|text| Some((text.as_str(), problems.keep(simulation::traffic(text))?)))
+    let policies: Vec<_> = (args.policy.iter())
+        .flat_map(|list| simulation::split(list))
+        .filter_map(|text| problems.keep(simulation::policy(&text)))
+        .collect();
+    let traffics: Vec<_> = (args.traffic.iter())
+        .flat_map(|list| simulation::split(list))
+        .filter_map(|text| {
+            let spec = problems.keep(simulation::traffic(&text))?;
+            Some((text, spec))
+        })
         .collect();
     if args.duration == Span::ZERO {
-        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10 days");
+        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
+    }
+    for path in args.csv.iter().chain(&args.arrow).filter(|path| path.exists() && !args.overwrite) {
+        let path = path.display();
+        problems.note(ExitError::IO, format!("{path}: is there already; allowed with --overwrite"));
     }
     if args.arrow.is_some() && !arrow::BUILT_IN {
         problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
@@ -105,7 +117,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             for (text, spec) in &traffics {
                 for &application in &args.app {
                     for &seed in &args.seed {
-                        let traffic = (*text, spec);
+                        let traffic = (text.as_str(), spec);
                         cases.push(Case { server, policy, traffic, application, seed });
                     }
                 }
