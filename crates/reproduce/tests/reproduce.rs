@@ -89,7 +89,8 @@ fn all_papers_give_the_verdicts_on_record() {
         std::fs::write(file, &now).unwrap();
     }
     let record = std::fs::read_to_string(file).unwrap();
-    let moved: Vec<_> = now.lines().filter(|line| !record.lines().any(|old| old == *line)).collect();
+    let moved: Vec<_> =
+        now.lines().filter(|line| !record.lines().any(|old| old == *line)).collect();
     assert!(moved.is_empty(), "verdicts that moved: {moved:#?}");
     assert_eq!(now.lines().count(), record.lines().count(), "claims went missing");
 }

@@ -12,6 +12,8 @@ pub struct ExitError {
     pub code: u8,
     /// What was wrong, where, and what to do.
     pub message: String,
+    /// Standard output has the result already: with `--json` it gets no second document.
+    pub after_result: bool,
 }
 
 #[allow(dead_code, reason = "the list is complete, whichever commands are built in")]
@@ -35,7 +37,13 @@ impl ExitError {
 
     /// With a code and a message.
     pub fn new(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: message.to_string(), after_result: false }
+    }
+
+    /// The same, where the result was printed before.
+    #[must_use]
+    pub fn after_result(self) -> Self {
+        Self { after_result: true, ..self }
     }
 
     /// For an input that cannot be opened.

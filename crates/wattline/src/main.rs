@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(version, about, long_about, verbatim_doc_comment)]
 struct Cli {
-    /// Print results as JSON.
+    /// Print one JSON document: the result, or the error where there is none.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         // Code 0: the reader of our output has gone, which is no failure.
         Err(error) if error.code == 0 => ExitCode::SUCCESS,
         Err(error) => {
-            if cli.json {
+            if cli.json && !error.after_result {
                 tell(&error);
             }
             eprintln!("{error}");

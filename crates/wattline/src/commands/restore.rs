@@ -35,7 +35,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         if damaged.is_empty() {
             return Ok(());
         }
-        return Err(ExitError::new(ExitError::DATA, damaged.join("\n")));
+        return Err(ExitError::new(ExitError::DATA, damaged.join("\n")).after_result());
     }
     let report = restore_now(&mut Bounded::new(Machine::new(&tree)), &tree, &state)?;
     if json {
@@ -50,7 +50,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             writeln!(out, "nothing to undo")?;
         }
     }
-    verdict(&report)
+    verdict(&report).map_err(ExitError::after_result)
 }
 
 /// How a restore ends: well only when all that the journal held is undone, and the journal away.

@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let (account, outcome) = router.run();
     let printed = print(&account, json);
     // What went wrong matters more than a reader who has gone.
-    outcome?;
+    outcome.map_err(|error| ExitError::from(error).after_result())?;
     printed
 }
 
@@ -42,7 +42,7 @@ fn print(account: &Stats, json: bool) -> Result<(), ExitError> {
     let mut out = std::io::stdout().lock();
     let account = serde_json::to_value(account).map_err(std::io::Error::from)?;
     if json {
-        writeln!(out, "{account}")?;
+        writeln!(out, "{account:#}")?;
     } else {
         stats::print(&account, &mut out)?;
     }

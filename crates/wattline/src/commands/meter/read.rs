@@ -33,7 +33,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     }
     if results.iter().all(Result::is_err) {
         let message = "power is unavailable: every meter was rejected, for the reasons above";
-        return Err(ExitError::new(ExitError::UNAVAILABLE, message));
+        return Err(ExitError::new(ExitError::UNAVAILABLE, message).after_result());
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ fn print_json(
         "source": provenance.source, "accuracy": provenance.accuracy,
     });
     let value = json!({ "meters": lines, "total": total, "checks": checks });
-    writeln!(io::stdout().lock(), "{value}")
+    writeln!(io::stdout().lock(), "{value:#}")
 }
 
 fn print_table(
