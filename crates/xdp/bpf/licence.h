@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the kernel is told: some of the helpers that programs call are for compatible licences only. */
+/* What the kernel is told: some helpers that programs call are for compatible licences only. */
 #pragma once
 
 #include <linux/types.h>

@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include "ways.h"
 
 /* Finds the slot of a port; false where the interface is none of ours. */

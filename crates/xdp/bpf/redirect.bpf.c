@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Counts what could not even be queued for an interface. */
-#include <stdbool.h>
 #include "licence.h"
 #include "losses.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Counts what drivers did not transmit of the batches that they were given. */
-#include <stdbool.h>
 #include "kernel.h"
 #include "licence.h"
 #include "losses.h"
