@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint dependencies tools build rig rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build bpf rig rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ dependencies:     ## licences, sources and advisories of all dependencies
 
 tools:            ## install the programs that demo and tests use (root only; else it lists them)
 	@scripts/install-tools
+
+bpf:              ## compile the XDP programs into the objects that are part of the project
+	@scripts/build-bpf
 
 rig: build        ## knobs and meters on real drivers, in an emulated machine
 	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline check

@@ -1,7 +1,7 @@
 //! Why the XDP program is not on an interface.
 
-use super::XdpMode;
 use crate::bpf::BpfError;
+use crate::mode::XdpMode;
 use rustix::io::Errno;
 
 /// Why the XDP program could not be loaded or attached.

@@ -5,34 +5,15 @@
 //! without being reset, so the program writes every header anew: what a router changed in
 //! the last round (MAC addresses, TTL, checksum) must not come back.
 
-use crate::bpf::{
-    Assembler, BpfError, Condition, Link, Map, MapKind, Program, ProgramKind, Register, Size,
-    helper,
-};
-use rustix::fd::AsFd;
+use crate::bpf::{BpfError, Link, Map, Program, object};
 use std::time::Duration;
 
-/// `XDP_DROP`
-const XDP_DROP: i32 = 1;
-/// `XDP_PASS`
-const XDP_PASS: i32 = 2;
 /// `XDP_FLAGS_DRV_MODE`
 const NATIVE: u32 = 1 << 2;
 /// Frames that the kernel makes at a time.
 const BATCH: u32 = 64;
-/// Bytes of each frame that are written anew: Ethernet, IPv4 and UDP ports, rounded up.
+/// Bytes of each frame that are written anew, as in `bpf/generator.h`.
 const REWRITTEN: usize = 40;
-
-/// How much time, in nanoseconds, a paced generator makes up for after it was kept from its
-/// processor: more would overflow the veth.
-const MADE_UP_FOR: i32 = 256_000;
-/// Where the generator's state has the number of frames sent.
-const SENT: i16 = 0;
-/// Where it has the time at which the next is due.
-const DUE: i16 = 8;
-
-/// Looks at the clock until a frame is due, some 20 ns each.
-const LOOKS: i32 = 200;
 
 /// How often a frame is sent.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +50,7 @@ impl LiveGenerator {
     /// gaps of up to a microsecond: it looks at the clock so many times at most.
     ///
     /// # Errors
-    /// Without CAP_BPF and CAP_NET_ADMIN.
+    /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.
     ///
     /// # Panics
     /// When the frame is shorter than 60 bytes.
@@ -79,9 +60,16 @@ impl LiveGenerator {
 
     fn with_pace(ifindex: u32, frame: &[u8], pace: Option<Pace>) -> Result<Self, BpfError> {
         assert!(frame.len() >= 60, "the shortest Ethernet frame has 60 bytes");
-        let state = Map::create(MapKind::Array, "wl_generator", 4, 16, 1)?;
-        let code = rewrite_and_redirect(&state, ifindex, frame, pace);
-        let program = Program::load(ProgramKind::Xdp, "wl_generator", &code)?;
+        let gap = pace.map_or(0, |pace| pace.gap.as_nanos().min(1_000_000_000) as u64);
+        let waits = pace.is_some_and(|pace| pace.waits);
+        let mut object = if waits { object!("patient") } else { object!("generator") }?;
+        object.set(&[
+            ("out", &ifindex.to_ne_bytes()),
+            ("gap", &gap.to_ne_bytes()),
+            ("start", &frame[..REWRITTEN]),
+        ])?;
+        let state = object.create(".data.generator")?;
+        let program = object.load(&[&state])?;
         Ok(Self { program, frame: frame.to_vec(), state })
     }
 
@@ -105,57 +93,6 @@ impl LiveGenerator {
     }
 }
 
-fn rewrite_and_redirect(state: &Map, ifindex: u32, frame: &[u8], pace: Option<Pace>) -> Vec<u64> {
-    use Register::{R0, R1, R2, R3, R5, R6, R7, R8, R9};
-    let mut a = Assembler::new();
-    let drop = a.label();
-    a.copy(R6, R1);
-    a.map_value(R7, state.as_fd());
-    if let Some(Pace { gap, waits }) = pace {
-        let gap = gap.as_nanos().min(1_000_000_000) as i32;
-        let (look, in_time, is_due) = (a.label(), a.label(), a.label());
-        a.set(R9, LOOKS);
-        a.place(look);
-        a.call(helper::KTIME_GET_NS);
-        a.load(Size::Double, R8, R7, DUE);
-        a.jump_if_register(R8, Condition::LessOrEqual, R0, is_due);
-        if waits {
-            a.add(R9, -1);
-            a.jump_if(R9, Condition::NotEqual, 0, look);
-        }
-        a.jump(drop);
-        a.place(is_due);
-        a.add(R8, gap);
-        a.add(R0, -MADE_UP_FOR);
-        a.jump_if_register(R8, Condition::Greater, R0, in_time);
-        a.copy(R8, R0);
-        a.place(in_time);
-        a.store(Size::Double, R7, DUE, R8);
-    }
-    a.load(Size::Word, R2, R6, 0);
-    a.load(Size::Word, R3, R6, 4);
-    a.copy(R5, R2);
-    a.add(R5, REWRITTEN as i32);
-    a.jump_if_register(R5, Condition::Greater, R3, drop);
-    let (words, _) = frame[..REWRITTEN].as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        a.set_64(R5, u64::from_ne_bytes(*word));
-        a.store(Size::Double, R2, 8 * index as i16, R5);
-    }
-    a.load(Size::Double, R5, R7, SENT);
-    a.add(R5, 1);
-    a.store(Size::Double, R7, SENT, R5);
-    // Interface numbers are positive and have 31 bits.
-    a.set(R1, ifindex as i32);
-    a.set(R2, 0);
-    a.call(helper::REDIRECT);
-    a.exit();
-    a.place(drop);
-    a.set(R0, XDP_DROP);
-    a.exit();
-    a.finish()
-}
-
 /// Counts every frame that an interface receives, and drops it, in the driver.
 #[derive(Debug)]
 pub struct CountingSink {
@@ -169,9 +106,9 @@ impl CountingSink {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
     pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
-        let frames = Map::create(MapKind::PerCpuArray, "wl_sink", 4, 8, 1)?;
-        let program = Program::load(ProgramKind::Xdp, "wl_sink", &count_and_drop(&frames))?;
-        let link = program.attach(ifindex, NATIVE)?;
+        let object = object!("sink")?;
+        let frames = object.create("wl_frames")?;
+        let link = object.load(&[&frames])?.attach(ifindex, NATIVE)?;
         Ok(Self { frames, _link: link })
     }
 
@@ -197,31 +134,8 @@ impl PassAll {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
     pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
-        let mut a = Assembler::new();
-        a.set(Register::R0, XDP_PASS);
-        a.exit();
-        let program = Program::load(ProgramKind::Xdp, "wl_pass", &a.finish())?;
-        Ok(Self(program.attach(ifindex, NATIVE)?))
+        Ok(Self(object!("pass")?.load(&[])?.attach(ifindex, NATIVE)?))
     }
-}
-
-fn count_and_drop(frames: &Map) -> Vec<u64> {
-    use Register::{R0, R1, R2, R10};
-    let mut a = Assembler::new();
-    let uncounted = a.label();
-    a.store_value(Size::Word, R10, -4, 0);
-    a.map(R1, frames.as_fd());
-    a.copy(R2, R10);
-    a.add(R2, -4);
-    a.call(helper::MAP_LOOKUP);
-    a.jump_if(R0, Condition::Equal, 0, uncounted);
-    a.load(Size::Double, R1, R0, 0);
-    a.add(R1, 1);
-    a.store(Size::Double, R0, 0, R1);
-    a.place(uncounted);
-    a.set(R0, XDP_DROP);
-    a.exit();
-    a.finish()
 }
 
 #[cfg(test)]
@@ -277,18 +191,12 @@ mod tests {
 
     #[test]
     fn a_round_begins_with_a_fresh_header() {
-        let state = match Map::create(MapKind::Array, "wl_test", 4, 16, 1) {
-            Ok(state) => state,
+        let generator = match LiveGenerator::new(1, &[9; 60], None) {
+            Ok(generator) => generator,
             Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
             Err(error) => panic!("{error}"),
         };
-        let code = rewrite_and_redirect(&state, 1, &[9; 60], None);
-        let program = match Program::load(ProgramKind::Xdp, "wl_test", &code) {
-            Ok(program) => program,
-            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
-            Err(error) => panic!("{error}"),
-        };
-        let run = program.test_run(&[1; 60]).unwrap();
+        let run = generator.program.test_run(&[1; 60]).unwrap();
         assert_eq!(run.packet[..REWRITTEN], [9; REWRITTEN]);
         assert_eq!(run.packet[REWRITTEN..], [1; 20]);
     }

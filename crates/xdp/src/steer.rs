@@ -9,11 +9,7 @@
 //! the transmit queue that it used first (`sk_tx_queue_get` in `netdev_pick_tx`). TCP moves as
 //! soon as nothing is in flight; unconnected sockets, forwarded traffic and ping move at once.
 
-use crate::bpf::{
-    Assembler, BpfError, Condition, Link, Map, MapKind, Program, ProgramKind, Register, Size,
-    helper,
-};
-use rustix::fd::AsFd;
+use crate::bpf::{BpfError, Link, Map, Program, object};
 use rustix::io::Errno;
 
 /// Entries of the redirect table, as in the cards that PowerSave used.
@@ -21,11 +17,6 @@ pub const TABLE_ENTRIES: usize = 128;
 
 /// A redirect table: the queue of each hash value modulo 128.
 pub type Table = [u16; TABLE_ENTRIES];
-
-/// `queue_mapping` in `struct __sk_buff`.
-const SKB_QUEUE_MAPPING: i16 = 12;
-/// `TCX_NEXT`: other programs and the interface's queueing go on.
-const TCX_NEXT: i32 = -1;
 
 /// The table on one interface; taken off when this is dropped or the process ends.
 #[derive(Debug)]
@@ -42,8 +33,9 @@ impl Steering {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; on a kernel without TCX (Linux 6.6).
     pub fn attach(ifindex: u32, table: &Table) -> Result<Self, BpfError> {
-        let map = Map::create(MapKind::Array, "wl_redirect", 4, 4, TABLE_ENTRIES as u32)?;
-        let program = Program::load(ProgramKind::TcxEgress, "wl_steer", &assemble(&map))?;
+        let object = object!("steer")?;
+        let map = object.create("wl_table")?;
+        let program = object.load(&[&map])?;
         let link = program.attach(ifindex, 0).map_err(|error| match error {
             BpfError::System { action, source: source @ (Errno::INVAL | Errno::OPNOTSUPP) } => {
                 BpfError::MissingFeature { action, feature: "TCX (Linux 6.6)", source }
@@ -80,29 +72,6 @@ impl Steering {
         }
         Ok(table)
     }
-}
-
-fn assemble(table: &Map) -> Vec<u64> {
-    use Register::{R0, R1, R2, R6, R10};
-    let mut a = Assembler::new();
-    let done = a.label();
-    a.copy(R6, R1);
-    a.call(helper::GET_HASH_RECALC);
-    a.and(R0, TABLE_ENTRIES as i32 - 1);
-    a.store(Size::Word, R10, -4, R0);
-    a.map(R1, table.as_fd());
-    a.copy(R2, R10);
-    a.add(R2, -4);
-    a.call(helper::MAP_LOOKUP);
-    a.jump_if(R0, Condition::Equal, 0, done);
-    a.load(Size::Word, R1, R0, 0);
-    // The kernel counts from 1 here; 0 means that no queue was chosen.
-    a.add(R1, 1);
-    a.store(Size::Word, R6, SKB_QUEUE_MAPPING, R1);
-    a.place(done);
-    a.set(R0, TCX_NEXT);
-    a.exit();
-    a.finish()
 }
 
 /// Spreads a table evenly over `queues`, moving as few entries as can be: every queue gets

@@ -1,9 +1,11 @@
 //! The program is run on crafted frames by the kernel itself (needs privileges).
 
 use super::*;
+use crate::bpf::BpfError;
+use crate::loaded::Loaded;
 use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const XDP_DROP: u32 = 1;
@@ -20,15 +22,15 @@ struct Fixture {
 
 /// `None` where privileges are missing.
 fn fixture() -> Option<Fixture> {
-    let (maps, code) = match XdpProgram::prepare(MAC, None) {
-        Ok(parts) => parts,
+    let loaded = match Loaded::new(MAC, None) {
+        Ok(loaded) => loaded,
         Err(error @ BpfError::MissingCapability { .. }) => {
             println!("skipped: {error}");
             return None;
         }
         Err(error) => panic!("{error}"),
     };
-    let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Generic };
+    let program = XdpProgram { loaded, link: None, mode: XdpMode::Generic };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
     program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
@@ -171,7 +173,8 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
     ];
     for (name, packet, expected) in cases {
         let before = program.counters().unwrap();
-        let run = program.program.test_run(&packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let run =
+            program.loaded.program.test_run(&packet).unwrap_or_else(|e| panic!("{name}: {e}"));
         let after = program.counters().unwrap();
         let action = if expected == Redirected { XDP_REDIRECT } else { XDP_PASS };
         assert_eq!(run.result, action, "{name}");
@@ -260,7 +263,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     ];
     for (name, packet, expected) in &cases {
         let before = program.counters().unwrap();
-        let run = program.program.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let run = program.loaded.program.test_run(packet).unwrap_or_else(|e| panic!("{name}: {e}"));
         let after = program.counters().unwrap();
         let action = match expected {
             Redirected => XDP_REDIRECT,
@@ -281,7 +284,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     program.set_longest(1400).unwrap();
     program.clear_socket(0).unwrap();
     for (name, packet, expected) in &cases {
-        let action = program.program.test_run(packet).unwrap().result;
+        let action = program.loaded.program.test_run(packet).unwrap().result;
         let dropped = matches!(expected, Redirected | TooLongForWorkers | Tags);
         assert_eq!(action, if dropped { XDP_DROP } else { XDP_PASS }, "{name}");
     }
@@ -290,7 +293,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     // Without it all is as it was.
     program.set_guarded(false).unwrap();
     for (name, packet, _) in &cases {
-        assert_eq!(program.program.test_run(packet).unwrap().result, XDP_PASS, "{name}");
+        assert_eq!(program.loaded.program.test_run(packet).unwrap().result, XDP_PASS, "{name}");
     }
 }
 
@@ -341,7 +344,7 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
         for (name, packet, is_esp) in &cases {
             let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
             assert_eq!(
-                program.program.test_run(packet).unwrap().result,
+                program.loaded.program.test_run(packet).unwrap().result,
                 action,
                 "{name}, {ends_tunnels}"
             );
@@ -352,7 +355,7 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
 #[test]
 fn what_is_set_can_be_changed() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
-    let run = |packet: &[u8]| program.program.test_run(packet).unwrap().result;
+    let run = |packet: &[u8]| program.loaded.program.test_run(packet).unwrap().result;
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let to_us = destination_v4([192, 0, 2, 1]);
     assert_eq!(run(&to_us), XDP_PASS);
@@ -399,4 +402,28 @@ fn an_interface_that_does_not_exist_is_named() {
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("attached to nothing"),
     }
+}
+
+/// Only what forwards by itself, or waits, asks for CAP_PERFMON: an operator may keep it from us.
+#[test]
+fn without_perfmon_the_programs_load_that_do_not_ask_for_it() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let thread = std::thread::spawn(|| {
+        let mut sets = capabilities(None).unwrap();
+        if !sets.effective.contains(CapabilitySet::BPF | CapabilitySet::NET_ADMIN) {
+            return println!("skipped: this process has no CAP_BPF or no CAP_NET_ADMIN");
+        }
+        // The second is as good as the first.
+        sets.effective.remove(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
+        set_capabilities(None, sets).unwrap();
+        Loaded::new(MAC, None).unwrap();
+        crate::LiveGenerator::new(1, &[0; 60], None).unwrap();
+        match crate::XdpForward::new() {
+            Err(BpfError::MissingCapability { missing, .. }) => {
+                assert_eq!(missing, ["CAP_PERFMON"])
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    thread.join().unwrap();
 }

@@ -35,6 +35,16 @@ pub enum BpfError {
         /// What the kernel answered.
         source: Errno,
     },
+    /// A program that was built in cannot be made use of: a defect of ours.
+    #[error("the program {name} that is built in is unusable, {action}: {reason}")]
+    Unusable {
+        /// Name of the program.
+        name: String,
+        /// What was being done with it.
+        action: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Anything else.
     #[error("{action}: {source}")]
     System {
@@ -63,7 +73,7 @@ impl BpfError {
     /// The error number behind it, if there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::MissingCapability { .. } => None,
+            Self::MissingCapability { .. } | Self::Unusable { .. } => None,
             Self::MissingFeature { source, .. }
             | Self::Rejected { source, .. }
             | Self::System { source, .. } => Some(*source),

@@ -22,33 +22,53 @@ pub enum MapKind {
     Devices = 25,
 }
 
+impl MapKind {
+    /// The kind with this number.
+    pub(super) fn numbered(number: u32) -> Option<Self> {
+        let all = [Self::Hash, Self::Array, Self::PerCpuArray, Self::Sockets, Self::Devices];
+        all.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+/// What a map is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Definition {
+    /// What it holds.
+    pub kind: MapKind,
+    /// In bytes.
+    pub key_size: u32,
+    /// In bytes.
+    pub value_size: u32,
+    /// The most that it holds.
+    pub entries: u32,
+    /// `BPF_F_*` of `BPF_MAP_CREATE`.
+    pub flags: u32,
+}
+
 /// A map; it lives until this and every program that uses it are gone.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
     kind: MapKind,
-    name: &'static str,
+    name: String,
     key_size: usize,
     value_size: usize,
 }
 
 impl Map {
-    /// Creates a map. Sizes are in bytes; the name has at most 15 letters, digits and `_`.
+    /// Creates a map. The kernel knows it by the first 15 bytes of its name: letters, digits, `_`
+    /// and `.`.
     ///
     /// # Errors
     /// Without CAP_BPF (for a map of sockets CAP_NET_ADMIN also), or memory.
-    pub fn create(
-        kind: MapKind,
-        name: &'static str,
-        key_size: u32,
-        value_size: u32,
-        entries: u32,
-    ) -> Result<Self, BpfError> {
+    pub fn create(name: &str, definition: Definition) -> Result<Self, BpfError> {
+        let Definition { kind, key_size, value_size, entries, flags } = definition;
         let mut attributes = Attributes::new()
             .word(0, kind as u32)
             .word(4, key_size)
             .word(8, value_size)
             .word(12, entries)
+            .word(16, flags)
             .name(28, name);
         let descriptor =
             attributes.call_for_descriptor(Command::MapCreate).map_err(|errno| match errno {
@@ -63,7 +83,22 @@ impl Map {
                 }
             })?;
         let (key_size, value_size) = (key_size as usize, value_size as usize);
-        Ok(Self { descriptor, kind, name, key_size, value_size })
+        Ok(Self { descriptor, kind, name: name.to_owned(), key_size, value_size })
+    }
+
+    /// Its name in programs.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lets nobody but programs write it from now on: what it holds then are constants for those
+    /// that are loaded later (Linux 5.2).
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub(super) fn freeze(&self) -> Result<(), BpfError> {
+        let frozen = Attributes::new().word(0, self.fd_number()).call(Command::MapFreeze);
+        frozen.map(|_| ()).map_err(|errno| self.error("freezing", errno))
     }
 
     /// Sets the value of a key.
@@ -194,7 +229,9 @@ mod tests {
 
     #[test]
     fn a_hash_map_holds_what_is_put_in() {
-        let map = match Map::create(MapKind::Hash, "test", 4, 1, 8) {
+        let definition =
+            Definition { kind: MapKind::Hash, key_size: 4, value_size: 1, entries: 8, flags: 0 };
+        let map = match Map::create("test", definition) {
             Ok(map) => map,
             Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
             Err(error) => panic!("{error}"),

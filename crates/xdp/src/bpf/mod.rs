@@ -1,20 +1,19 @@
-//! A small part of bpf(2): programs written in Rust, maps, links.
+//! A small part of bpf(2): compiled programs, maps, links.
 //!
-//! Wattline's programs are a few dozen instructions. They are assembled here at run time,
-//! so that a user's build needs no BPF compiler and no object file lies in the project.
-//! All unsafe code is in `syscall`.
+//! Wattline's programs are written in C (`bpf/`) and compiled by `scripts/build-bpf`; the objects
+//! are part of the project, so that a user's build needs no BPF compiler. All unsafe code is in
+//! `syscall`.
 //!
-//! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`, RFC 9669 (instruction set).
+//! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
-mod assembler;
-mod btf;
 mod error;
 mod map;
+mod object;
 mod program;
 mod syscall;
 
-pub use assembler::{Assembler, Condition, Label, Register, Size, helper};
-pub use btf::Btf;
 pub use error::BpfError;
 pub use map::{Map, MapKind};
+pub use object::Object;
+pub(crate) use object::{Aligned, object};
 pub use program::{Link, Program, ProgramKind, TestRun};

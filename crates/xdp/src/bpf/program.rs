@@ -55,19 +55,27 @@ impl ProgramKind {
     }
 }
 
-/// The helpers that the programs call are reserved for compatible licences.
-const LICENCE: &[u8] = b"Dual MIT/GPL\0";
 /// Room for the verifier's messages.
 const LOG_BYTES: usize = 1 << 18;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+
+/// A program as the kernel takes it.
+pub(super) struct Code<'a> {
+    pub(super) kind: ProgramKind,
+    /// Letters, digits and `_`, of which the kernel shows 15.
+    pub(super) name: &'a str,
+    pub(super) instructions: &'a [u64],
+    /// Some helpers are reserved for those that are compatible with the kernel's.
+    pub(super) licence: &'a CStr,
+}
 
 /// A program in the kernel; it lives until this and its links are gone.
 #[derive(Debug)]
 pub struct Program {
     descriptor: OwnedFd,
     kind: ProgramKind,
-    name: &'static str,
+    name: String,
 }
 
 /// A program's attachment to an interface or tracepoint. It ends when this is dropped, and so also when
@@ -87,28 +95,26 @@ pub struct TestRun {
 }
 
 impl Program {
-    /// Loads a program. The name has at most 15 letters, digits and `_`.
+    /// Loads a program.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the verifier refuses it, with its messages.
-    pub fn load(
-        kind: ProgramKind,
-        name: &'static str,
-        instructions: &[u64],
-    ) -> Result<Self, BpfError> {
+    pub(super) fn load(code: &Code<'_>) -> Result<Self, BpfError> {
+        let Code { kind, name, instructions, licence } = *code;
         let attributes = || {
             Attributes::new()
                 .word(0, kind.program_type())
                 .word(4, instructions.len() as u32)
                 .input(8, instructions)
-                .input(16, LICENCE)
+                .input(16, licence.to_bytes_with_nul())
                 .word(44, kind.load_flags())
                 .name(48, name)
                 .word(68, kind.attach_type())
         };
+        let loaded = |descriptor| Self { descriptor, kind, name: name.to_owned() };
         match attributes().call_for_descriptor(Command::ProgramLoad) {
-            Ok(descriptor) => Ok(Self { descriptor, kind, name }),
-            Err(errno @ (Errno::INVAL | Errno::ACCESS)) => {
+            Ok(descriptor) => Ok(loaded(descriptor)),
+            Err(errno @ (Errno::INVAL | Errno::ACCESS | Errno::FAULT | Errno::TOOBIG)) => {
                 // Once more, for the verifier's messages.
                 let mut log = vec![0; LOG_BYTES];
                 let length = log.len() as u32;
@@ -118,7 +124,7 @@ impl Program {
                     .output(32, &mut log)
                     .call_for_descriptor(Command::ProgramLoad);
                 if let Ok(descriptor) = result {
-                    return Ok(Self { descriptor, kind, name });
+                    return Ok(loaded(descriptor));
                 }
                 let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
                 let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();

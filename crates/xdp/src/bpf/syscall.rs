@@ -17,6 +17,7 @@ pub(super) enum Command {
     ProgramTestRun = 10,
     ObjectInfo = 15,
     RawTracepointOpen = 17,
+    MapFreeze = 22,
     LinkCreate = 28,
 }
 
@@ -51,7 +52,7 @@ impl<'a> Attributes<'a> {
         self.pointer(offset, buffer.as_mut_ptr() as u64)
     }
 
-    /// Sets a C string that the kernel copies, at most 15 bytes long.
+    /// Sets a C string that the kernel copies, of which it takes 15 bytes.
     pub(super) fn name(mut self, offset: usize, name: &str) -> Self {
         let length = name.len().min(15);
         self.bytes[offset..offset + length].copy_from_slice(&name.as_bytes()[..length]);

@@ -2,6 +2,7 @@
 //! (needs privileges). Frames of such runs come from the loopback interface.
 
 use super::XdpForward;
+use crate::loaded::Loaded;
 use crate::{Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -77,8 +78,8 @@ impl Fixture {
         assert!(forward.open(out).is_err());
         forward.add(out, SLOT).unwrap();
         forward.open(out).unwrap();
-        let (maps, code) = XdpProgram::prepare(MAC, Some(&forward)).unwrap();
-        let program = XdpProgram { maps, program: code, link: None, mode: XdpMode::Native };
+        let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
+        let program = XdpProgram { loaded, link: None, mode: XdpMode::Native };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), false).unwrap();
         }
@@ -93,8 +94,12 @@ impl Fixture {
     /// none, so to the kernel), and then as it came.
     fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
-        let run =
-            self.program.program.test_run(frame).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let run = self
+            .program
+            .loaded
+            .program
+            .test_run(frame)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         match self.forwarded() - before {
             0 => {
                 assert_eq!(run.result, 2, "{name}: XDP_PASS");
@@ -281,7 +286,7 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
                         frame.truncate(length);
                     }
                     let before = fixture.forwarded();
-                    let run = fixture.program.program.test_run(&frame).unwrap();
+                    let run = fixture.program.loaded.program.test_run(&frame).unwrap();
                     if fixture.forwarded() == before {
                         prop_assert_eq!(&run.packet, &frame);
                         return Ok(());
@@ -321,7 +326,7 @@ fn a_way_that_is_closed_is_not_taken() {
             fixture.forward.open(fixture.out).unwrap();
             assert!(fixture.run("open again", &frame).is_some());
             assert!(fixture.forward.add(u32::MAX >> 1, SLOT).is_err());
-            let out_of_range = super::FORWARD_PORTS_MAX;
+            let out_of_range = crate::FORWARD_PORTS_MAX;
             assert_eq!(fixture.forward.refused(out_of_range).unwrap(), 0);
             let one = IpAddr::from([203, 0, 113, 7]);
             fixture.program.add_local(one, false).unwrap();
@@ -344,7 +349,7 @@ fn a_way_closes_with_the_error_of_its_driver() {
             forward.add(interface_index("lo").unwrap(), SLOT + 1).unwrap();
             let send = |payload| {
                 let frame = ipv4([203, 0, 113, 7], payload, |_| ());
-                fixture.program.program.run_live(&frame, 1, 1).unwrap();
+                fixture.program.loaded.program.run_live(&frame, 1, 1).unwrap();
                 let open = forward.is_open(*out).unwrap();
                 (open, forward.cause(SLOT).unwrap(), forward.refused(SLOT).unwrap())
             };

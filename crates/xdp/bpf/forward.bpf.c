@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The same as sockets.bpf.c, but transit unicast that is plain is forwarded by the program itself,
+ * by the kernel's own table and without a socket; the rest goes to the socket of its queue.
+ */
+#include "classify.h"
+#include "forward.h"
+#include "licence.h"
+
+SEC("xdp.frags")
+int wattline(struct xdp_md *context)
+{
+    struct frame frame = { .context = context };
+    enum verdict verdict;
+    enum owner owner = classify(&frame, &verdict);
+
+    /* The kernel's lookup wants to know the VLAN's own interface, which the program does not. */
+    if (owner == OWNER_TRANSIT_V4 && !frame.tagged)
+        owner = forward_v4(&frame, &verdict);
+    else if (owner == OWNER_TRANSIT_V6 && !frame.tagged)
+        owner = forward_v6(&frame, &verdict);
+    if (owner != OWNER_KNOWN)
+        verdict = to_socket(&frame);
+    count_verdict(verdict);
+    return action_of(verdict);
+}

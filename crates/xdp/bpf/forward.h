@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Forwarding in the program itself.
+ *
+ * Header checks as RFC 1812, section 5.2.2, and RFC 8200 ask for; route, neighbour and MTU are the
+ * kernel's (bpf_fib_lookup). Everything that is not plain (no neighbour yet, too long for the way
+ * out, blackhole, own address as source, truncated, wrong checksum) is left to the data plane
+ * behind the socket, untouched: it answers, holds, fragments, drops and counts.
+ */
+#pragma once
+
+#include "frame.h"
+#include "ways.h"
+
+#define AF_INET 2
+#define AF_INET6 10
+
+/* What this program has sent, by slot of the way out. */
+struct sent {
+    __u64 packets;
+    /* Of frames, with their Ethernet header. */
+    __u64 bytes;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, __u32);
+    __type(value, struct sent);
+    __uint(max_entries, FORWARD_PORTS_MAX);
+} wl_forwarded SEC(".maps");
+
+/* The way of a packet. */
+struct way {
+    /* What the kernel is asked, and what it answers. */
+    struct bpf_fib_lookup route;
+    /* The place of the way out in the counters. */
+    __u32 slot;
+    /* Bytes behind the packet: padding of a short frame. */
+    __u32 padding;
+};
+
+/* The one's complement sum of a right header is all ones (RFC 1071). */
+static __always_inline bool is_checksum_right(const struct ipv4 *ip)
+{
+    const __u32 *words = (const __u32 *)ip;
+    /* In words of four bytes, which gives the same as in words of two. */
+    __u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
+
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return sum == 0xffff;
+}
+
+/* Notes length and padding of the packet at `ip`; false where it is cut short. */
+static __always_inline bool is_complete(const struct frame *frame, const void *ip, __u32 length,
+                                        struct way *way)
+{
+    __u64 there = frame->end - ip;
+
+    if (length > there)
+        return false;
+    way->padding = there - length;
+    way->route.tot_len = length;
+    return true;
+}
+
+/* The ports of TCP and UDP, which may decide between routes of equal cost. */
+static __always_inline void note_ports(const struct frame *frame, __u8 protocol,
+                                       const struct ports *ports, struct way *way)
+{
+    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
+        return;
+    if (!has(frame, ports, sizeof(*ports)))
+        return;
+    way->route.sport = ports->from;
+    way->route.dport = ports->to;
+}
+
+/* Asks the kernel for the way; false unless it leads out of an interface that takes frames. */
+static __always_inline bool find_way(const struct frame *frame, struct way *way)
+{
+    struct bpf_fib_lookup *route = &way->route;
+    __u32 *slot;
+
+    /* Before the lookup that of the way in, behind it that of the way out. */
+    route->ifindex = frame->context->ingress_ifindex;
+    if (bpf_fib_lookup(frame->context, route, sizeof(*route), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+        return false;
+    slot = bpf_map_lookup_elem(&wl_outs, &route->ifindex);
+    if (!slot)
+        return false;
+    way->slot = *slot;
+    return true;
+}
+
+/*
+ * Cuts off what follows the packet, as the kernel does; false where that fails. Then `header` is
+ * where the packet, `bytes` of it at least, is now.
+ */
+static __always_inline bool trim(struct frame *frame, const struct way *way, int bytes)
+{
+    if (way->padding == 0)
+        return true;
+    if (bpf_xdp_adjust_tail(frame->context, -(int)way->padding) != 0)
+        return false;
+    measure(frame);
+    frame->header += sizeof(struct ethernet);
+    return has(frame, frame->header, bytes);
+}
+
+/* Addresses the frame to the next hop and sends it. */
+static __always_inline enum owner send(const struct frame *frame, const struct way *way,
+                                       enum verdict *verdict)
+{
+    const struct bpf_fib_lookup *route = &way->route;
+    struct ethernet *ethernet = frame->header - sizeof(*ethernet);
+    struct sent *sent;
+
+    /* In the largest pieces that begin where their size asks for within the kernel's answer. */
+    *(__u16 *)&ethernet->to[0] = half_at(&route->dmac[0]);
+    *(__u32 *)&ethernet->to[2] = word_at(&route->dmac[2]);
+    *(__u32 *)&ethernet->from[0] = word_at(&route->smac[0]);
+    *(__u16 *)&ethernet->from[4] = half_at(&route->smac[4]);
+    if (bpf_redirect_map(&wl_devices, route->ifindex, XDP_DROP) != XDP_REDIRECT)
+        VERDICT(NO_WAY_OUT);
+    sent = bpf_map_lookup_elem(&wl_forwarded, &way->slot);
+    if (sent) {
+        sent->packets += 1;
+        sent->bytes += frame->end - (void *)ethernet;
+    }
+    VERDICT(FORWARDED);
+}
+
+/* Forwards the packet at `header`, without options and with a TTL of at least 2. */
+static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *verdict)
+{
+    struct ipv4 *ip = frame->header;
+    struct way way = {};
+    __u32 length, sum;
+
+    /* What claims to be from us is dropped where it is counted. */
+    if (bpf_map_lookup_elem(&wl_local_v4, &ip->from) || !is_checksum_right(ip))
+        return OWNER_WORKER;
+    length = bpf_ntohs(ip->length);
+    if (length < sizeof(*ip) || !is_complete(frame, ip, length, &way))
+        return OWNER_WORKER;
+    way.route.family = AF_INET;
+    way.route.tos = ip->service;
+    way.route.ipv4_src = ip->from;
+    way.route.ipv4_dst = ip->to;
+    way.route.l4_protocol = ip->protocol;
+    if (!(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT))
+        note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
+    if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
+        return OWNER_WORKER;
+
+    ip = frame->header;
+    ip->time_to_live -= 1;
+    /* As the kernel's ip_decrease_ttl (RFC 1624): the checksum grows by what the TTL lost. */
+    sum = bpf_ntohs(ip->checksum) + 0x100;
+    ip->checksum = bpf_htons(sum + (sum >= 0xffff));
+    return send(frame, &way, verdict);
+}
+
+/*
+ * Forwards the packet at `header`, without hop-by-hop options and with a hop limit of at least 2.
+ */
+static __always_inline enum owner forward_v6(struct frame *frame, enum verdict *verdict)
+{
+    struct ipv6 *ip = frame->header;
+    struct way way = {};
+    __u32 length;
+
+    length = sizeof(*ip) + bpf_ntohs(ip->payload);
+    /* Beyond what the field holds, and beyond any interface's MTU. */
+    if (length > 0xffff || !is_complete(frame, ip, length, &way))
+        return OWNER_WORKER;
+    way.route.family = AF_INET6;
+    way.route.flowinfo = ip->version_class_label & bpf_htonl(IPV6_CLASS_LABEL);
+    for (int word = 0; word < 4; word++) {
+        way.route.ipv6_src[word] = ip->from[word];
+        way.route.ipv6_dst[word] = ip->to[word];
+    }
+    way.route.l4_protocol = ip->next_header;
+    note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
+    if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
+        return OWNER_WORKER;
+
+    ip = frame->header;
+    ip->hop_limit -= 1;
+    return send(frame, &way, verdict);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A frame while the program looks at it. */
+#pragma once
+
+#include "port.h"
+#include "verdict.h"
+#include "wire.h"
+
+/* Whose a frame is. */
+enum owner {
+    /* This verdict's, which is set. */
+    OWNER_KNOWN,
+    /* A worker's: it goes to the socket of its queue. */
+    OWNER_WORKER,
+    /* Transit: the packet is at `header`, which is complete, without options and not too long. */
+    OWNER_TRANSIT_V4,
+    OWNER_TRANSIT_V6,
+};
+
+/* Says the verdict. */
+#define VERDICT(name)                                                                              \
+    do {                                                                                           \
+        *verdict = VERDICT_##name;                                                                 \
+        return OWNER_KNOWN;                                                                        \
+    } while (0)
+
+/* What the program cannot forward whatever its way, nor take out of a tunnel. */
+enum odd {
+    IS_PLAIN,
+    HAS_OPTIONS,
+    IS_TOO_LONG,
+};
+
+struct frame {
+    struct xdp_md *context;
+    /* Where the IP header begins, once that is known. */
+    void *header;
+    void *end;
+    /* As in `struct station`, which may change meanwhile. */
+    __u16 longest;
+    bool guarded;
+    bool tagged;
+    /* Not plain only while the interface is guarded; else such packets are the kernel's. */
+    enum odd odd;
+};
+
+/* Notes where the frame begins and ends now. */
+static __always_inline void measure(struct frame *frame)
+{
+    frame->header = (void *)(long)frame->context->data;
+    frame->end = (void *)(long)frame->context->data_end;
+}
+
+/* Whether so many bytes are there from `start` on. */
+static __always_inline bool has(const struct frame *frame, const void *start, int bytes)
+{
+    return start + bytes <= frame->end;
+}
+
+/* To the socket of the frame's queue. */
+static __always_inline enum verdict to_socket(const struct frame *frame)
+{
+    /* What is returned where there is no socket. */
+    __u64 otherwise = frame->guarded ? XDP_DROP : XDP_PASS;
+
+    if (bpf_redirect_map(&wl_sockets, frame->context->rx_queue_index, otherwise) == XDP_REDIRECT)
+        return VERDICT_REDIRECTED;
+    return frame->guarded ? VERDICT_NO_WORKER : VERDICT_NO_SOCKET;
+}

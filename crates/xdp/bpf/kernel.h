@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Structures of the kernel, as far as programs read them. Where their members really are is found
+ * when a program is loaded, by the type information of the running kernel (CO-RE).
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+    unsigned int inum;
+};
+
+/* A network namespace. */
+struct net {
+    struct ns_common ns;
+};
+
+typedef struct {
+    struct net *net;
+} possible_net_t;
+
+/* An interface. */
+struct net_device {
+    int ifindex;
+    possible_net_t nd_net;
+};
+
+#pragma clang attribute pop

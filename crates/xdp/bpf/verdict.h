@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What becomes of a frame, and why. Each frame gets one verdict, which is counted and says what the
+ * program returns.
+ *
+ * `src/verdict.rs` has the same list, with what each means; a test compares the two.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+
+enum verdict {
+    VERDICT_REDIRECTED,
+    VERDICT_FORWARDED,
+    VERDICT_NO_WAY_OUT,
+    VERDICT_NO_SOCKET,
+    VERDICT_SHORT,
+    VERDICT_LINK_MULTICAST,
+    VERDICT_OTHER_STATION,
+    VERDICT_VLAN,
+    VERDICT_NOT_IP,
+    VERDICT_MALFORMED,
+    VERDICT_OPTIONS,
+    VERDICT_TIME_TO_LIVE,
+    VERDICT_MULTICAST,
+    VERDICT_MARTIAN,
+    VERDICT_LINK_LOCAL,
+    VERDICT_TOO_LONG,
+    VERDICT_LOCAL,
+    VERDICT_NO_WORKER,
+    VERDICT_TOO_LONG_FOR_WORKERS,
+    VERDICT_TAGS,
+    /* How many there are. */
+    VERDICTS,
+};
+
+/* The frame is sent on by what bpf_redirect_map() has prepared. */
+#define IS_SENT_ON (1U << VERDICT_REDIRECTED | 1U << VERDICT_FORWARDED)
+#define IS_DROPPED                                                                                 \
+    (1U << VERDICT_NO_WAY_OUT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
+     1U << VERDICT_TAGS)
+
+/* What the program returns; all else is the kernel's. */
+static __always_inline enum xdp_action action_of(enum verdict verdict)
+{
+    if (1U << verdict & IS_SENT_ON)
+        return XDP_REDIRECT;
+    if (1U << verdict & IS_DROPPED)
+        return XDP_DROP;
+    return XDP_PASS;
+}
+
+/* Frames by verdict. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, __u32);
+    __type(value, __u64);
+    __uint(max_entries, VERDICTS);
+} wl_verdicts SEC(".maps");
+
+static __always_inline void count_verdict(enum verdict verdict)
+{
+    __u32 key = verdict;
+    __u64 *frames = bpf_map_lookup_elem(&wl_verdicts, &key);
+
+    /* Each processor has its own value and is not interrupted by itself here. */
+    if (frames)
+        *frames += 1;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Headers as they are on the wire.
+ *
+ * Numbers of more than one byte are big-endian there: `__be16` and `__be32` are as they came, and
+ * bpf_ntohs() and bpf_ntohl() make numbers of them.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_endian.h>
+
+/* EtherTypes. */
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+/* Of tags: IEEE 802.1Q, and 802.1ad, which comes before another tag. */
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_SERVICE_VLAN 0x88a8
+
+/* Ethernet II. */
+struct ethernet {
+    __u8 to[6];
+    __u8 from[6];
+    __be16 type;
+};
+
+/* What follows an EtherType of a tag (IEEE 802.1Q). */
+struct tag {
+    /* Priority (4 bits) and VLAN (12 bits). */
+    __be16 control;
+    /* EtherType of what follows. */
+    __be16 type;
+};
+
+/* The VLAN in `control` of a tag. */
+#define TAG_VLAN 0x0fff
+
+/* RFC 791, without options. */
+struct ipv4 {
+    /* 4 (4 bits), and the header's length in words of four bytes (4 bits). */
+    __u8 version_words;
+    __u8 service;
+    /* Of the packet, with this header. */
+    __be16 length;
+    __be16 id;
+    /* Flags (3 bits) and the fragment's offset (13 bits). */
+    __be16 fragment;
+    __u8 time_to_live;
+    __u8 protocol;
+    __be16 checksum;
+    __be32 from;
+    __be32 to;
+};
+
+/* Version and length of an IPv4 header without options. */
+#define IPV4_PLAIN 0x45
+/* In `fragment`: more fragments follow, and the offset. Both are 0 in a whole packet. */
+#define IPV4_IS_FRAGMENT 0x3fff
+
+/* RFC 8200. */
+struct ipv6 {
+    /* 6 (4 bits), traffic class (8 bits), flow label (20 bits). */
+    __be32 version_class_label;
+    /* Of what follows this header. */
+    __be16 payload;
+    __u8 next_header;
+    __u8 hop_limit;
+    __be32 from[4];
+    __be32 to[4];
+};
+
+/* Traffic class and flow label in `version_class_label`. */
+#define IPV6_CLASS_LABEL 0x0fffffff
+
+/* Protocols, and next headers of IPv6. */
+#define PROTOCOL_HOP_BY_HOP 0
+#define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
+#define PROTOCOL_ESP 50
+
+/* The first bytes of TCP and UDP alike. */
+struct ports {
+    __be16 from;
+    __be16 to;
+};
+
+/* RFC 768, and what tells ESP from IKE behind it (RFC 3948). */
+struct esp_in_udp {
+    struct ports ports;
+    __be16 length;
+    __be16 checksum;
+    /* The SPI of ESP, which is not 0; 0 before IKE. */
+    __be32 spi;
+};
+
+/* The port of ESP in UDP, and of IKE behind NAT (RFC 3948). */
+#define PORT_ESP 4500
+
+/* The byte at an offset of anything. */
+static __always_inline __u8 byte_at(const void *start, int offset)
+{
+    return ((const __u8 *)start)[offset];
+}
+
+/*
+ * Four bytes at once, wherever they begin: the processors of this project read them in one step,
+ * and the verifier knows that.
+ */
+static __always_inline __u32 word_at(const void *start)
+{
+    return *(const __u32 *)start;
+}
+
+/* Two bytes, likewise. */
+static __always_inline __u16 half_at(const void *start)
+{
+    return *(const __u16 *)start;
+}

@@ -1,0 +1,170 @@
+//! Compiled programs, and how maps and constants get into them.
+//!
+//! An object file holds one program, what its maps are, and which constants are set when it is
+//! loaded. `aya-obj` reads it and puts numbers of maps and offsets of the kernel's structures into
+//! the instructions. Which of the maps are the program's own and which it shares with others is
+//! said here, by file descriptors; libraries that load programs whole share maps through files
+//! in the BPF file system only, which would outlive the process.
+
+use super::error::BpfError;
+use super::map::{Definition, Map, MapKind};
+use super::program::{Code, Program, ProgramKind};
+use aya_obj::btf::Btf;
+use aya_obj::generated::bpf_insn;
+use aya_obj::{EbpfSectionKind, ProgramSection};
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+
+/// Bytes of an object file that begin where its numbers may be read.
+#[repr(align(8))]
+pub(crate) struct Aligned<const N: usize>(pub(crate) [u8; N]);
+
+/// The object file of this name, as part of this program.
+macro_rules! object {
+    ($name:literal) => {{
+        const BYTES: &[u8] =
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/objects/", $name, ".bpf.o"));
+        static ALIGNED: $crate::bpf::Aligned<{ BYTES.len() }> = {
+            let mut aligned = $crate::bpf::Aligned([0; BYTES.len()]);
+            aligned.0.copy_from_slice(BYTES);
+            aligned
+        };
+        $crate::bpf::Object::read($name, &ALIGNED.0)
+    }};
+}
+pub(crate) use object;
+
+/// A program that is not in the kernel yet.
+#[derive(Debug)]
+pub struct Object {
+    /// The name of its file, without its end.
+    name: &'static str,
+    content: aya_obj::Object,
+}
+
+impl Object {
+    /// Reads an object file, which lies on a boundary of 8 bytes.
+    ///
+    /// # Errors
+    /// [`BpfError::Unusable`] where it is none: a defect of ours.
+    pub fn read(name: &'static str, bytes: &[u8]) -> Result<Self, BpfError> {
+        let content =
+            aya_obj::Object::parse(bytes).map_err(|error| unusable(name, "reading it", error))?;
+        Ok(Self { name, content })
+    }
+
+    /// Sets constants of the program: by name, as bytes.
+    ///
+    /// # Errors
+    /// [`BpfError::Unusable`] where it has none of this name and size.
+    pub fn set(&mut self, constants: &[(&str, &[u8])]) -> Result<(), BpfError> {
+        let globals = constants.iter().map(|(name, value)| (*name, (*value, true))).collect();
+        let patched = self.content.patch_map_data(globals);
+        patched.map_err(|error| unusable(self.name, "setting its constants", error))
+    }
+
+    /// Creates a map as the program wants it.
+    ///
+    /// # Errors
+    /// See [`Map::create`]; [`BpfError::Unusable`] where the program knows no such map.
+    pub fn create(&self, map: &'static str) -> Result<Map, BpfError> {
+        let wanted = self.content.maps.get(map);
+        let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
+        self.create_as(map, wanted)
+    }
+
+    fn create_as(&self, name: &str, wanted: &aya_obj::Map) -> Result<Map, BpfError> {
+        let kind = MapKind::numbered(wanted.map_type())
+            .ok_or_else(|| unusable(self.name, "creating its maps", wanted.map_type()))?;
+        let definition = Definition {
+            kind,
+            key_size: wanted.key_size(),
+            value_size: wanted.value_size(),
+            entries: wanted.max_entries(),
+            flags: wanted.map_flags(),
+        };
+        let map = Map::create(name, definition)?;
+        // Variables of the program: one value, with what they are at first.
+        if !wanted.data().is_empty() {
+            map.set(&0_u32.to_ne_bytes(), wanted.data())?;
+        }
+        if wanted.section_kind() == EbpfSectionKind::Rodata {
+            map.freeze()?;
+        }
+        Ok(map)
+    }
+
+    /// Loads the program, which uses these maps: all that it declares. Its constants go with it.
+    ///
+    /// # Errors
+    /// Without the capabilities; when the verifier refuses it, with its messages; without type
+    /// information of the kernel where the program looks into the kernel's structures.
+    pub fn load(mut self, maps: &[&Map]) -> Result<Program, BpfError> {
+        // Whose text is looked for the functions that it calls: none here calls any.
+        let texts: HashSet<usize> = self.content.functions.keys().map(|(text, _)| *text).collect();
+        if self.content.has_btf_relocations() {
+            let types = Btf::from_sys_fs().map_err(|_| BpfError::MissingFeature {
+                action: format!("loading the program {}", self.name),
+                feature: "type information (CONFIG_DEBUG_INFO_BTF)",
+                source: Errno::NOENT,
+            })?;
+            let found = self.content.relocate_btf(&types);
+            found.map_err(|error| unusable(self.name, "finding the kernel's structures", error))?;
+        }
+        let wanted = std::mem::take(&mut self.content.maps);
+        let mut own = HashMap::new();
+        for (name, map) in &wanted {
+            if map.section_kind() == EbpfSectionKind::Rodata {
+                own.insert(name.as_str(), self.create_as(name, map)?);
+            }
+        }
+        let mut known = Vec::new();
+        for (name, map) in &wanted {
+            let given = maps.iter().copied().find(|map| map.name() == name);
+            let given = given.or_else(|| own.get(name.as_str())).ok_or_else(|| {
+                unusable(self.name, "relating it to its maps", format!("{name} is missing"))
+            })?;
+            known.push((name.as_str(), given.as_fd().as_raw_fd(), map));
+        }
+        let related = self.content.relocate_maps(known.into_iter(), &texts);
+        related.map_err(|error| unusable(self.name, "relating it to its maps", error))?;
+        self.program()
+    }
+
+    fn program(self) -> Result<Program, BpfError> {
+        let unusable = |what| unusable(self.name, "loading it", what);
+        let mut programs = self.content.programs.iter();
+        let (name, program) = programs.next().ok_or_else(|| unusable("there is no program"))?;
+        let kind = match program.section {
+            ProgramSection::Xdp { frags: true, .. } => ProgramKind::Xdp,
+            ProgramSection::SchedClassifier => ProgramKind::TcxEgress,
+            ProgramSection::RawTracePoint => ProgramKind::RawTracepoint,
+            _ => return Err(unusable("of a kind that is not used here")),
+        };
+        let function = self.content.functions.get(&program.function_key());
+        let function = function.ok_or_else(|| unusable("the program is empty"))?;
+        let instructions: Vec<u64> = function.instructions.iter().map(encode).collect();
+        Program::load(&Code { kind, name, instructions: &instructions, licence: &program.license })
+    }
+}
+
+/// An instruction as the kernel takes it: operation (8 bits), destination and source register (4
+/// each), offset (16), immediate (32); RFC 9669, section 3.
+fn encode(instruction: &bpf_insn) -> u64 {
+    let registers = instruction.src_reg() << 4 | instruction.dst_reg();
+    // Bit patterns, not values: signed fields are stored as they are.
+    u64::from(instruction.code)
+        | u64::from(registers) << 8
+        | u64::from(instruction.off as u16) << 16
+        | u64::from(instruction.imm as u32) << 32
+}
+
+fn unusable(name: &str, action: &str, reason: impl Display) -> BpfError {
+    BpfError::Unusable {
+        name: name.to_owned(),
+        action: action.to_owned(),
+        reason: reason.to_string(),
+    }
+}

@@ -1,0 +1,53 @@
+//! The program of an interface with its maps, in the kernel, but not on an interface yet.
+
+use crate::bpf::{BpfError, Map, Program, object};
+use crate::station::Station;
+use crate::ways::{ForwardMaps, Ways};
+use std::sync::Arc;
+
+/// The program and its maps.
+pub(crate) struct Loaded {
+    pub(crate) maps: Maps,
+    pub(crate) program: Program,
+}
+
+/// The maps of one program; `bpf/port.h`, `bpf/verdict.h` and `bpf/forward.h` say what they hold.
+pub(crate) struct Maps {
+    pub(crate) sockets: Map,
+    pub(crate) station: Map,
+    pub(crate) vlans: Map,
+    pub(crate) local_v4: Map,
+    pub(crate) local_v6: Map,
+    pub(crate) counters: Map,
+    /// Of a program that forwards by itself.
+    pub(crate) forward: Option<ForwardMaps>,
+}
+
+impl Maps {
+    fn all(&self) -> Vec<&Map> {
+        let Self { sockets, station, vlans, local_v4, local_v6, counters, forward } = self;
+        let mut all = vec![sockets, station, vlans, local_v4, local_v6, counters];
+        all.extend(forward.iter().flat_map(ForwardMaps::all));
+        all
+    }
+}
+
+impl Loaded {
+    /// Loads the program for an interface with this address: with `ways` the one that forwards
+    /// between them by itself.
+    pub(crate) fn new(mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
+        let object = if ways.is_some() { object!("forward") } else { object!("sockets") }?;
+        let maps = Maps {
+            sockets: object.create("wl_sockets")?,
+            station: object.create(".data.station")?,
+            vlans: object.create("wl_vlans")?,
+            local_v4: object.create("wl_local_v4")?,
+            local_v6: object.create("wl_local_v6")?,
+            counters: object.create("wl_verdicts")?,
+            forward: ways.map(|ways| ForwardMaps::new(ways, &object)).transpose()?,
+        };
+        Station { mac, longest: u16::MAX, guarded: false }.write(&maps.station)?;
+        let program = object.load(&maps.all())?;
+        Ok(Self { maps, program })
+    }
+}

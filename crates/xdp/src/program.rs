@@ -1,0 +1,233 @@
+//! What is attached to an interface.
+
+use crate::bpf::{BpfError, Link, Program};
+use crate::error::XdpError;
+use crate::forward::XdpForward;
+use crate::loaded::Loaded;
+use crate::mode::{XdpMode, XdpModeChoice};
+use crate::station::Station;
+use crate::verdict::{Verdict, XdpCounters};
+use crate::ways::Sent;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use std::net::IpAddr;
+
+/// Most queues of an interface that can have a socket, as in `bpf/port.h`.
+pub const QUEUES_MAX: u32 = 256;
+/// Most local addresses of each family, likewise.
+pub const LOCAL_ADDRESSES_MAX: u32 = 16_384;
+
+/// The value of a local address, as in `bpf/port.h`.
+const IS_LOCAL: u8 = 1;
+/// The same where tunnels end.
+const ENDS_TUNNELS: u8 = 2;
+
+/// The program on one interface, attached until this is dropped.
+pub struct XdpProgram {
+    pub(crate) loaded: Loaded,
+    /// Keeps the program in the driver.
+    pub(crate) link: Option<Link>,
+    pub(crate) mode: XdpMode,
+}
+
+impl XdpProgram {
+    /// Loads the program and attaches it to an interface of this thread's network
+    /// namespace, whose MAC address is `mac`. All frames go to the kernel until sockets
+    /// are set; set the local addresses before that.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; nothing stays attached then.
+    pub fn load(ifindex: u32, mac: [u8; 6], choice: XdpModeChoice) -> Result<Self, XdpError> {
+        Self::load_forwarding(ifindex, mac, choice, None)
+    }
+
+    /// The same, and where it runs in the driver it forwards by itself to the interfaces that
+    /// `forward` is opened for.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; nothing stays attached then.
+    pub fn load_forwarding(
+        ifindex: u32,
+        mac: [u8; 6],
+        choice: XdpModeChoice,
+        forward: Option<&XdpForward>,
+    ) -> Result<Self, XdpError> {
+        let modes: &[XdpMode] = match choice {
+            XdpModeChoice::Auto => &[XdpMode::Native, XdpMode::Generic],
+            XdpModeChoice::Only(XdpMode::Native) => &[XdpMode::Native],
+            XdpModeChoice::Only(XdpMode::Generic) => &[XdpMode::Generic],
+        };
+        let mut refusals = Vec::new();
+        for &mode in modes {
+            // Outside of drivers there is nothing to be gained: the socket buffer is there already.
+            let ways = match mode {
+                XdpMode::Native => forward.map(XdpForward::ways),
+                XdpMode::Generic => None,
+            };
+            let loaded = Loaded::new(mac, ways)?;
+            match attach(&loaded.program, ifindex, mode)? {
+                Ok(link) => return Ok(Self { loaded, link: Some(link), mode }),
+                Err(errno) => refusals.push((mode, errno)),
+            }
+        }
+        Err(XdpError::Refused { ifindex, refusals })
+    }
+
+    /// Attaches the program to another interface than before, in the mode in which it runs: to the
+    /// one that came in place of one that is gone. What was counted, local addresses and VLANs
+    /// stay; there is no socket until one is set.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach_again(&mut self, ifindex: u32, mac: [u8; 6]) -> Result<(), XdpError> {
+        self.link = None;
+        for queue in 0..QUEUES_MAX {
+            self.clear_socket(queue)?;
+        }
+        self.set_mac(mac)?;
+        match attach(&self.loaded.program, ifindex, self.mode)? {
+            Ok(link) => self.link = Some(link),
+            Err(errno) => {
+                return Err(XdpError::Refused { ifindex, refusals: vec![(self.mode, errno)] });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all frames back to the kernel. The counters can still be read.
+    pub fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// What the program has forwarded by itself to the interface at this slot of its
+    /// [`XdpForward`].
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
+        self.loaded.maps.forward.as_ref().map_or(Ok(Sent::default()), |forward| forward.sent(slot))
+    }
+
+    /// Where the program runs.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// Sends transit frames of a receive queue to an AF_XDP socket bound to that queue.
+    ///
+    /// # Errors
+    /// When the queue is not below [`QUEUES_MAX`] or the socket has no receive ring.
+    pub fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.loaded.maps.sockets.set(&queue.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
+    }
+
+    /// Sends the frames of a receive queue to the kernel again.
+    ///
+    /// # Errors
+    /// When the queue is not below [`QUEUES_MAX`].
+    pub fn clear_socket(&self, queue: u32) -> Result<(), BpfError> {
+        self.loaded.maps.sockets.remove(&queue.to_ne_bytes()).map(|_| ())
+    }
+
+    /// Follows a change of the interface's MAC address.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), BpfError> {
+        Station { mac, ..Station::read(&self.loaded.maps.station)? }
+            .write(&self.loaded.maps.station)
+    }
+
+    /// Leaves IP packets of more than so many bytes to the kernel: those that no socket takes.
+    /// At first all are taken.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_longest(&self, bytes: u16) -> Result<(), BpfError> {
+        Station { longest: bytes, ..Station::read(&self.loaded.maps.station)? }
+            .write(&self.loaded.maps.station)
+    }
+
+    /// Says whether the interface is guarded: then nothing is left to the kernel that it would
+    /// forward. What workers can look at goes to the sockets, the rest is dropped, and what is for
+    /// this machine still is the kernel's. At first it is not.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_guarded(&self, guarded: bool) -> Result<(), BpfError> {
+        Station { guarded, ..Station::read(&self.loaded.maps.station)? }
+            .write(&self.loaded.maps.station)
+    }
+
+    /// Leaves packets to this address to the kernel: an address of any interface of this
+    /// machine, or a subnet's broadcast address. Where `ends_tunnels`, all but ESP packets and
+    /// those in UDP (RFC 3948), which go to the sockets; IKE is still the kernel's.
+    ///
+    /// # Errors
+    /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
+    pub fn add_local(&self, address: IpAddr, ends_tunnels: bool) -> Result<(), BpfError> {
+        let value = [if ends_tunnels { ENDS_TUNNELS } else { IS_LOCAL }];
+        match address {
+            IpAddr::V4(address) => self.loaded.maps.local_v4.set(&address.octets(), &value),
+            IpAddr::V6(address) => self.loaded.maps.local_v6.set(&address.octets(), &value),
+        }
+    }
+
+    /// Takes an address back; nothing happens if it was not added.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove_local(&self, address: IpAddr) -> Result<(), BpfError> {
+        match address {
+            IpAddr::V4(address) => self.loaded.maps.local_v4.remove(&address.octets()),
+            IpAddr::V6(address) => self.loaded.maps.local_v6.remove(&address.octets()),
+        }
+        .map(|_| ())
+    }
+
+    /// Says whether frames tagged with this VLAN (0 to 4095) are routed here.
+    ///
+    /// # Errors
+    /// When the number is above 4095.
+    pub fn set_vlan(&self, vlan: u16, routed: bool) -> Result<(), BpfError> {
+        let (key, value) = (u32::from(vlan), u32::from(routed));
+        self.loaded.maps.vlans.set(&key.to_ne_bytes(), &value.to_ne_bytes())
+    }
+
+    /// Frames by verdict since the program was loaded.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn counters(&self) -> Result<XdpCounters, BpfError> {
+        let mut counters = XdpCounters::default();
+        for verdict in Verdict::ALL {
+            let values = self.loaded.maps.counters.get(&(verdict as u32).to_ne_bytes())?;
+            let values = values.unwrap_or_default();
+            let (per_cpu, _) = values.as_chunks::<8>();
+            counters.set(verdict, per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum());
+        }
+        Ok(counters)
+    }
+}
+
+/// Attaches a program, or says by which answer the driver refuses it.
+fn attach(program: &Program, ifindex: u32, mode: XdpMode) -> Result<Result<Link, Errno>, XdpError> {
+    match program.attach(ifindex, mode.flag()) {
+        Ok(link) => Ok(Ok(link)),
+        Err(error) => match error.errno() {
+            Some(Errno::BUSY | Errno::EXIST) => Err(XdpError::Occupied { ifindex }),
+            // The kernel says EINVAL for this, too.
+            Some(_) if !exists(ifindex) => Err(XdpError::NoInterface { ifindex }),
+            // No capability: the other mode needs the same.
+            None => Err(error.into()),
+            Some(errno) => Ok(Err(errno)),
+        },
+    }
+}
+
+fn exists(ifindex: u32) -> bool {
+    socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .and_then(|socket| netdevice::index_to_name(&socket, ifindex))
+        .is_ok()
+}
