@@ -1,6 +1,7 @@
 //! What a governor drives: the emulated cores of a server model, or this machine.
 
 use super::energy::Energy;
+use super::pace::Pace;
 use super::step::Step;
 use wattline_policy::{CoreView, LatencyView, OperatingPoint, Platform, QueueView};
 use wattline_units::Time;
@@ -48,6 +49,12 @@ pub enum Taken {
         /// Why, and what to do.
         why: String,
     },
+    /// It is being done, and what follows it has to wait: until then nobody knows what becomes
+    /// of it.
+    Slow {
+        /// When it is done.
+        until: Time,
+    },
 }
 
 /// A machine that can be watched and set.
@@ -74,6 +81,16 @@ pub trait Machine: Send {
     /// `None` where that cannot be read.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
+    }
+
+    /// Writes to the machine that a step costs of its budget ([`Self::pace`]).
+    fn writes(&self, _step: &Step) -> u32 {
+        1
+    }
+
+    /// How often its knobs may be turned.
+    fn pace(&self) -> Pace {
+        Pace::FREE
     }
 
     /// All steps of a decision have been taken: what was only collected is done now.
@@ -108,6 +125,12 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
     fn held(&mut self, step: &Step) -> Option<Step> {
         (**self).held(step)
+    }
+    fn writes(&self, step: &Step) -> u32 {
+        (**self).writes(step)
+    }
+    fn pace(&self) -> Pace {
+        (**self).pace()
     }
     fn settle(&mut self) {
         (**self).settle();

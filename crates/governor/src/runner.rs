@@ -224,6 +224,7 @@ mod tests {
             ring_size: Some(256),
             moderation: (Span::ZERO, Span::ZERO),
             frequency_transition: Span::ZERO,
+            uncore: Vec::new(),
             can: Can { set_moderation: false, ..Can::EVERY_KNOB },
         };
         let spec = PolicySpec::parse(policy).unwrap();

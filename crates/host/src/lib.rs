@@ -91,6 +91,8 @@ pub struct Host<K> {
     writes: Writes<K>,
     workers: Box<dyn Workers>,
     active: CoreSet,
+    /// Shares in the redirect tables, from their next rewriting on.
+    weights: Vec<u8>,
     began: Instant,
     /// By number of the core: the last counts of its worker, and what was made of them.
     cores: Vec<(Work, CoreView, Wait)>,
@@ -128,6 +130,7 @@ impl<K: Knobs> Host<K> {
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout),
             active: CoreSet::first(platform.cores),
+            weights: vec![1; platform.cores],
             cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
             queues: vec![Freshness::default(); platform.queues.len()],
             waiting: vec![0; platform.queues.len()],
@@ -231,8 +234,8 @@ impl<K: Knobs> Host<K> {
     }
 
     fn redirect(&mut self, active: CoreSet) -> Taken {
-        let Self { layout, survey, writes, platform, .. } = self;
-        let taken = survey.tables.send_to(active, layout, writes);
+        let Self { layout, survey, writes, platform, weights, .. } = self;
+        let taken = survey.tables.send_to((active, weights), layout, writes);
         let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
         let queues = platform.queues.iter().zip(&self.waiting);
         let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
@@ -344,7 +347,15 @@ impl<K: Knobs> Machine for Host<K> {
             Step::Moderation { queue, period } => {
                 survey.moderation.set((queue, period), layout, writes)
             }
+            Step::Weight { core, weight } => {
+                self.weights.get_mut(core).into_iter().for_each(|old| *old = weight);
+                Taken::Done
+            }
             Step::Redirect { active } => self.redirect(active),
+            Step::Uncore { index } => match self.platform.uncore.get(index) {
+                Some(limit) => survey.uncores.set(*limit, writes),
+                None => Taken::Failed { why: format!("the uncore has no limit {index}") },
+            },
             Step::Wait { core, wait } => self.wait(core, wait),
             Step::Wake { core } => self.wake(core),
             Step::Park { core } => self.park(core),

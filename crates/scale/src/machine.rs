@@ -32,8 +32,7 @@ impl ScaleMachine {
     pub(super) fn new(emulation: Arc<Emulation>, redirect: Option<Box<dyn Redirect>>) -> Self {
         let mut platform = emulation.platform.clone();
         platform.can.set_cores = redirect.is_some();
-        // Shares of the tables, watts and latencies are not brought to the policy yet.
-        platform.can.set_weights = false;
+        platform.can.set_weights = redirect.is_some();
         platform.can.sees = Sees {
             latency: false,
             late: false,
@@ -130,14 +129,16 @@ impl Machine for ScaleMachine {
             Step::Wait { core, wait } => self.point.cores[core].wait = wait,
             Step::Moderation { queue, period } => self.point.moderation[queue] = period,
             Step::Batch { packets } => self.point.batch = packets,
-            // The core is told with the rest: who is in the table is awake.
-            Step::Wake { .. } | Step::Park { .. } => {}
+            Step::Weight { core, weight } => self.point.weights[core] = weight,
+            // The core is told with the rest: who is in the table is awake. The model's uncore
+            // goes with the cores.
+            Step::Wake { .. } | Step::Park { .. } | Step::Uncore { .. } => {}
             Step::Redirect { active } => {
                 let Some(redirect) = &mut self.redirect else {
                     let why = "no redirect table can be written here".to_owned();
                     return Taken::Failed { why };
                 };
-                match redirect.redirect(self.now, active) {
+                match redirect.redirect(self.now, active, &self.point.weights) {
                     Ok(moved) => self.entries_moved += moved,
                     Err(why) => return Taken::Failed { why },
                 }
@@ -157,8 +158,9 @@ impl Machine for ScaleMachine {
             // The first point holds from the start.
             let wait = if self.now == Time::ZERO { Span::ZERO } else { self.transition };
             let due = self.now.as_picos() + wait.as_picos().max(1);
-            for (post, index) in self.emulation.posts.iter().zip(&after) {
-                post.give(self.now, Order::Frequency { due, index: *index });
+            let changes = before.iter().zip(&after).zip(&self.emulation.posts);
+            for ((_, index), post) in changes.filter(|((old, new), _)| old != new) {
+                post.give(self.now, Order::Frequency { takes: wait, index: *index });
             }
             self.emulation.will_run_at(due, &after);
         }

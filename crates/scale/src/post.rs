@@ -22,7 +22,7 @@ pub(super) enum Order {
         active_cores: usize,
     },
     /// Run at this frequency from `due` on, instead of what was asked for before.
-    Frequency { due: u64, index: usize },
+    Frequency { takes: Span, index: usize },
     /// Say what was done up to now.
     Report { number: u64 },
 }

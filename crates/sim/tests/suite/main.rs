@@ -6,6 +6,7 @@ mod closed_form;
 mod common;
 mod contract;
 mod engine;
+mod knobs;
 mod latency_view;
 mod output_links;
 mod published;
