@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod energy;
 pub mod latency;
 pub mod ledger;
@@ -29,7 +31,7 @@ use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
 use transition::{Actuator, Transition};
-use wattline_policy::{AskAgain, Observation, OperatingPoint, Platform, Policy, Trigger};
+use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
 use wattline_units::{Span, Time};
 
 /// A policy in charge of a machine.
@@ -101,15 +103,19 @@ impl<M: Machine> Governor<M> {
         // Triggers come from several threads, some a little late; time does not go back.
         let now = now.max(self.now);
         self.book(now);
+        let looks = self.policy.looks_at();
+        self.view.looks = looks;
         self.machine.observe(now, &mut self.view);
+        // Statistics that look in between must not take the policy's samples away.
+        self.view.looks = Looks::WHOLE;
         let observation = Observation {
             platform: self.machine.platform(),
             trigger,
             queues: &self.view.queues,
             cores: &self.view.cores,
-            latency: self.view.latency,
-            power: None,
-            entries: &[],
+            latency: self.view.latency.filter(|_| looks.latency),
+            power: self.view.power.filter(|_| looks.power),
+            entries: if looks.entries { &self.view.entries } else { &[] },
             offered: None,
         };
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);

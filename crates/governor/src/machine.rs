@@ -3,7 +3,9 @@
 use super::energy::Energy;
 use super::pace::Pace;
 use super::step::Step;
-use wattline_policy::{CoreView, LatencyView, OperatingPoint, Platform, QueueView};
+use wattline_policy::{
+    CoreView, LatencyView, Looks, OperatingPoint, Platform, PowerView, QueueView,
+};
 use wattline_units::Time;
 
 /// What was seen of a machine; kept and overwritten, so that looking allocates nothing.
@@ -13,8 +15,14 @@ pub struct View {
     pub queues: Vec<QueueView>,
     /// By number of the core.
     pub cores: Vec<CoreView>,
-    /// Latency since the last look, where it is measured.
+    /// Latency since the last look at it, where it is measured and looked at.
     pub latency: Option<LatencyView>,
+    /// Power since the last look at it, where it is known and looked at.
+    pub power: Option<PowerView>,
+    /// Packets by entry of the redirect tables, where they are counted and looked at.
+    pub entries: Vec<u64>,
+    /// What is looked at: a machine gathers nothing else that costs time.
+    pub looks: Looks,
 }
 
 impl View {
@@ -24,6 +32,9 @@ impl View {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
             latency: None,
+            power: None,
+            entries: Vec::new(),
+            looks: Looks::WHOLE,
         }
     }
 }

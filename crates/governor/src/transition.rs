@@ -309,7 +309,20 @@ impl Transition {
             self.altered.retain(|(same, until)| now < *until && *same != step);
             self.altered.push((step, now + LEFT_ALONE));
         }
-        let turns = !matches!(step, Step::Wake { .. } | Step::Weight { .. } | Step::Park { .. });
+        let turns = match step {
+            // With the tables the change is over.
+            Step::Wake { .. } | Step::Weight { .. } | Step::Park { .. } => false,
+            // With the last of those that share it.
+            Step::Frequency { core, .. } => {
+                let platform = hands.platform();
+                let differs = |other: usize| {
+                    let (held, wanted) = (&self.point.cores[other], &self.goal.cores[other]);
+                    other != core && held.frequency != wanted.frequency
+                };
+                !platform.domain.sharers(core, platform.cores).iter().any(differs)
+            }
+            _ => true,
+        };
         let dwell = self.pace.dwell(knob);
         if (done || altered) && turns && dwell > Span::ZERO {
             self.dwelling.push((knob, place, now + dwell));

@@ -62,6 +62,11 @@ impl Tables {
         Self { can_set, moved: 0, gave: Vec::new(), tables }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.tables.len() as u32
+    }
+
     /// Sends packets to these cores and no others, with shares by their weights (even ones differ
     /// by one at most, over all cards together nearly so), and with as few entries moved as can
     /// be.

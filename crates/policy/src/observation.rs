@@ -73,8 +73,9 @@ pub struct CoreView {
     /// The frequency that it really runs at, which may differ from what was asked for: a change
     /// takes time, and hardware may refuse it. `None` where nobody knows.
     pub frequency: Option<Hertz>,
-    /// Time in each idle state, by its index; they add up to `asleep`. `None` where only the
-    /// sum is known.
+    /// Time in each idle state, by its index. In a model they add up to `asleep`; of a machine they
+    /// are the kernel's counts of the CPU, whatever else runs there. `None` where only the sum is
+    /// known.
     pub residency: Option<[Span; MAX_IDLE_STATES]>,
     /// Time in soft interrupts; `None` where nobody measures it.
     pub softirq: Option<Span>,

@@ -3,6 +3,7 @@
 use super::post::Order;
 use super::{Emulation, Redirect};
 use std::sync::Arc;
+use wattline_cores::Latency;
 use wattline_governor::energy::Energy;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
@@ -26,6 +27,8 @@ pub struct ScaleMachine {
     /// Changes of frequency take so long.
     transition: Span,
     entries_moved: u64,
+    /// Latencies since the policy looked at them last.
+    latency: Option<Latency>,
 }
 
 impl ScaleMachine {
@@ -33,14 +36,10 @@ impl ScaleMachine {
         let mut platform = emulation.platform.clone();
         platform.can.set_cores = redirect.is_some();
         platform.can.set_weights = redirect.is_some();
-        platform.can.sees = Sees {
-            latency: false,
-            late: false,
-            power: false,
-            entries: false,
-            offered: false,
-            ..platform.can.sees
-        };
+        let counts = redirect.as_ref().is_some_and(|redirect| redirect.counts_entries());
+        // Energy is added up when an account is closed, not at every decision.
+        let seen = platform.can.sees;
+        platform.can.sees = Sees { power: false, entries: counts, offered: false, ..seen };
         let point = OperatingPoint::full(&platform);
         Self {
             transition: emulation.transition,
@@ -51,6 +50,7 @@ impl ScaleMachine {
             point,
             now: Time::ZERO,
             entries_moved: 0,
+            latency: None,
         }
     }
 
@@ -119,6 +119,16 @@ impl Machine for ScaleMachine {
             for (port, queue) in seen.queues.iter().enumerate() {
                 view.queues[port * cores + core] = *queue;
             }
+        }
+        view.latency = None;
+        if view.looks.latency {
+            let sum = self.latency.get_or_insert_with(Latency::new);
+            self.emulation.posts.iter().for_each(|post| post.take_latency(sum));
+            view.latency = Some(sum.take_view());
+        }
+        match &mut self.redirect {
+            Some(redirect) if view.looks.entries => redirect.entries(now, &mut view.entries),
+            _ => view.entries.clear(),
         }
     }
 

@@ -20,6 +20,8 @@ use wattline_governor::under_way::UnderWay;
 use wattline_policy::CoreSet;
 use wattline_units::{Span, Time};
 
+/// Latencies are shown to the policy this often (model time): histograms are added up for it.
+const LATENCY_PERIOD: Span = Span::from_micros(50);
 /// A thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// The same while frames wait for which there is no chunk, or other cores for this one.
@@ -37,6 +39,8 @@ pub struct Pacer {
     /// Its change of frequency.
     frequency: UnderWay,
     active_cores: usize,
+    /// When it shows latencies next.
+    latency_due: u64,
     /// All before has happened, in picoseconds.
     position: u64,
     /// Frames wait for which there is no chunk.
@@ -54,6 +58,7 @@ impl Pacer {
             sink,
             orders: Vec::new(),
             frequency: UnderWay::default(),
+            latency_due: 0,
             position: 0,
             starved: false,
         }
@@ -290,6 +295,13 @@ impl Pacer {
             (None, true) => Accruing::Empty,
             (None, false) => Accruing::Useful,
         };
+        if let Some(asked) = &mut self.sink.asked
+            && at >= self.latency_due
+            && asked.packets() > 0
+        {
+            self.latency_due = at + LATENCY_PERIOD.as_picos();
+            self.shared.posts[self.core.number].show_latency(asked);
+        }
         let mut seen = self.shared.posts[self.core.number].seen();
         let Seen { at: seen_at, view, accruing: was, queues } = &mut *seen;
         let booked = spent.useful + spent.empty + spent.idle;

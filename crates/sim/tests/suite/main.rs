@@ -4,6 +4,7 @@
 mod bursts;
 mod closed_form;
 mod common;
+mod conformance;
 mod contract;
 mod engine;
 mod knobs;
