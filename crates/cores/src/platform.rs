@@ -47,6 +47,8 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             DvfsDomain::PerChip => FrequencyDomain::Chip,
         },
         frequency_transition: server.processor.frequency_transition,
+        // The model's uncore goes with the fastest awake core by itself.
+        uncore: Vec::new(),
         idle_states: server
             .idle_states
             .iter()
@@ -63,6 +65,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
         moderation,
         can: Can {
             set_moderation: server.nic.moderation.is_some(),
+            set_uncore: false,
             waits: WAITS,
             sees: SEES,
             ..Can::EVERY_KNOB

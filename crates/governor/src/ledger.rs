@@ -4,11 +4,11 @@ use super::machine::Taken;
 use super::step::Step;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_policy::{FrequencyDomain, Platform};
+use wattline_policy::Platform;
 use wattline_units::{Span, Time};
 
 /// A knob of a core or queue that failed, or that somebody else holds, is left alone for so long.
-const LEFT_ALONE: Span = Span::from_millis(1_000);
+pub(super) const LEFT_ALONE: Span = Span::from_millis(1_000);
 /// A knob that so many times never did as it was told is said to have no effect.
 const TRIES: u64 = 3;
 
@@ -28,12 +28,39 @@ pub enum Knob {
     Moderation,
     /// Packets of a batch.
     Batch,
+    /// The uncore's upper limit.
+    Uncore,
 }
 
 impl Knob {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Frequency, Self::IdleLimit, Self::Wait, Self::Cores, Self::Moderation, Self::Batch];
+    pub const ALL: [Self; 7] = [
+        Self::Frequency,
+        Self::IdleLimit,
+        Self::Wait,
+        Self::Cores,
+        Self::Moderation,
+        Self::Batch,
+        Self::Uncore,
+    ];
+
+    /// Its name in reports and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Frequency => "frequency",
+            Self::IdleLimit => "idle-limit",
+            Self::Wait => "wait",
+            Self::Cores => "cores",
+            Self::Moderation => "moderation",
+            Self::Batch => "batch",
+            Self::Uncore => "uncore",
+        }
+    }
+
+    /// The knob of a name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|knob| knob.name() == name)
+    }
 
     /// The knob that a step turns.
     pub fn of(step: &Step) -> Self {
@@ -41,23 +68,31 @@ impl Knob {
             Step::Frequency { .. } => Self::Frequency,
             Step::IdleLimit { .. } => Self::IdleLimit,
             Step::Wait { .. } => Self::Wait,
-            Step::Wake { .. } | Step::Redirect { .. } | Step::Park { .. } => Self::Cores,
+            Step::Wake { .. } | Step::Weight { .. } | Step::Redirect { .. } | Step::Park { .. } => {
+                Self::Cores
+            }
             Step::Moderation { .. } => Self::Moderation,
             Step::Batch { .. } => Self::Batch,
+            Step::Uncore { .. } => Self::Uncore,
         }
     }
 }
 
-/// Which of its kind a step turns: the core's or the queue's own, by number; 0 where there is one
-/// for all.
+/// Which of its kind a step turns: the core's or the queue's own, by number, and of frequencies the
+/// lowest core that shares it; 0 where there is one for all.
 pub fn place_of(step: &Step, platform: &Platform) -> usize {
     match *step {
-        Step::Frequency { .. } if platform.domain == FrequencyDomain::Chip => 0,
-        Step::Frequency { core, .. } | Step::IdleLimit { core, .. } | Step::Wait { core, .. } => {
-            core
+        Step::Frequency { core, .. } => {
+            platform.domain.sharers(core, platform.cores).lowest().unwrap_or(core)
         }
+        Step::IdleLimit { core, .. } | Step::Wait { core, .. } => core,
         Step::Moderation { queue, .. } => queue,
-        Step::Wake { .. } | Step::Redirect { .. } | Step::Park { .. } | Step::Batch { .. } => 0,
+        Step::Wake { .. }
+        | Step::Weight { .. }
+        | Step::Redirect { .. }
+        | Step::Park { .. }
+        | Step::Batch { .. }
+        | Step::Uncore { .. } => 0,
     }
 }
 
@@ -110,7 +145,8 @@ impl Ledger {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
         let problem = match taken {
-            Taken::Done => None,
+            // One that takes time is noted when it is over.
+            Taken::Done | Taken::Slow { .. } => None,
             Taken::Altered { found } => {
                 entry.altered += 1;
                 Some(format!("was made into {found}"))
@@ -135,6 +171,11 @@ impl Ledger {
             }
             entry.last_problem = Some(problem);
         }
+    }
+
+    /// Whether a knob is left alone at a place.
+    pub fn rests(&self, now: Time, knob: Knob, place: usize) -> bool {
+        self.resting.get(&(knob, place)).is_some_and(|until| now < *until)
     }
 
     /// What is not to be touched now: knobs with their places.

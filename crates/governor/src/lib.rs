@@ -1,7 +1,8 @@
 //! The loop that makes power follow traffic: observe, decide, act, account.
 //!
-//! A policy decides ([`wattline_policy`]), [`step`] puts the way from one operating point to
-//! the next into a safe order, and a [`machine`] takes the steps: this one (`wattline-host`), or the
+//! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
+//! point to the next in a safe order ([`step`]) and at its pace ([`pace`]), and a [`machine`] takes
+//! the steps: this one (`wattline-host`), or the
 //! emulated cores of a server model (`wattline-scale`). [`account`] keeps what comes of it.
 //!
 //! [`Governor`] has no thread and no clock of its own: whoever brings time and traffic calls
@@ -10,22 +11,27 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod energy;
+pub mod latency;
 pub mod ledger;
 pub mod machine;
+pub mod pace;
 pub mod runner;
 pub mod step;
+pub mod transition;
+pub mod under_way;
 
 #[cfg(test)]
 mod tests;
 
 use account::{LoopTotals, MachineTotals, Totals};
-use ledger::{Knob, Ledger, place_of};
+use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
-use wattline_policy::{
-    AskAgain, CoreSet, FrequencyDomain, Observation, OperatingPoint, Platform, Policy, Trigger,
-};
+use transition::{Actuator, Transition};
+use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
 use wattline_units::{Span, Time};
 
 /// A policy in charge of a machine.
@@ -33,12 +39,12 @@ pub struct Governor<M> {
     machine: M,
     policy: Box<dyn Policy>,
     view: View,
-    /// How the machine runs, and how the policy wants it to.
-    point: OperatingPoint,
+    /// Where the machine is and goes, and how the policy wants it to run.
+    transition: Transition,
     wanted: OperatingPoint,
+    /// When the policy wants to be asked, and when anything is to be done.
     ask: AskAgain,
-    steps: Vec<Step>,
-    ledger: Ledger,
+    shown: AskAgain,
     totals: LoopTotals,
     /// Up to here the integrals over the operating point are booked.
     now: Time,
@@ -52,10 +58,9 @@ impl<M: Machine> Governor<M> {
             view: View::of(machine.platform()),
             policy,
             wanted: point.clone(),
-            point,
+            transition: Transition::new(machine.platform(), point, machine.pace()),
             ask: AskAgain::NEVER,
-            steps: Vec::new(),
-            ledger: Ledger::default(),
+            shown: AskAgain::NEVER,
             totals: LoopTotals::default(),
             now: Time::ZERO,
             machine,
@@ -68,8 +73,10 @@ impl<M: Machine> Governor<M> {
     }
 
     /// Asks the policy, if it still wants to be asked for this: whoever saw the trigger may
-    /// have seen an older answer. Says whether it was asked.
+    /// have seen an older answer. Does what was put off up to now. Says whether it did any of
+    /// these, so that [`Self::ask`] may have changed.
     pub fn trigger(&mut self, now: Time, trigger: Trigger) -> bool {
+        let carried_on = self.carry_on(now);
         let platform = self.machine.platform();
         let wanted = match trigger {
             Trigger::Start => true,
@@ -89,22 +96,26 @@ impl<M: Machine> Governor<M> {
         if wanted {
             self.decide(now, trigger);
         }
-        wanted
+        wanted || carried_on
     }
 
     fn decide(&mut self, now: Time, trigger: Trigger) {
         // Triggers come from several threads, some a little late; time does not go back.
         let now = now.max(self.now);
         self.book(now);
+        let looks = self.policy.looks_at();
+        self.view.looks = looks;
         self.machine.observe(now, &mut self.view);
+        // Statistics that look in between must not take the policy's samples away.
+        self.view.looks = Looks::WHOLE;
         let observation = Observation {
             platform: self.machine.platform(),
             trigger,
             queues: &self.view.queues,
             cores: &self.view.cores,
-            latency: self.view.latency,
-            power: None,
-            entries: &[],
+            latency: self.view.latency.filter(|_| looks.latency),
+            power: self.view.power.filter(|_| looks.power),
+            entries: if looks.entries { &self.view.entries } else { &[] },
             offered: None,
         };
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
@@ -113,99 +124,44 @@ impl<M: Machine> Governor<M> {
             self.ask.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
-        if self.wanted != self.point {
+        if self.wanted != *self.transition.target() {
             self.apply();
         }
+        self.show_ask();
     }
 
     /// Goes over to the operating point that the policy wants, as far as the machine can.
     fn apply(&mut self) {
-        let Self { machine, wanted, point, steps, ledger, .. } = self;
-        wanted.bound(machine.platform(), point);
-        for (knob, place) in ledger.left_alone(self.now) {
-            keep(knob, place, machine.platform(), wanted, point);
-        }
-        step::between(machine.platform(), point, wanted, steps);
-        self.take_steps();
-        self.machine.settle();
-        let Self { machine, wanted, point, totals, .. } = self;
-        let platform = machine.platform();
-        totals.core_changes += u64::from(wanted.active != point.active);
-        totals.frequency_changes +=
-            u64::from(wanted.frequencies(platform).ne(point.frequencies(platform)));
-        point.copy_from(wanted);
+        let Self { machine, wanted, transition, now, .. } = self;
+        transition.go(*now, &mut Hands(machine), wanted);
     }
 
-    /// Takes the steps, and puts into `wanted` what holds where they were not done. A core that
-    /// did not wake gets no packets, and one that still gets some is not parked.
-    fn take_steps(&mut self) {
-        let Self { machine, wanted, point, steps, ledger, now, .. } = self;
-        let mut asleep = CoreSet::EMPTY;
-        let mut redirected = true;
-        for step in steps.iter() {
-            let mut step = *step;
-            if let Step::Redirect { active } = &mut step {
-                *active = active.without(asleep);
-                if active.is_empty() {
-                    redirected = false;
-                    wanted.active = point.active;
-                    continue;
-                }
-                wanted.active = *active;
-            }
-            // A core that keeps its packets keeps its settings for them.
-            let still_active = |core: usize| !redirected && point.active.contains(core);
-            match step {
-                Step::Park { core } if still_active(core) => continue,
-                Step::IdleLimit { core, .. } if still_active(core) => {
-                    wanted.cores[core].idle_limit = point.cores[core].idle_limit;
-                    continue;
-                }
-                _ => {}
-            }
-            let taken = machine.take(&step);
-            let held = match taken {
-                Taken::Done => Some(step),
-                // Where nothing better is known, what the machine made of it passes for it.
-                Taken::Altered { .. } => machine.held(&step).or(Some(step)),
-                Taken::Foreign { .. } | Taken::Failed { .. } => machine.held(&step),
-            };
-            let place = place_of(&step, machine.platform());
-            ledger.note(*now, Knob::of(&step), place, taken, held == Some(step));
-            if held == Some(step) {
-                continue;
-            }
-            match held.unwrap_or(step) {
-                Step::Frequency { core, index } => {
-                    let old = point.cores[core].frequency;
-                    wanted.cores[core].frequency = if held.is_some() { index } else { old };
-                }
-                Step::IdleLimit { core, state } => {
-                    let old = point.cores[core].idle_limit;
-                    wanted.cores[core].idle_limit = if held.is_some() { state } else { old };
-                }
-                Step::Wait { core, .. } => wanted.cores[core].wait = point.cores[core].wait,
-                Step::Wake { core } => asleep.insert(core),
-                Step::Redirect { .. } => {
-                    redirected = false;
-                    wanted.active = point.active;
-                }
-                // It gets no packets and is awake: harmless.
-                Step::Park { .. } => {}
-                Step::Moderation { queue, period } => {
-                    let old = point.moderation[queue];
-                    wanted.moderation[queue] = if held.is_some() { period } else { old };
-                }
-                Step::Batch { .. } => wanted.batch = point.batch,
-            }
+    /// Does what was put off, if its time has come; whether it has.
+    fn carry_on(&mut self, now: Time) -> bool {
+        if now < self.transition.due() {
+            return false;
         }
+        let now = now.max(self.now);
+        self.book(now);
+        self.machine.observe(now, &mut self.view);
+        let Self { machine, wanted, transition, .. } = self;
+        transition.go_on(now, &mut Hands(machine));
+        wanted.copy_from(transition.target());
+        self.show_ask();
+        true
+    }
+
+    /// What is asked for next: by the policy, or because steps were put off.
+    fn show_ask(&mut self) {
+        let at = self.ask.at.min(self.transition.due());
+        self.shown = AskAgain { at, ..self.ask };
     }
 
     /// Books the integrals over the operating point up to now.
     fn book(&mut self, now: Time) {
         let span = now.since(self.now);
         self.now = self.now.max(now);
-        self.totals.book(span, self.machine.platform(), &self.point);
+        self.totals.book(span, self.machine.platform(), self.transition.point());
     }
 
     /// Looks at the machine.
@@ -214,14 +170,19 @@ impl<M: Machine> Governor<M> {
         &self.view
     }
 
-    /// When the policy wants to be asked next.
+    /// When the policy wants to be asked next, or steps that were put off are due.
     pub fn ask(&self) -> &AskAgain {
-        &self.ask
+        &self.shown
     }
 
     /// How the machine runs.
     pub fn point(&self) -> &OperatingPoint {
-        &self.point
+        self.transition.point()
+    }
+
+    /// How it is to run as soon as its pace allows; the same unless steps were put off.
+    pub fn target(&self) -> &OperatingPoint {
+        self.transition.target()
     }
 
     /// What the policy governs.
@@ -246,14 +207,17 @@ impl<M: Machine> Governor<M> {
 
     /// What became of the steps.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.transition.ledger()
     }
 
     /// What the loop itself counted up to `now`.
     pub fn loop_totals(&mut self, now: Time) -> LoopTotals {
         self.book(now);
-        let (steps, altered, failed) = self.ledger.sums();
-        LoopTotals { steps, altered, failed, ..self.totals.clone() }
+        let (steps, altered, failed) = self.ledger().sums();
+        let changes = self.transition.changes();
+        let (core_changes, frequency_changes) = (changes.cores, changes.frequencies);
+        let totals = self.totals.clone();
+        LoopTotals { steps, altered, failed, core_changes, frequency_changes, ..totals }
     }
 
     /// Everything that was counted up to now, as the machine shows it.
@@ -267,31 +231,23 @@ impl<M: Machine> Governor<M> {
     }
 }
 
-/// Leaves what a knob sets at a place ([`place_of`]) as it is.
-fn keep(
-    knob: Knob,
-    place: usize,
-    platform: &Platform,
-    wanted: &mut OperatingPoint,
-    point: &OperatingPoint,
-) {
-    let mut cores = wanted.cores.iter_mut().zip(&point.cores);
-    match knob {
-        Knob::Frequency if platform.domain == FrequencyDomain::Chip => {
-            cores.for_each(|(new, old)| new.frequency = old.frequency);
-        }
-        Knob::Frequency => {
-            cores.nth(place).into_iter().for_each(|(new, old)| new.frequency = old.frequency);
-        }
-        Knob::IdleLimit => {
-            cores.nth(place).into_iter().for_each(|(new, old)| new.idle_limit = old.idle_limit);
-        }
-        Knob::Wait => cores.nth(place).into_iter().for_each(|(new, old)| new.wait = old.wait),
-        Knob::Cores => wanted.active = point.active,
-        Knob::Moderation => {
-            let mut queues = wanted.moderation.iter_mut().zip(&point.moderation);
-            queues.nth(place).into_iter().for_each(|(new, old)| *new = *old);
-        }
-        Knob::Batch => wanted.batch = point.batch,
+/// A machine as the engine of transitions sees it.
+struct Hands<'a, M>(&'a mut M);
+
+impl<M: Machine> Actuator for Hands<'_, M> {
+    fn platform(&self) -> &Platform {
+        self.0.platform()
+    }
+    fn take(&mut self, _: Time, step: &Step) -> Taken {
+        self.0.take(step)
+    }
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        self.0.held(step)
+    }
+    fn writes(&self, step: &Step) -> u32 {
+        self.0.writes(step)
+    }
+    fn settle(&mut self) {
+        self.0.settle();
     }
 }

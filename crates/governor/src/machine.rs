@@ -1,8 +1,11 @@
 //! What a governor drives: the emulated cores of a server model, or this machine.
 
 use super::energy::Energy;
+use super::pace::Pace;
 use super::step::Step;
-use wattline_policy::{CoreView, LatencyView, OperatingPoint, Platform, QueueView};
+use wattline_policy::{
+    CoreView, LatencyView, Looks, OperatingPoint, Platform, PowerView, QueueView,
+};
 use wattline_units::Time;
 
 /// What was seen of a machine; kept and overwritten, so that looking allocates nothing.
@@ -12,8 +15,14 @@ pub struct View {
     pub queues: Vec<QueueView>,
     /// By number of the core.
     pub cores: Vec<CoreView>,
-    /// Latency since the last look, where it is measured.
+    /// Latency since the last look at it, where it is measured and looked at.
     pub latency: Option<LatencyView>,
+    /// Power since the last look at it, where it is known and looked at.
+    pub power: Option<PowerView>,
+    /// Packets by entry of the redirect tables, where they are counted and looked at.
+    pub entries: Vec<u64>,
+    /// What is looked at: a machine gathers nothing else that costs time.
+    pub looks: Looks,
 }
 
 impl View {
@@ -23,6 +32,9 @@ impl View {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
             latency: None,
+            power: None,
+            entries: Vec::new(),
+            looks: Looks::WHOLE,
         }
     }
 }
@@ -47,6 +59,12 @@ pub enum Taken {
     Failed {
         /// Why, and what to do.
         why: String,
+    },
+    /// It is being done, and what follows it has to wait: until then nobody knows what becomes
+    /// of it.
+    Slow {
+        /// When it is done.
+        until: Time,
     },
 }
 
@@ -74,6 +92,16 @@ pub trait Machine: Send {
     /// `None` where that cannot be read.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
+    }
+
+    /// Writes to the machine that a step costs of its budget ([`Self::pace`]).
+    fn writes(&self, _step: &Step) -> u32 {
+        1
+    }
+
+    /// How often its knobs may be turned.
+    fn pace(&self) -> Pace {
+        Pace::FREE
     }
 
     /// All steps of a decision have been taken: what was only collected is done now.
@@ -108,6 +136,12 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
     fn held(&mut self, step: &Step) -> Option<Step> {
         (**self).held(step)
+    }
+    fn writes(&self, step: &Step) -> u32 {
+        (**self).writes(step)
+    }
+    fn pace(&self) -> Pace {
+        (**self).pace()
     }
     fn settle(&mut self) {
         (**self).settle();

@@ -170,10 +170,15 @@ fn tell<M: Machine>(governor: &mut Governor<M>, now: Time, seen: &Seen, new: boo
         if view.fill > 0 && (*came > 0) == new {
             let taken = view.fill.min(batch).max(1);
             let batches = came.div_ceil(u64::from(taken)).clamp(1, u64::from(u32::MAX)) as u32;
-            // Each is refused unless its core is watched for it.
-            governor.trigger(now, Trigger::Batch { queue, taken, batches });
-            if view.fill >= governor.ask().on_fill.packets {
+            // One question for one look, as everywhere; the level says more.
+            let level = governor.ask().on_fill;
+            let core = governor.platform().queues.get(queue).map(|queue| queue.core);
+            let full = view.fill >= level.packets;
+            if full && core.is_some_and(|core| level.cores.contains(core)) {
                 governor.trigger(now, Trigger::Fill { queue });
+            } else {
+                // Refused unless its core is watched for it.
+                governor.trigger(now, Trigger::Batch { queue, taken, batches });
             }
         }
     }
@@ -224,6 +229,7 @@ mod tests {
             ring_size: Some(256),
             moderation: (Span::ZERO, Span::ZERO),
             frequency_transition: Span::ZERO,
+            uncore: Vec::new(),
             can: Can { set_moderation: false, ..Can::EVERY_KNOB },
         };
         let spec = PolicySpec::parse(policy).unwrap();
@@ -232,6 +238,44 @@ mod tests {
         let mut governor = Governor::new(Fed { platform, queue: QueueView::default() }, policy);
         governor.start(Time::ZERO);
         governor
+    }
+
+    /// Wants to be asked at batches and at a level; says what it was asked.
+    struct Both(std::sync::mpsc::Sender<Trigger>);
+
+    impl wattline_policy::Policy for Both {
+        fn name(&self) -> &'static str {
+            "both"
+        }
+        fn decide(
+            &mut self,
+            _: Time,
+            seen: &wattline_policy::Observation<'_>,
+            _: &mut wattline_policy::OperatingPoint,
+        ) -> wattline_policy::AskAgain {
+            let _ = self.0.send(seen.trigger);
+            let both = wattline_policy::CoreSet::first(2);
+            wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50)
+        }
+    }
+
+    /// As in the simulator and on emulated cores.
+    #[test]
+    fn a_look_that_finds_the_level_is_one_question() {
+        let (sender, asked) = std::sync::mpsc::channel();
+        let machine = fed("poll").into_machine();
+        let mut governor = Governor::new(machine, Box::new(Both(sender)));
+        governor.start(Time::ZERO);
+        let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
+        for (millis, fill) in [(1, 49), (2, 50), (3, 60)] {
+            let arrivals = governor.machine().queue.arrivals + 10;
+            governor.machine().queue = QueueView { fill, arrivals, ..QueueView::default() };
+            look_around(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
+        }
+        let asked: Vec<Trigger> = asked.try_iter().collect();
+        let batch = Trigger::Batch { queue: 0, taken: 49, batches: 1 };
+        let fill = Trigger::Fill { queue: 0 };
+        assert_eq!(asked, [Trigger::Start, batch, fill, fill]);
     }
 
     /// The silence of PowerSave is as long as the sampling period: without load it comes down,

@@ -1,9 +1,10 @@
 //! From one operating point to the next, in an order in which no packet is lost.
 //!
-//! More capacity comes first: frequencies that rise, cores that wake, and only then a redirect
-//! table that is wider. Less capacity comes last: the table is narrowed, the core that got
-//! nothing more drains its rings, and then it sleeps (DESIGN.md, "How a decision travels";
-//! PowerSave, section 5.3).
+//! More capacity comes first: an uncore and frequencies that rise, cores that wake, and only then
+//! a redirect table that is wider. Less capacity comes last: the table is narrowed, the core that
+//! got nothing more drains its rings, and then it sleeps (DESIGN.md, "How a decision travels";
+//! PowerSave, section 5.3). So any number of steps from the front may be taken, and the rest left
+//! out or put off.
 
 use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
 use wattline_units::Span;
@@ -16,6 +17,11 @@ pub enum Step {
         /// The core.
         core: usize,
         /// The frequency.
+        index: usize,
+    },
+    /// The uncore gets another upper limit, an index into [`Platform::uncore`].
+    Uncore {
+        /// The limit.
         index: usize,
     },
     /// A core may sleep down to an idle state, an index into [`Platform::idle_states`].
@@ -37,7 +43,15 @@ pub enum Step {
         /// The core.
         core: usize,
     },
-    /// The redirect tables send packets to these cores and no others.
+    /// A core gets another share of the redirect tables, from the next [`Step::Redirect`] on that
+    /// succeeds.
+    Weight {
+        /// The core.
+        core: usize,
+        /// Its share relative to the others, at least 1.
+        weight: u8,
+    },
+    /// The redirect tables send packets to these cores and no others, by their weights.
     Redirect {
         /// The cores, at least one.
         active: CoreSet,
@@ -69,9 +83,37 @@ pub fn between(
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
+    let beside = Beside { awake: from.active, uncore: from.uncore_limit(platform) };
+    between_beside(platform, (from, beside, &from.weights), to, steps);
+}
+
+/// How a machine runs in what an operating point does not say by itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    /// Cores that are awake: beside the active ones those that were woken and got no packets
+    /// yet, or got no more and are not parked yet.
+    pub awake: CoreSet,
+    /// The uncore's limit, which an operating point may leave to the cores.
+    pub uncore: Option<usize>,
+}
+
+/// [`between`] from a point that was left half way; `told` are the weights that cores were given.
+pub(super) fn between_beside(
+    platform: &Platform,
+    (from, beside, told): (&OperatingPoint, Beside, &[u8]),
+    to: &OperatingPoint,
+    steps: &mut Vec<Step>,
+) {
+    let Beside { awake, uncore } = beside;
     steps.clear();
     let can = &platform.can;
     let cores = || from.cores.iter().zip(&to.cores).enumerate();
+    let uncore = (uncore, to.uncore_limit(platform));
+    if let (true, (Some(old), Some(new))) = (can.set_uncore, uncore)
+        && new > old
+    {
+        steps.push(Step::Uncore { index: new });
+    }
     if can.set_frequency {
         steps.extend(
             cores()
@@ -81,7 +123,7 @@ pub fn between(
     }
     let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
-        (woken, parked) = (to.active.without(from.active), from.active.without(to.active));
+        (woken, parked) = (to.active.without(awake), awake.without(to.active));
     }
     for (core, (old, new)) in cores() {
         // One that is being parked sleeps deeper only when it is drained.
@@ -104,7 +146,17 @@ pub fn between(
         steps.push(Step::Batch { packets: to.batch });
     }
     steps.extend(woken.iter().map(|core| Step::Wake { core }));
-    if !woken.is_empty() || !parked.is_empty() {
+    let mut redirect = can.set_cores && from.active != to.active;
+    if can.set_weights {
+        let weights = told.iter().zip(&to.weights).enumerate();
+        steps.extend(
+            weights
+                .filter(|(_, (old, new))| old != new)
+                .map(|(core, (_, &weight))| Step::Weight { core, weight }),
+        );
+        redirect |= from.weights != to.weights;
+    }
+    if redirect {
         steps.push(Step::Redirect { active: to.active });
     }
     for core in parked.iter() {
@@ -119,5 +171,10 @@ pub fn between(
                 .filter(|(_, (old, new))| new.frequency < old.frequency)
                 .map(|(core, (_, new))| Step::Frequency { core, index: new.frequency }),
         );
+    }
+    if let (true, (Some(old), Some(new))) = (can.set_uncore, uncore)
+        && new < old
+    {
+        steps.push(Step::Uncore { index: new });
     }
 }

@@ -5,7 +5,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wattline_policy::{
-    BuildContext, Can, CoreSetting, FrequencyDomain, IdleState, PolicySpec, Queue, Wait, build,
+    BuildContext, Can, CoreSet, CoreSetting, FrequencyDomain, IdleState, PolicySpec, Queue, Wait,
+    build,
 };
 use wattline_units::{Hertz, Span};
 
@@ -26,6 +27,7 @@ fn platform() -> Platform {
         ring_size: Some(512),
         moderation: (Span::ZERO, Span::from_micros(100)),
         frequency_transition: Span::ZERO,
+        uncore: Vec::new(),
         can: Can::EVERY_KNOB,
     }
 }
@@ -79,7 +81,11 @@ impl Machine for Picky {
             Step::Wake { core } => self.awake.insert(core),
             Step::Redirect { active } => self.table = active,
             Step::Park { core } => self.awake.remove(core),
-            Step::Wait { .. } | Step::Moderation { .. } | Step::Batch { .. } => {}
+            Step::Wait { .. }
+            | Step::Moderation { .. }
+            | Step::Weight { .. }
+            | Step::Uncore { .. }
+            | Step::Batch { .. } => {}
         }
         assert!(!self.table.is_empty(), "packets go nowhere after {step:?}");
         let lost = self.table.without(self.awake);
@@ -128,6 +134,7 @@ prop_compose! {
         };
         let core = |(frequency, idle_limit, kind)| CoreSetting { frequency, idle_limit, wait: wait(kind) };
         OperatingPoint {
+            uncore: None,
             weights: vec![1; CORES],
             active: active.into_iter().collect(),
             cores: cores.into_iter().map(core).collect(),

@@ -8,13 +8,44 @@ use std::time::{Duration, Instant};
 use wattline_governor::energy::Energy;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::{Meter, Reading, Rejection, Scope, disjoint, survey};
-use wattline_units::{Accuracy, Joules, Provenance, Span, Time};
+use wattline_policy::PowerView;
+use wattline_units::{Accuracy, Joules, Provenance, Span, Time, Watts};
 
 /// RAPL is certain for a minute, and a platform sensor has a new value about every second.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// A sensor that takes longer hangs. The slowest, of IPMI, take some hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Meters that are not found within are not promised.
+const SEARCH: Duration = Duration::from_millis(500);
+
+/// Mean power between two readings.
+#[derive(Debug, Default)]
+pub(super) struct MeanPower {
+    last: Option<(Joules, Span)>,
+    view: Option<PowerView>,
+}
+
+impl MeanPower {
+    /// The power since the last look, or of the last period of the meters where they were not read
+    /// meanwhile; none while they are unavailable.
+    pub fn look(&mut self, energy: &Energy) -> Option<PowerView> {
+        let (Some(whole), Some(metered)) = (energy.whole, energy.metered) else {
+            *self = Self::default();
+            return None;
+        };
+        let (joules, before) = *self.last.get_or_insert((whole, metered));
+        if metered > before {
+            let over = metered - before;
+            let watts = Watts((whole - joules).0 / over.as_seconds());
+            let provenance = Provenance { source: energy.source, accuracy: energy.accuracy };
+            self.view = Some(PowerView { watts, over, provenance });
+            self.last = Some((whole, metered));
+        }
+        self.view
+    }
+}
 
 /// Reads the meters as long as it lives.
 #[derive(Debug, Default)]
@@ -30,6 +61,8 @@ struct Account {
     asked: Option<(String, Instant)>,
     /// By meter, what was wrong with it when it was read last.
     sensors: BTreeMap<String, Option<String>>,
+    /// How many there are, once that is known.
+    found: Option<usize>,
 }
 
 impl Account {
@@ -54,7 +87,9 @@ impl EnergyMeter {
         let look = move || {
             ask(&watched, "looking for meters");
             let meters = Meters::new(find());
-            answered(&watched);
+            note(&watched, |account| {
+                (account.asked, account.found) = (None, Some(meters.all.len()))
+            });
             if !meters.all.is_empty() {
                 read(meters, &watched);
             }
@@ -67,6 +102,19 @@ impl EnergyMeter {
 
     fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a meter; waits a moment for those that are being looked for. One that
+    /// answers later still gives energy, and is not promised to a policy.
+    pub fn is_there(&self) -> bool {
+        let began = Instant::now();
+        loop {
+            match self.account().found {
+                Some(found) => return found > 0,
+                None if began.elapsed() > SEARCH => return false,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// What was drawn up to the last reading; unavailable while a sensor hangs.
@@ -112,17 +160,15 @@ fn ask(watched: &Weak<Mutex<Account>>, what: &str) {
     note(watched, |account| account.asked = asked);
 }
 
-fn answered(watched: &Weak<Mutex<Account>>) {
-    note(watched, |account| account.asked = None);
-}
-
 fn read(mut meters: Meters, watched: &Weak<Mutex<Account>>) {
     let began = Instant::now();
     loop {
         let now = Time::ZERO + Span::from(began.elapsed());
         let energy = meters.read(now, |id| ask(watched, &meter(id)));
         let sensors = meters.sensors();
-        let wanted = note(watched, |account| *account = Account { energy, asked: None, sensors });
+        let wanted = note(watched, |account| {
+            *account = Account { energy, asked: None, sensors, found: account.found };
+        });
         if !wanted {
             return;
         }

@@ -1,7 +1,6 @@
 //! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
 
 use super::layout::Layout;
-use super::uncore::Uncores;
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, cpufreq};
@@ -26,12 +25,11 @@ pub(super) struct Frequencies {
     domains: Vec<(cpufreq::Policy, CoreSet)>,
     /// What each core wants, an index into the steps.
     wants: Vec<usize>,
-    uncores: Uncores,
 }
 
 impl Frequencies {
     /// Looks for what can be set; `notes` gets what is missing.
-    pub fn find(tree: &Tree, layout: &Layout, uncores: Uncores, notes: &mut Vec<String>) -> Self {
+    pub fn find(tree: &Tree, layout: &Layout, notes: &mut Vec<String>) -> Self {
         let (policies, broken) = cpufreq::find(tree);
         notes.extend(broken.iter().map(|why| format!("frequency: {why}")));
         let all = CoreSet::first(layout.workers);
@@ -78,7 +76,7 @@ impl Frequencies {
         let domain = if chip { FrequencyDomain::Chip } else { FrequencyDomain::Core };
         let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
         let fastest = steps.len() - 1;
-        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers], uncores }
+        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers] }
     }
 
     /// A core wants another frequency.
@@ -103,8 +101,6 @@ impl Frequencies {
         active: CoreSet,
         writes: &mut Writes<K>,
     ) -> Taken {
-        let place = self.place(active);
-        self.uncores.raise(place, writes);
         let mut outcome = Taken::Done;
         for (policy, members) in &mut self.domains {
             if members.intersection(cores).is_empty() {
@@ -116,7 +112,6 @@ impl Frequencies {
             let Some(wish) = wanted.and_then(|index| self.steps.get(*index)) else { continue };
             outcome = worse(outcome, fix(policy, *wish, writes));
         }
-        self.uncores.lower(place, writes);
         outcome
     }
 
@@ -128,20 +123,6 @@ impl Frequencies {
         let far = |step: &Hertz| (step.get() - held).abs();
         let steps = self.steps.iter().enumerate();
         steps.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)
-    }
-
-    /// Where the fastest that an active core wants is between the lowest frequency (0) and the
-    /// highest (1).
-    fn place(&self, active: CoreSet) -> f64 {
-        let wants = self.wants.iter().enumerate().filter(|(core, _)| active.contains(*core));
-        let wish = wants.filter_map(|(_, index)| self.steps.get(*index)).map(|step| step.get());
-        match (self.steps.first(), self.steps.last()) {
-            (Some(low), Some(high)) if high.get() > low.get() => {
-                let fastest = wish.fold(low.get(), f64::max);
-                (fastest - low.get()) / (high.get() - low.get())
-            }
-            _ => 1.0,
-        }
     }
 }
 

@@ -22,6 +22,7 @@ mod moderation;
 mod plan;
 mod polling;
 mod redirect;
+mod senses;
 mod status;
 mod survey;
 mod take_over;
@@ -39,22 +40,36 @@ pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, take_over};
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{Unmanned, Work, Workers};
 
-use energy::EnergyMeter;
+use energy::{EnergyMeter, MeanPower};
 use freshness::Freshness;
 use polling::Polling;
+use senses::Senses;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use survey::Survey;
 use watch::Watch;
 use wattline_governor::energy::Energy;
+use wattline_governor::latency::{self, LatencySource};
 use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::pace::{Budget, Pace};
 use wattline_governor::step::Step;
 use wattline_knobs::Knobs;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Wait};
+use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Sees, Wait};
 use wattline_units::{Span, Time};
 use writes::Writes;
+
+/// How often this machine's files are written, chosen so that a policy that changes its mind all the
+/// time costs a tenth of a core: some ten microseconds each. Governors of Linux that change each
+/// core's frequency a hundred times a second stay within it on 128 cores at a time.
+const PACE: Pace = Pace {
+    budget: Some(Budget { writes_per_second: 10_000.0, burst_writes: 1_000.0 }),
+    ..Pace::FREE
+};
+/// A redirect table is written through the kernel's network lock and the card's registers, and
+/// moves flows: as many writes' worth.
+const TABLE_WRITES: u32 = 50;
 
 /// As many troubles are kept for statistics; all are logged.
 const MOST_TROUBLES: usize = 100;
@@ -91,6 +106,8 @@ pub struct Host<K> {
     writes: Writes<K>,
     workers: Box<dyn Workers>,
     active: CoreSet,
+    /// Shares in the redirect tables, from their next rewriting on.
+    weights: Vec<u8>,
     began: Instant,
     /// By number of the core: the last counts of its worker, and what was made of them.
     cores: Vec<(Work, CoreView, Wait)>,
@@ -102,6 +119,9 @@ pub struct Host<K> {
     waited_at_moves: u64,
     looked: Time,
     meter: EnergyMeter,
+    power: MeanPower,
+    senses: Senses,
+    latency: Option<Box<dyn LatencySource + Send>>,
     watch: Watch,
     status: Arc<Mutex<Status>>,
 }
@@ -119,8 +139,17 @@ impl<K: Knobs> Host<K> {
         let mut survey = Survey::find(&options, &knobs);
         let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, .. } = options;
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
-        let platform = survey.platform(&layout, ring_size, sample);
+        let mut platform = survey.platform(&layout, ring_size, sample);
         platform.check()?;
+        let senses = Senses::find(&tree, &layout, &platform.idle_states);
+        let meter = if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() };
+        platform.can.sees = Sees {
+            power: meters && meter.is_there(),
+            residency: senses.residency(),
+            frequency: senses.frequency(),
+            softirq: senses.softirq(),
+            ..Sees::NOTHING
+        };
         for note in &survey.notes {
             tracing::info!("governor: {note}");
         }
@@ -128,12 +157,16 @@ impl<K: Knobs> Host<K> {
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout),
             active: CoreSet::first(platform.cores),
+            weights: vec![1; platform.cores],
             cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
             queues: vec![Freshness::default(); platform.queues.len()],
             waiting: vec![0; platform.queues.len()],
             waited_at_moves: 0,
             looked: Time::ZERO,
-            meter: if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() },
+            meter,
+            power: MeanPower::default(),
+            senses,
+            latency: None,
             began: Instant::now(),
             status: Arc::new(Mutex::new(Status { missing, ..Status::default() })),
             writes: Writes::new(knobs),
@@ -144,6 +177,14 @@ impl<K: Knobs> Host<K> {
             polling,
             workers,
         })
+    }
+
+    /// Has policies see the latency that this source knows. Before a policy is made for the
+    /// platform, which says from then on that latency is seen.
+    pub fn attach_latency(&mut self, source: Box<dyn LatencySource + Send>) {
+        let sees = &mut self.platform.can.sees;
+        (sees.latency, sees.late) = (true, source.counts_late());
+        self.latency = Some(source);
     }
 
     /// What it has to tell, for other threads; brought up to date about once a second.
@@ -231,8 +272,8 @@ impl<K: Knobs> Host<K> {
     }
 
     fn redirect(&mut self, active: CoreSet) -> Taken {
-        let Self { layout, survey, writes, platform, .. } = self;
-        let taken = survey.tables.send_to(active, layout, writes);
+        let Self { layout, survey, writes, platform, weights, .. } = self;
+        let taken = survey.tables.send_to((active, weights), layout, writes);
         let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
         let queues = platform.queues.iter().zip(&self.waiting);
         let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
@@ -289,6 +330,19 @@ impl<K: Knobs> Machine for Host<K> {
         self.meter.energy()
     }
 
+    fn pace(&self) -> Pace {
+        PACE
+    }
+
+    fn writes(&self, step: &Step) -> u32 {
+        match step {
+            Step::Redirect { .. } => TABLE_WRITES * self.survey.tables.count(),
+            // Workers are told in memory.
+            Step::Weight { .. } | Step::Batch { .. } | Step::Wait { .. } => 0,
+            _ => 1,
+        }
+    }
+
     fn entries_moved(&self) -> u64 {
         self.survey.tables.moved
     }
@@ -313,7 +367,15 @@ impl<K: Knobs> Machine for Host<K> {
             *last = work;
             view.cores.push(*seen);
         }
-        view.latency = None;
+        let looks = view.looks;
+        if looks.whole {
+            self.senses.show(now, &mut view.cores);
+        }
+        let source = self.latency.as_mut().filter(|_| looks.latency);
+        view.latency =
+            source.and_then(|source| latency::look(&mut **source, now, looks.late_after));
+        view.power = if looks.power { self.power.look(&self.meter.energy()) } else { None };
+        view.entries.clear();
         if self.watch.is_due(now) {
             self.publish();
         }
@@ -344,7 +406,15 @@ impl<K: Knobs> Machine for Host<K> {
             Step::Moderation { queue, period } => {
                 survey.moderation.set((queue, period), layout, writes)
             }
+            Step::Weight { core, weight } => {
+                self.weights.get_mut(core).into_iter().for_each(|old| *old = weight);
+                Taken::Done
+            }
             Step::Redirect { active } => self.redirect(active),
+            Step::Uncore { index } => match self.platform.uncore.get(index) {
+                Some(limit) => survey.uncores.set(*limit, writes),
+                None => Taken::Failed { why: format!("the uncore has no limit {index}") },
+            },
             Step::Wait { core, wait } => self.wait(core, wait),
             Step::Wake { core } => self.wake(core),
             Step::Park { core } => self.park(core),

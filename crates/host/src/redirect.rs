@@ -62,11 +62,17 @@ impl Tables {
         Self { can_set, moved: 0, gave: Vec::new(), tables }
     }
 
-    /// Sends packets to these cores and no others, with shares that differ by one at most, over
-    /// all cards together nearly so, and with as few entries moved as can be.
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.tables.len() as u32
+    }
+
+    /// Sends packets to these cores and no others, with shares by their weights (even ones differ
+    /// by one at most, over all cards together nearly so), and with as few entries moved as can
+    /// be.
     pub fn send_to<K: Knobs>(
         &mut self,
-        active: CoreSet,
+        (active, weights): (CoreSet, &[u8]),
         layout: &Layout,
         writes: &mut Writes<K>,
     ) -> Taken {
@@ -78,7 +84,7 @@ impl Tables {
         let mut outcome = Taken::Done;
         self.gave.clear();
         for table in &mut self.tables {
-            let queues = table.spread(active, layout, &mut held);
+            let queues = table.spread((active, weights), layout, &mut held);
             let moved = queues.iter().zip(&table.queues).filter(|(new, old)| new != old).count();
             let why = format!(
                 "{} sends to {} of {} cores, {moved} of {} entries move",
@@ -111,10 +117,15 @@ impl Tables {
 
 impl Table {
     /// The table for these cores. An entry that stays with its core keeps its queue, too.
-    fn spread(&self, active: CoreSet, layout: &Layout, held: &mut [usize; MAX_CORES]) -> Vec<u32> {
+    fn spread(
+        &self,
+        (active, weights): (CoreSet, &[u8]),
+        layout: &Layout,
+        held: &mut [usize; MAX_CORES],
+    ) -> Vec<u32> {
         let core = |queue: &u32| layout.worker(*queue) as u8;
         let mut table = RedirectTable::from_cores(self.queues.iter().map(core).collect());
-        table.spread_beside(active, held);
+        table.spread_weighted(active, weights, held);
         let mut own: Vec<Vec<(usize, u32)>> = (0..layout.workers)
             .map(|worker| layout.queues(self.port, worker).map(|queue| (0, queue)).collect())
             .collect();
@@ -163,7 +174,7 @@ mod tests {
             queues: (0..128).map(|entry| entry % 8).collect(),
         };
         // The fourth core's 32 entries go to the others; theirs stay where they are.
-        let three = table.spread(CoreSet::first(3), &layout, &mut [0; MAX_CORES]);
+        let three = table.spread((CoreSet::first(3), &[]), &layout, &mut [0; MAX_CORES]);
         let moved = three.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
         assert_eq!(moved, 32);
         assert!(three.iter().all(|queue| queue % 4 != 3));
@@ -171,7 +182,7 @@ mod tests {
         let held = |queue| three.iter().filter(|entry| **entry == queue).count();
         assert!((20..=23).contains(&held(0)) && (20..=23).contains(&held(4)));
         table.queues = three;
-        let four = table.spread(CoreSet::first(4), &layout, &mut [0; MAX_CORES]);
+        let four = table.spread((CoreSet::first(4), &[]), &layout, &mut [0; MAX_CORES]);
         let moved = four.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
         assert_eq!(moved, 32);
     }
@@ -190,7 +201,7 @@ mod tests {
             let table = Table { port: 0, interface: "eth0".into(), queues };
             let active: CoreSet = (0..workers).filter(|core| mask >> core & 1 == 1).collect();
             prop_assume!(!active.is_empty());
-            let new = table.spread(active, &layout, &mut [0; MAX_CORES]);
+            let new = table.spread((active, &[]), &layout, &mut [0; MAX_CORES]);
             prop_assert_eq!(new.len(), size);
             prop_assert!(new.iter().all(|queue| active.contains(layout.worker(*queue))));
             prop_assert!(new.iter().all(|queue| *queue < layout.ports[0].queues));

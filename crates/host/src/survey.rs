@@ -21,6 +21,7 @@ pub(super) struct Survey {
     pub tables: Tables,
     pub moderation: Moderation,
     pub affinity: Affinity,
+    pub uncores: Uncores,
     /// What is missing, and why.
     pub notes: Vec<String>,
 }
@@ -31,12 +32,12 @@ impl Survey {
         let rights = *rights;
         let mut notes = Vec::new();
         let uncores = Uncores::find(tree, options.uncore, &mut notes);
-        let frequencies = Frequencies::find(tree, layout, uncores, &mut notes);
+        let frequencies = Frequencies::find(tree, layout, &mut notes);
         let idle = IdleStates::find(tree, layout, rights, &mut notes);
         let tables = Tables::find(knobs, layout, rights, &mut notes);
         let moderation = Moderation::find(tree, knobs, layout, rights, &mut notes);
         let affinity = Affinity::find(tree, knobs, layout, &mut notes);
-        Self { frequencies, idle, tables, moderation, affinity, notes }
+        Self { frequencies, idle, tables, moderation, affinity, uncores, notes }
     }
 
     /// The machine as a policy is told about it.
@@ -51,12 +52,14 @@ impl Survey {
             ring_size,
             moderation: self.moderation.range,
             frequency_transition: Span::ZERO,
+            uncore: self.uncores.limits(),
             can: Can {
                 set_cores: self.tables.can_set,
                 set_frequency: self.frequencies.can_set,
                 limit_idle: self.idle.can_limit,
                 set_moderation: self.moderation.can_set,
-                set_weights: false,
+                set_weights: self.tables.can_set,
+                set_uncore: !self.uncores.limits().is_empty(),
                 // A worker waits by what its sockets offer; the kernel has no timer for it, and
                 // what a pause saves nobody has measured.
                 waits: Waits { poll: true, pause: false, sleep: false, interrupt: true },

@@ -1,11 +1,12 @@
-//! The uncore (caches, mesh, memory controllers): its upper limit goes with the fastest core, where
-//! the configuration asks for that.
+//! The uncore (caches, mesh, memory controllers): its upper limit is part of the operating point,
+//! where the configuration asks for that. Policies that know of no uncore leave it to go with the
+//! fastest active core.
 //!
 //! Its own control loop looks at the whole package's load, and under little of it mostly stays
 //! where it was. Where the cores are at their lowest its upper limit is the firmware's lowest; at
 //! their fastest it is what it was at the start, which may be an operator's wish.
 
-use super::writes::Writes;
+use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, uncore};
 use wattline_linux::sysfs::Tree;
@@ -22,8 +23,8 @@ pub(super) struct Uncores {
 
 struct One {
     uncore: uncore::Uncore,
-    /// Its upper limit now.
-    limit: Hertz,
+    /// Its upper limit at the start, which may be an operator's wish.
+    highest: Hertz,
 }
 
 impl Uncores {
@@ -38,40 +39,38 @@ impl Uncores {
             notes
                 .push("uncore: its frequency cannot be set (module intel_uncore_frequency)".into());
         }
-        let one = |uncore: uncore::Uncore| One { limit: uncore.maximum_hertz, uncore };
+        let one = |uncore: uncore::Uncore| One { highest: uncore.maximum_hertz, uncore };
         Self { all: found.into_iter().map(one).collect() }
     }
 
-    /// Raises those that are too slow for cores at this place between their lowest frequency (0)
-    /// and their highest (1): before the cores get faster.
-    pub fn raise<K: Knobs>(&mut self, place: f64, writes: &mut Writes<K>) {
-        self.all.iter_mut().for_each(|one| one.go(place, |wish, limit| wish > limit, writes));
+    /// The upper limits that can be chosen, ascending; none where nothing is governed.
+    pub fn limits(&self) -> Vec<Hertz> {
+        let low = self.all.iter().map(|one| one.uncore.lowest_hertz.get()).fold(f64::MAX, f64::min);
+        let high = self.all.iter().map(|one| one.highest.get()).fold(low, f64::max);
+        if self.all.is_empty() {
+            return Vec::new();
+        }
+        let first = (low / STEP).floor() as u64 + 1;
+        let between = (first..).map(|step| step as f64 * STEP).take_while(|limit| *limit < high);
+        let mut limits: Vec<Hertz> = [low].into_iter().chain(between).map(Hertz).collect();
+        if high > low {
+            limits.push(Hertz(high));
+        }
+        limits
     }
 
-    /// Lowers those that may be slower: after the cores.
-    pub fn lower<K: Knobs>(&mut self, place: f64, writes: &mut Writes<K>) {
-        self.all.iter_mut().for_each(|one| one.go(place, |wish, limit| wish < limit, writes));
+    /// Gives all of them an upper limit, each as near as its own range allows.
+    pub fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
+        let set = |outcome, one: &mut One| worse(outcome, one.set(limit, writes));
+        self.all.iter_mut().fold(Taken::Done, set)
     }
 }
 
 impl One {
-    /// What fails is counted, and tried again at the next change: cores do not depend on it.
-    fn go<K: Knobs>(
-        &mut self,
-        place: f64,
-        should: impl Fn(f64, f64) -> bool,
-        writes: &mut Writes<K>,
-    ) {
-        let (low, high) = (self.uncore.lowest_hertz.get(), self.uncore.maximum_hertz.get());
-        let wish = low + place.clamp(0.0, 1.0) * (high - low).max(0.0);
-        let wish = ((wish / STEP).ceil() * STEP).min(high.max(low));
-        if !should(wish, self.limit.get()) {
-            return;
-        }
-        let lower = Hertz(self.uncore.minimum_hertz.get().min(wish));
-        let taken = writes.make(&self.uncore.limit(lower, Hertz(wish)));
-        if matches!(taken, Taken::Done | Taken::Altered { .. }) {
-            self.limit = Hertz(wish);
-        }
+    fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
+        let low = self.uncore.lowest_hertz.get();
+        let wish = Hertz(limit.get().min(self.highest.get()).max(low));
+        let lower = Hertz(self.uncore.minimum_hertz.get().min(wish.get()));
+        writes.make(&self.uncore.limit(lower, wish))
     }
 }

@@ -31,7 +31,7 @@ impl<K: Knobs> Writes<K> {
             };
             *self.counts.entry((kind(&change.setting), name(&taken))).or_default() += 1;
             match taken {
-                Taken::Done => {}
+                Taken::Done | Taken::Slow { .. } => {}
                 Taken::Altered { .. } => altered = Some(taken),
                 Taken::Foreign { .. } | Taken::Failed { .. } => return taken,
             }
@@ -58,7 +58,8 @@ fn kind(setting: &Setting) -> &'static str {
 /// The label of an outcome in counters.
 fn name(taken: &Taken) -> &'static str {
     match taken {
-        Taken::Done => "done",
+        // A write returns when it is done.
+        Taken::Done | Taken::Slow { .. } => "done",
         Taken::Altered { .. } => "altered",
         Taken::Foreign { .. } => "foreign",
         Taken::Failed { .. } => "failed",
@@ -68,7 +69,7 @@ fn name(taken: &Taken) -> &'static str {
 /// Of two outcomes the one that needs more care.
 pub(super) fn worse(one: Taken, other: Taken) -> Taken {
     let rank = |taken: &Taken| match taken {
-        Taken::Done => 0,
+        Taken::Done | Taken::Slow { .. } => 0,
         Taken::Altered { .. } => 1,
         Taken::Foreign { .. } => 2,
         Taken::Failed { .. } => 3,

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CPUS, Fixture};
+use common::{CPUS, Fixture, take_all};
 use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::Step;
 use wattline_host::{Host, Unmanned};
@@ -77,19 +77,32 @@ fn the_uncores_upper_limit_goes_with_the_fastest_core() {
         options.layout.workers = 1;
         options.uncore = wanted;
         let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
-        host.present();
+        let mut point = host.present();
         assert_eq!(number("max_freq_khz"), highest, "at full speed as it was");
+        assert_eq!(host.platform().can.set_uncore, wanted);
         let fastest = host.platform().fastest();
         let mut last = highest;
+        let mut go = |host: &mut Host<_>, index: usize| {
+            let mut next = point.clone();
+            next.set_frequency(index);
+            take_all(host, &point, &next);
+            point = next;
+        };
         for index in (0..fastest).rev() {
-            assert_eq!(host.take(&Step::Frequency { core: 0, index }), Taken::Done);
+            go(&mut host, index);
             let limit = number("max_freq_khz");
             assert!(limit <= last && limit >= number("min_freq_khz"), "{limit} after {last}");
             last = limit;
         }
         assert_eq!(last, if wanted { lowest } else { highest });
-        assert_eq!(host.take(&Step::Frequency { core: 0, index: fastest }), Taken::Done);
+        go(&mut host, fastest);
         assert_eq!(number("max_freq_khz"), highest);
+        // A policy may fix it, too.
+        if wanted {
+            assert_eq!(host.take(&Step::Uncore { index: 0 }), Taken::Done);
+            assert_eq!(number("max_freq_khz"), lowest);
+        }
+        assert!(matches!(host.take(&Step::Uncore { index: 999 }), Taken::Failed { .. }));
         drop(host);
         assert_eq!(fixture.snapshot(), before);
     }

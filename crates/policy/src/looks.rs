@@ -21,6 +21,13 @@ pub struct Looks {
     pub offered: bool,
 }
 
+impl Default for Looks {
+    /// At all queues and cores, as policies do that say nothing else.
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
 impl Looks {
     /// At the trigger and its queue alone.
     pub const TRIGGER: Self = Self {

@@ -67,6 +67,8 @@ pub struct Can {
     pub set_moderation: bool,
     /// The shares of active cores in the redirect table can be chosen.
     pub set_weights: bool,
+    /// The upper limit of the uncore's frequency can be chosen.
+    pub set_uncore: bool,
     /// In which ways cores can be told to wait.
     pub waits: Waits,
     /// What it can show.
@@ -83,6 +85,7 @@ impl Can {
         limit_idle: false,
         set_moderation: false,
         set_weights: false,
+        set_uncore: false,
         waits: Waits::NONE,
         sees: Sees::NOTHING,
         asks: Asks::NOTHING,
@@ -94,6 +97,7 @@ impl Can {
         limit_idle: true,
         set_moderation: true,
         set_weights: true,
+        set_uncore: true,
         waits: Waits::ALL,
         sees: Sees::NOTHING,
         asks: Asks::EXACT,
@@ -111,6 +115,9 @@ pub struct Platform {
     pub domain: FrequencyDomain,
     /// How long a change of frequency takes; zero where nobody knows.
     pub frequency_transition: Span,
+    /// Upper limits that the uncore (caches, mesh, memory controllers) can be given, ascending;
+    /// empty where nobody can set it.
+    pub uncore: Vec<Hertz>,
     /// Idle states in descending order of power: index 0 is the lightest.
     pub idle_states: Vec<IdleState>,
     /// Receive queues; the index is the queue's number everywhere.
@@ -218,6 +225,7 @@ pub(crate) mod tests {
             frequencies: (12..26).map(|step| Hertz(f64::from(step) * 4e8 / 3.0)).collect(),
             domain: FrequencyDomain::Chip,
             frequency_transition: Span::from_micros(10),
+            uncore: Vec::new(),
             idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 87)],
             queues: (0..48).map(|queue| Queue { port: queue / 12, core: queue % 12 }).collect(),
             ring_size: Some(512),

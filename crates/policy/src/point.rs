@@ -30,6 +30,9 @@ pub struct OperatingPoint {
     pub moderation: Vec<Span>,
     /// As many packets as a core takes from a queue at once, at least one.
     pub batch: u32,
+    /// Index into [`Platform::uncore`]: the uncore's upper limit. `None` lets it go with the
+    /// fastest active core ([`Self::uncore_limit`]), as of a policy that knows of no uncore.
+    pub uncore: Option<usize>,
 }
 
 impl OperatingPoint {
@@ -48,13 +51,14 @@ impl OperatingPoint {
             weights: vec![1; platform.cores],
             moderation: vec![platform.moderation.0; platform.queues.len()],
             batch: Self::NAPI_BUDGET,
+            uncore: None,
         }
     }
 
     /// Becomes the other, without allocating where both are of one platform.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { active, cores, weights, moderation, batch } = self;
-        (*active, *batch) = (other.active, other.batch);
+        let Self { active, cores, weights, moderation, batch, uncore } = self;
+        (*active, *batch, *uncore) = (other.active, other.batch, other.uncore);
         cores.clone_from(&other.cores);
         weights.clone_from(&other.weights);
         moderation.clone_from(&other.moderation);
@@ -120,6 +124,30 @@ impl OperatingPoint {
             *period = (*period).min(longest).max(shortest);
         }
         self.batch = self.batch.max(1);
+        if !can.set_uncore {
+            self.uncore = present.uncore;
+        }
+        let highest = platform.uncore.len().saturating_sub(1);
+        self.uncore = self.uncore.map(|index| index.min(highest));
+    }
+
+    /// The uncore's upper limit, as an index into [`Platform::uncore`]; `None` where it cannot be
+    /// chosen. Left to itself it lies between its lowest and its highest where the fastest
+    /// active core lies between its own, rounded up.
+    pub fn uncore_limit(&self, platform: &Platform) -> Option<usize> {
+        let limits = &platform.uncore;
+        let (low, high) = (limits.first()?, limits.last()?);
+        if let Some(index) = self.uncore {
+            return Some(index.min(limits.len() - 1));
+        }
+        let steps = &platform.frequencies;
+        let fastest = steps.get(self.fastest_active().min(platform.fastest()))?;
+        let (slowest, most) = (steps.first()?, steps.last()?);
+        let range = most.0 - slowest.0;
+        let place = if range > 0.0 { (fastest.0 - slowest.0) / range } else { 1.0 };
+        let wish = low.0 + place * (high.0 - low.0);
+        // A hertz less than a step is that step.
+        Some(limits.iter().position(|limit| limit.0 >= wish - 1.0).unwrap_or(limits.len() - 1))
     }
 
     /// The frequency that each core runs at, as an index: its own, or the fastest that an
@@ -162,6 +190,7 @@ mod tests {
             weights: vec![0; 12],
             moderation: Vec::new(),
             batch: 0,
+            uncore: Some(3),
         };
         wanted.bound(&platform, &present);
         assert_eq!(wanted, OperatingPoint { batch: 1, ..present.clone() });
@@ -203,6 +232,28 @@ mod tests {
         platform.domain = FrequencyDomain::Core;
         let own: Vec<usize> = point.frequencies(&platform).collect();
         assert_eq!((own[0], own[1], own[7]), (2, 5, 9));
+    }
+
+    #[test]
+    fn an_uncore_goes_with_the_fastest_active_core_until_a_policy_fixes_it() {
+        let mut platform = westmere();
+        let mut point = OperatingPoint::full(&platform);
+        assert_eq!(point.uncore_limit(&platform), None, "there is none to be set");
+        platform.uncore = [1.0e9, 1.5e9, 2.0e9].map(wattline_units::Hertz).to_vec();
+        let mut limits = Vec::new();
+        for index in [0, 1, 6, 7, 13] {
+            point.set_frequency(index);
+            limits.push(point.uncore_limit(&platform).unwrap());
+        }
+        assert_eq!(limits, [0, 1, 1, 2, 2], "rounded up");
+        point.set_frequency(0);
+        point.uncore = Some(9);
+        let present = OperatingPoint::full(&platform);
+        point.bound(&platform, &present);
+        assert_eq!((point.uncore, point.uncore_limit(&platform)), (Some(2), Some(2)));
+        platform.can.set_uncore = false;
+        point.bound(&platform, &present);
+        assert_eq!(point.uncore, None, "left alone");
     }
 
     #[test]

@@ -58,7 +58,7 @@ use wattline_cores::{CoreMake, Latency, ModelError, Sink, platform_part};
 use wattline_dataplane::port::Waiter;
 use wattline_governor::Governor;
 use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
-use wattline_policy::{BuildContext, OperatingPoint, Platform, PolicySpec, Trigger, build};
+use wattline_policy::{BuildContext, OperatingPoint, Platform, Policy, PolicySpec, Trigger, build};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
 use wattline_units::Time;
@@ -172,6 +172,23 @@ impl Scale {
         bells: Vec<Waker>,
         redirect: Option<Box<dyn Redirect>>,
     ) -> Result<(Self, Vec<Pacer>), ScaleError> {
+        Self::new_with(setting, ports, bells, redirect, |context| {
+            Ok(build(&setting.policy, context).map_err(ModelError::from)?)
+        })
+    }
+
+    /// [`Self::new`] under a policy of the caller's own, which need not be in the registry, instead
+    /// of the setting's.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and those of `make_policy`.
+    pub fn new_with(
+        setting: &Setting,
+        ports: usize,
+        bells: Vec<Waker>,
+        redirect: Option<Box<dyn Redirect>>,
+        make_policy: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, ScaleError>,
+    ) -> Result<(Self, Vec<Pacer>), ScaleError> {
         let server = setting.server.clone();
         let platform = platform_part(&server, ports, bells.len());
         platform.check().map_err(ModelError::from)?;
@@ -211,7 +228,8 @@ impl Scale {
             packet: packet.map(|cost| (cost, setting.mean_bytes)),
             seed: setting.seed,
         };
-        let policy = build(&setting.policy, &context).map_err(ModelError::from)?;
+        let policy = make_policy(&context)?;
+        let looks = policy.looks_at();
         let waiter = PollWaiter::new([]).map_err(|errno| ScaleError::System(errno.into()))?;
         let shared = Arc::new(Shared {
             emulation,
@@ -222,7 +240,10 @@ impl Scale {
         });
         let pacers = cores
             .into_iter()
-            .map(|(core, sink)| Pacer::new(Arc::clone(&shared), core, sink))
+            .map(|(core, mut sink)| {
+                sink.asked = looks.latency.then(|| Latency::with_bound(looks.late_after));
+                Pacer::new(Arc::clone(&shared), core, sink)
+            })
             .collect();
         let closing = Mutex::new(0);
         Ok((Self { shared, closing, timer: None, timer_waiter: Some(waiter) }, pacers))

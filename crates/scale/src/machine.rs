@@ -3,6 +3,7 @@
 use super::post::Order;
 use super::{Emulation, Redirect};
 use std::sync::Arc;
+use wattline_cores::Latency;
 use wattline_governor::energy::Energy;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
@@ -26,22 +27,19 @@ pub struct ScaleMachine {
     /// Changes of frequency take so long.
     transition: Span,
     entries_moved: u64,
+    /// Latencies since the policy looked at them last.
+    latency: Option<Latency>,
 }
 
 impl ScaleMachine {
     pub(super) fn new(emulation: Arc<Emulation>, redirect: Option<Box<dyn Redirect>>) -> Self {
         let mut platform = emulation.platform.clone();
         platform.can.set_cores = redirect.is_some();
-        // Shares of the tables, watts and latencies are not brought to the policy yet.
-        platform.can.set_weights = false;
-        platform.can.sees = Sees {
-            latency: false,
-            late: false,
-            power: false,
-            entries: false,
-            offered: false,
-            ..platform.can.sees
-        };
+        platform.can.set_weights = redirect.is_some();
+        let counts = redirect.as_ref().is_some_and(|redirect| redirect.counts_entries());
+        // Energy is added up when an account is closed, not at every decision.
+        let seen = platform.can.sees;
+        platform.can.sees = Sees { power: false, entries: counts, offered: false, ..seen };
         let point = OperatingPoint::full(&platform);
         Self {
             transition: emulation.transition,
@@ -52,6 +50,7 @@ impl ScaleMachine {
             point,
             now: Time::ZERO,
             entries_moved: 0,
+            latency: None,
         }
     }
 
@@ -121,6 +120,16 @@ impl Machine for ScaleMachine {
                 view.queues[port * cores + core] = *queue;
             }
         }
+        view.latency = None;
+        if view.looks.latency {
+            let sum = self.latency.get_or_insert_with(Latency::new);
+            self.emulation.posts.iter().for_each(|post| post.take_latency(sum));
+            view.latency = Some(sum.take_view());
+        }
+        match &mut self.redirect {
+            Some(redirect) if view.looks.entries => redirect.entries(now, &mut view.entries),
+            _ => view.entries.clear(),
+        }
     }
 
     fn take(&mut self, step: &Step) -> Taken {
@@ -130,14 +139,16 @@ impl Machine for ScaleMachine {
             Step::Wait { core, wait } => self.point.cores[core].wait = wait,
             Step::Moderation { queue, period } => self.point.moderation[queue] = period,
             Step::Batch { packets } => self.point.batch = packets,
-            // The core is told with the rest: who is in the table is awake.
-            Step::Wake { .. } | Step::Park { .. } => {}
+            Step::Weight { core, weight } => self.point.weights[core] = weight,
+            // The core is told with the rest: who is in the table is awake. The model's uncore
+            // goes with the cores.
+            Step::Wake { .. } | Step::Park { .. } | Step::Uncore { .. } => {}
             Step::Redirect { active } => {
                 let Some(redirect) = &mut self.redirect else {
                     let why = "no redirect table can be written here".to_owned();
                     return Taken::Failed { why };
                 };
-                match redirect.redirect(self.now, active) {
+                match redirect.redirect(self.now, active, &self.point.weights) {
                     Ok(moved) => self.entries_moved += moved,
                     Err(why) => return Taken::Failed { why },
                 }
@@ -157,8 +168,9 @@ impl Machine for ScaleMachine {
             // The first point holds from the start.
             let wait = if self.now == Time::ZERO { Span::ZERO } else { self.transition };
             let due = self.now.as_picos() + wait.as_picos().max(1);
-            for (post, index) in self.emulation.posts.iter().zip(&after) {
-                post.give(self.now, Order::Frequency { due, index: *index });
+            let changes = before.iter().zip(&after).zip(&self.emulation.posts);
+            for ((_, index), post) in changes.filter(|((old, new), _)| old != new) {
+                post.give(self.now, Order::Frequency { takes: wait, index: *index });
             }
             self.emulation.will_run_at(due, &after);
         }

@@ -16,9 +16,12 @@ use wattline_cores::{Core, Sink, Stop, Watched};
 use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::worker::{Command, Worker};
+use wattline_governor::under_way::UnderWay;
 use wattline_policy::CoreSet;
 use wattline_units::{Span, Time};
 
+/// Latencies are shown to the policy this often (model time): histograms are added up for it.
+const LATENCY_PERIOD: Span = Span::from_micros(50);
 /// A thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// The same while frames wait for which there is no chunk, or other cores for this one.
@@ -33,12 +36,11 @@ pub struct Pacer {
     lanes: Vec<Lane>,
     /// Orders not yet followed, by time.
     orders: Vec<(Time, Order)>,
-    /// The frequency under way, and when it takes effect.
-    frequency: Option<(u64, usize)>,
-    /// The one that was asked for meanwhile: it follows when that has taken effect, so that a
-    /// policy that asks often does not put its own changes off.
-    next_frequency: Option<usize>,
+    /// Its change of frequency.
+    frequency: UnderWay,
     active_cores: usize,
+    /// When it shows latencies next.
+    latency_due: u64,
     /// All before has happened, in picoseconds.
     position: u64,
     /// Frames wait for which there is no chunk.
@@ -55,8 +57,8 @@ impl Pacer {
             core,
             sink,
             orders: Vec::new(),
-            frequency: None,
-            next_frequency: None,
+            frequency: UnderWay::default(),
+            latency_due: 0,
             position: 0,
             starved: false,
         }
@@ -174,10 +176,10 @@ impl Pacer {
                 let moderation = moderation.into_iter();
                 self.core.set(picos, setting, active, batch, moderation, &mut self.sink);
             }
-            Order::Frequency { index, .. } if self.frequency.is_some() => {
-                self.next_frequency = Some(index);
+            Order::Frequency { takes, index } => {
+                // By the model: a thread that wakes late is late once.
+                self.frequency.ask(at, takes, index);
             }
-            Order::Frequency { due, index } => self.frequency = Some((due.max(picos), index)),
             Order::Report { number } => self.report(picos, number),
         }
     }
@@ -190,8 +192,9 @@ impl Pacer {
     /// wants to be asked.
     fn run_to(&mut self, worker: &mut Worker, until: u64) {
         loop {
-            let due = self.frequency.filter(|(due, _)| *due <= until);
-            let stage = due.map_or(until, |(due, _)| due);
+            let due = self.frequency.due().map(|due| due.as_picos().max(self.position));
+            let due = due.filter(|due| *due <= until);
+            let stage = due.unwrap_or(until);
             // What begins at a moment is done by whoever goes beyond it.
             let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
             self.take_in(worker, step);
@@ -203,12 +206,12 @@ impl Pacer {
                     if step < stage {
                         continue;
                     }
-                    let Some((due, index)) = due else { return };
+                    let Some(due) = due else { return };
                     self.core.book(due, &mut self.sink);
-                    let transition = self.shared.transition.as_picos().max(1);
-                    let next = self.next_frequency.take().filter(|next| *next != index);
-                    self.frequency = next.map(|next| (due + transition, next));
-                    self.take_costs(index);
+                    let takes = self.shared.transition;
+                    if let Some(index) = self.frequency.take(Time::from_picos(due), takes) {
+                        self.take_costs(index);
+                    }
                 }
             }
         }
@@ -292,6 +295,13 @@ impl Pacer {
             (None, true) => Accruing::Empty,
             (None, false) => Accruing::Useful,
         };
+        if let Some(asked) = &mut self.sink.asked
+            && at >= self.latency_due
+            && asked.packets() > 0
+        {
+            self.latency_due = at + LATENCY_PERIOD.as_picos();
+            self.shared.posts[self.core.number].show_latency(asked);
+        }
         let mut seen = self.shared.posts[self.core.number].seen();
         let Seen { at: seen_at, view, accruing: was, queues } = &mut *seen;
         let booked = spent.useful + spent.empty + spent.idle;
@@ -322,7 +332,7 @@ impl Pacer {
 
     /// When it next has something to do, as far as is known.
     fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
-        let others = self.frequency.map(|(due, _)| due).into_iter();
+        let others = self.frequency.due().map(Time::as_picos).into_iter();
         let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();
         let next = self.core_event(worker).into_iter().chain(others).min();
         next.map(|at| Time::from_picos(at.saturating_add(1)))

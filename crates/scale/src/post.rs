@@ -22,7 +22,7 @@ pub(super) enum Order {
         active_cores: usize,
     },
     /// Run at this frequency from `due` on, instead of what was asked for before.
-    Frequency { due: u64, index: usize },
+    Frequency { takes: Span, index: usize },
     /// Say what was done up to now.
     Report { number: u64 },
 }
@@ -100,6 +100,8 @@ pub(super) struct Post {
     bell: Waker,
     orders: Mutex<Vec<(Time, Order)>>,
     seen: Mutex<Seen>,
+    /// Latencies that the policy has not seen yet, where it looks at them.
+    latency: Mutex<Option<Latency>>,
     /// When the policy wants to be asked about it.
     watched: Mutex<Watched>,
     pub lateness: Lateness,
@@ -114,6 +116,7 @@ impl Post {
             bell,
             orders: Mutex::default(),
             seen: Mutex::new(Seen { queues, ..Seen::default() }),
+            latency: Mutex::new(None),
             watched: Mutex::new(Watched::NOT),
             lateness: Lateness::default(),
             retired: Mutex::default(),
@@ -153,6 +156,25 @@ impl Post {
 
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands latencies over to the policy.
+    pub fn show_latency(&self, latency: &mut Latency) {
+        let mut shown = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *shown {
+            Some(shown) => shown.add(latency),
+            none => *none = Some(latency.clone()),
+        }
+        latency.reset();
+    }
+
+    /// Adds what was handed over since the last call.
+    pub fn take_latency(&self, sum: &mut Latency) {
+        let mut shown = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shown) = shown.as_mut().filter(|shown| shown.packets() > 0) {
+            sum.add(shown);
+            shown.reset();
+        }
     }
 
     fn retired(&self) -> MutexGuard<'_, Option<(Core, Sink)>> {

@@ -64,9 +64,9 @@ pub fn attach(
 pub struct Steered {
     tables: Vec<(Steering, RedirectTable)>,
     order: Arc<Order>,
-    /// Cores that the tables shall lead to, and since when, while the last rewriting is not
-    /// over.
-    wanted: Option<(CoreSet, Instant)>,
+    /// Cores that the tables shall lead to with their weights, and since when, while the last
+    /// rewriting is not over.
+    wanted: Option<(CoreSet, Vec<u8>, Instant)>,
 }
 
 impl Steered {
@@ -78,11 +78,12 @@ impl Steered {
     }
 
     /// Rewrites all tables; the rewriting before is over.
-    fn rewrite(&mut self, active: CoreSet) -> Result<u64, String> {
+    fn rewrite(&mut self, active: CoreSet, weights: &[u8]) -> Result<u64, String> {
         let mut held = [0; MAX_CORES];
         let mut next: Vec<RedirectTable> =
             self.tables.iter().map(|(_, table)| table.clone()).collect();
-        let moved: usize = next.iter_mut().map(|t| t.spread_beside(active, &mut held)).sum();
+        let moved: usize =
+            next.iter_mut().map(|t| t.spread_weighted(active, weights, &mut held)).sum();
         if moved == 0 {
             return Ok(0);
         }
@@ -105,24 +106,26 @@ impl Steered {
 }
 
 impl Redirect for Steered {
-    fn redirect(&mut self, _: Time, active: CoreSet) -> Result<u64, String> {
+    fn redirect(&mut self, _: Time, active: CoreSet, weights: &[u8]) -> Result<u64, String> {
         if self.order.drained().is_none_or(|transit| transit.is_over()) {
             self.wanted = None;
-            return self.rewrite(active);
+            return self.rewrite(active, weights);
         }
-        let since = self.wanted.map_or_else(Instant::now, |(_, since)| since);
-        self.wanted = Some((active, since));
+        let since = self.wanted.as_ref().map_or_else(Instant::now, |(_, _, since)| *since);
+        self.wanted = Some((active, weights.to_vec(), since));
         Ok(0)
     }
 
     fn go_on(&mut self) -> Result<u64, String> {
-        let Some((active, since)) = self.wanted else { return Ok(0) };
+        if self.wanted.is_none() {
+            return Ok(0);
+        }
         if self.order.drained().is_some_and(|transit| !transit.is_over()) {
             return Ok(0);
         }
-        self.wanted = None;
+        let Some((active, weights, since)) = self.wanted.take() else { return Ok(0) };
         self.order.deferred(since.elapsed());
-        self.rewrite(active)
+        self.rewrite(active, &weights)
     }
 
     fn order(&self) -> Arc<Order> {

@@ -13,6 +13,7 @@
 
 mod engine;
 mod error;
+mod knobs;
 mod nic;
 mod profile;
 mod report;
@@ -24,9 +25,10 @@ mod totals;
 mod views;
 
 pub use error::SimError;
+pub use knobs::{BehaviourError, Fault, KnobBehaviour};
 pub use profile::{Phase, Profile};
 pub use report::{CoreResidency, Report, Residency};
-pub use run::{run, run_with};
+pub use run::{run, run_on, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use sweep::sweep;

@@ -4,6 +4,7 @@ use crate::profile::Profile;
 use crate::totals::Totals;
 use serde::Serialize;
 use wattline_cores::{Counts, Latency, Spent, StateSpan, power_terms};
+use wattline_governor::ledger::Entry;
 use wattline_policy::Platform;
 use wattline_server::{PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
@@ -134,6 +135,9 @@ pub struct Report {
     pub wall_seconds: f64,
     /// Packets simulated per second of real time, those of the warm-up included.
     pub simulated_packets_per_second: f64,
+    /// What became of the steps since the run began, by knob, where knobs are not ideal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub knobs: Vec<Entry>,
     /// Where the real time went, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
@@ -224,6 +228,7 @@ impl Report {
             intervals: Vec::new(),
             wall_seconds: 0.0,
             simulated_packets_per_second: 0.0,
+            knobs: Vec::new(),
             profile: None,
             states: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::SimError;
+use crate::knobs::KnobBehaviour;
 use crate::report::Report;
 use crate::setting::Setting;
 use std::time::Instant;
@@ -31,9 +32,22 @@ pub fn run_with(
     source: &mut dyn Source,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
+    run_on(setting, KnobBehaviour::default(), source, make)
+}
+
+/// [`run_with`] on a server whose knobs behave like this.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run_on(
+    setting: &Setting<'_>,
+    knobs: KnobBehaviour,
+    source: &mut dyn Source,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
-    let mut engine = Engine::new(setting, source, make)?;
+    let mut engine = Engine::new(setting, knobs, source, make)?;
     engine.start()?;
     engine.run_to(setting.warmup.as_picos())?;
     engine.sink.latency.reset();
@@ -57,6 +71,7 @@ pub fn run_with(
     let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
     report.intervals = intervals;
     report.states = engine.sink.states.take().unwrap_or_default();
+    report.knobs = engine.knob_outcomes();
     report.profile = setting.profile.then_some(engine.stopwatch.profile);
     report.wall_seconds = started.elapsed().as_secs_f64();
     report.simulated_packets_per_second = from.arrivals as f64 / report.wall_seconds;

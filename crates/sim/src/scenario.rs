@@ -1,10 +1,12 @@
 //! A simulation described in full, traffic included: what commands and sweeps run.
 
 use crate::error::SimError;
+use crate::knobs::KnobBehaviour;
 use crate::report::Report;
-use crate::run::run;
+use crate::run::run_on;
 use crate::setting::Setting;
-use wattline_policy::PolicySpec;
+use wattline_cores::ModelError;
+use wattline_policy::{PolicySpec, build};
 use wattline_server::{Application, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -44,6 +46,14 @@ impl Scenario<'_> {
     /// # Errors
     /// When the scenario contradicts itself or its packets cannot be had.
     pub fn run(&self) -> Result<Report, SimError> {
+        self.run_on(KnobBehaviour::default())
+    }
+
+    /// Runs it on a server whose knobs behave like this.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(&self, knobs: KnobBehaviour) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
         let setting = Setting {
@@ -59,7 +69,9 @@ impl Scenario<'_> {
             log_states: false,
             profile: self.profile,
         };
-        run(&setting, source.as_mut())
+        run_on(&setting, knobs, source.as_mut(), |context| {
+            Ok(build(&setting.policy, context).map_err(ModelError::from)?)
+        })
     }
 
     /// Mean length of a packet in bytes that policies reckon with.

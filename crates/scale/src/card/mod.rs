@@ -44,6 +44,8 @@ pub struct Card {
 struct Wires {
     links: Vec<Link>,
     tables: Vec<RedirectTable>,
+    /// Frames sent by each entry of the tables, port after port.
+    sent: Vec<u64>,
     /// By port, then by core.
     queues: Vec<Vec<VecDeque<Arriving>>>,
     /// Buffers to be used again.
@@ -72,6 +74,7 @@ impl Card {
         Arc::new(Self {
             wires: Mutex::new(Wires {
                 links: vec![Link::new(model); ports],
+                sent: vec![0; ports * model.redirect_table_entries],
                 tables: vec![RedirectTable::new(model.redirect_table_entries, active); ports],
                 queues: (0..ports).map(|_| queues()).collect(),
                 spare: Vec::new(),
@@ -106,7 +109,7 @@ impl Card {
         let number = usize::from(port.0);
         let length = u16::try_from(frame.len()).unwrap_or(u16::MAX).saturating_add(FCS_BYTES);
         let mut wires = self.wires();
-        let Wires { links, tables, queues, spare, beyond_link, .. } = &mut *wires;
+        let Wires { links, tables, sent, queues, spare, beyond_link } = &mut *wires;
         let (Some(link), Some(table)) = (links.get_mut(number), tables.get(number)) else {
             return false;
         };
@@ -114,6 +117,9 @@ impl Card {
             *beyond_link += 1;
             return false;
         };
+        if let Some(sent) = sent.get_mut(entry(table, number, hash)) {
+            *sent += 1;
+        }
         let core = table.core(hash);
         let Some(queue) = queues.get_mut(number).and_then(|queues| queues.get_mut(core)) else {
             return false;
@@ -133,17 +139,17 @@ impl Card {
         true
     }
 
-    /// Rewrites all tables for these cores: what arrives after `now` follows them, but for what
+    /// Rewrites all tables for these cores, by their weights: what arrives after `now` follows them, but for what
     /// a core has taken already whose thread is ahead of the one that decides. Returns how many
     /// entries moved.
-    pub fn redirect(&self, now: Time, active: CoreSet) -> u64 {
+    pub fn redirect(&self, now: Time, active: CoreSet, weights: &[u8]) -> u64 {
         let mut wires = self.wires();
         let Wires { tables, queues, .. } = &mut *wires;
         let Some(handover) = self.order.counted() else { return 0 };
         let mut held = [0; MAX_CORES];
         let mut moved = 0;
         for (port, (table, queues)) in tables.iter_mut().zip(queues).enumerate() {
-            let changed = table.spread_beside(active, &mut held);
+            let changed = table.spread_weighted(active, weights, &mut held);
             moved += changed as u64;
             if changed == 0 {
                 continue;
@@ -167,6 +173,22 @@ impl Card {
         moved
     }
 
+    /// Frames that arrived by each entry of the tables up to `now`, port after port.
+    pub fn entries(&self, now: Time, counts: &mut Vec<u64>) {
+        let wires = self.wires();
+        counts.clone_from(&wires.sent);
+        for (port, (table, queues)) in wires.tables.iter().zip(&wires.queues).enumerate() {
+            // What is on the wire ahead of time has not arrived.
+            for frame in queues.iter().flat_map(|queue| queue.iter().rev()) {
+                if frame.at > now
+                    && let Some(count) = counts.get_mut(entry(table, port, frame.hash))
+                {
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+    }
+
     /// The redirect table of each port.
     pub fn tables(&self) -> Vec<RedirectTable> {
         self.wires().tables.clone()
@@ -186,6 +208,12 @@ impl Card {
         // Nothing that holds it leaves it half done.
         self.wires.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The place of a hash's entry among those of all ports.
+fn entry(table: &RedirectTable, port: usize, hash: u32) -> usize {
+    let size = table.entries().len();
+    port * size + (hash as usize & (size - 1))
 }
 
 #[cfg(test)]
@@ -235,14 +263,32 @@ mod tests {
         }
         let mut queues: Vec<CardQueue> = (0..3).map(|core| card.queue(PortId(0), core)).collect();
         assert_eq!(queues[0].pending(), 100);
-        let moved = card.redirect(micros(40), CoreSet::first(2));
+        let moved = card.redirect(micros(40), CoreSet::first(2), &[1; 3]);
         assert_eq!(moved, 128, "half of the table of each of two ports");
         assert_eq!(queues[0].pending() + queues[1].pending(), 100);
         assert!(queues[0].pending() > 40 && queues[1].next_arrival() > Some(micros(40)));
-        card.redirect(micros(50), CoreSet::only(2));
+        card.redirect(micros(50), CoreSet::only(2), &[]);
         assert!(queues[2].next_arrival() > Some(micros(50)));
         assert_eq!(card.waiting(), 100);
         assert!(card.tables().iter().all(|table| table.entries().iter().all(|core| *core == 2)));
+    }
+
+    #[test]
+    fn shares_follow_weights_and_arrivals_are_counted_by_entry() {
+        let (card, _) = card();
+        card.redirect(micros(0), CoreSet::first(2), &[3, 1, 1]);
+        let of =
+            |core| card.tables()[0].entries().iter().filter(|&&c| usize::from(c) == core).count();
+        assert_eq!((of(0), of(1), of(2)), (96, 32, 0));
+        for at in 1..=100u8 {
+            card.send(PortId(1), micros(at.into()), &frame(at));
+        }
+        let mut counts = Vec::new();
+        card.entries(micros(40), &mut counts);
+        assert_eq!(counts.len(), 256, "of two ports");
+        assert_eq!((counts[..128].iter().sum::<u64>(), counts[128..].iter().sum::<u64>()), (0, 40));
+        card.entries(micros(1_000), &mut counts);
+        assert_eq!(counts.iter().sum::<u64>(), 100);
     }
 
     #[test]

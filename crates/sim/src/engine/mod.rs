@@ -3,6 +3,7 @@
 mod accounts;
 
 use crate::error::SimError;
+use crate::knobs::{KnobBehaviour, SimKnobs};
 use crate::nic::Nic;
 use crate::profile::{Phase, Stopwatch};
 use crate::setting::Setting;
@@ -11,6 +12,9 @@ use crate::views::Views;
 use wattline_cores::{
     Core, CoreMake, Costs, Egress, Latency, ModelError, Sink, Stop, Watched, platform_of,
 };
+use wattline_governor::ledger::Entry;
+use wattline_governor::transition::Transition;
+use wattline_governor::under_way::UnderWay;
 use wattline_policy::{
     AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
 };
@@ -38,14 +42,17 @@ pub(crate) struct Engine<'a> {
     pub sink: Sink,
     pub now: u64,
     ask: AskAgain,
-    /// The operating point, and the one that the policy wants.
+    /// The operating point that the cores have, and the one that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
-    /// When the frequencies under way take effect.
+    /// From the one to the other, by way of the knobs.
+    transition: Transition,
+    knobs: SimKnobs,
+    /// By core: its change of frequency, and when the first of them takes effect.
+    frequencies: Vec<UnderWay>,
     frequency_due: u64,
-    /// Those frequencies, by core. A change that is under way is completed; what is asked for
-    /// meanwhile follows it, so that a policy that asks often does not put its own changes off.
-    frequency_under_way: Vec<usize>,
+    /// When frequencies take effect or steps that were put off are due.
+    due: u64,
     views: Views,
     /// What the policy looks at.
     looks: Looks,
@@ -64,6 +71,7 @@ impl<'a> Engine<'a> {
     /// An engine before its start. `make` makes the policy for the simulated machine.
     pub fn new(
         setting: &'a Setting<'a>,
+        behaviour: KnobBehaviour,
         source: &'a mut dyn Source,
         make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
     ) -> Result<Self, SimError> {
@@ -106,9 +114,12 @@ impl<'a> Engine<'a> {
             now: 0,
             ask: AskAgain::NEVER,
             wanted: point.clone(),
+            transition: Transition::new(&platform, point.clone(), behaviour.pace),
+            knobs: SimKnobs::new(platform.clone(), behaviour, setting.seed),
             point,
+            frequencies: vec![UnderWay::default(); platform.cores],
             frequency_due: u64::MAX,
-            frequency_under_way: Vec::new(),
+            due: u64::MAX,
             views: Views::new(&platform),
             lagging: false,
             totals: Totals::default(),
@@ -123,10 +134,20 @@ impl<'a> Engine<'a> {
     pub fn start(&mut self) -> Result<(), SimError> {
         self.next_block()?;
         self.decide(Trigger::Start);
-        self.frequency_under_way.clear();
-        self.frequency_under_way.extend(self.point.frequencies(&self.platform));
-        self.take_frequencies();
+        // They need not be changed to: they hold from the start.
+        self.frequencies.fill(UnderWay::default());
+        for (core, frequency) in self.cores.iter_mut().zip(self.point.frequencies(&self.platform)) {
+            core.costs.frequency = frequency;
+        }
+        self.take_costs();
+        self.look_ahead();
         Ok(())
+    }
+
+    /// What became of the steps since the run began; nothing where all knobs are ideal.
+    pub fn knob_outcomes(&self) -> Vec<Entry> {
+        let entries = self.transition.ledger().entries();
+        if self.knobs.are_ideal() { Vec::new() } else { entries.cloned().collect() }
     }
 
     /// Brings everything to `mark`.
@@ -136,10 +157,10 @@ impl<'a> Engine<'a> {
                 self.next_block()?;
             }
             let timer = self.ask.at.as_picos().max(self.now + 1);
-            let until = mark.min(self.horizon).min(timer).min(self.frequency_due);
+            let until = mark.min(self.horizon).min(timer).min(self.due);
             let stop = self.advance(until);
-            if self.now == self.frequency_due {
-                self.take_frequencies();
+            if self.now >= self.due {
+                self.come_due();
             }
             let trigger = match stop {
                 Some((core, stop)) => {
@@ -248,7 +269,7 @@ impl<'a> Engine<'a> {
         let now = Time::from_picos(self.now);
         let ask = self.policy.decide(now, &observation, &mut self.wanted);
         self.totals.decisions += 1;
-        let changed = self.wanted != self.point || trigger == Trigger::Start;
+        let changed = self.wanted != *self.transition.target() || trigger == Trigger::Start;
         if changed || ask.watched() != self.ask.watched() {
             self.catch_up();
         }
@@ -260,17 +281,46 @@ impl<'a> Engine<'a> {
 
     /// Goes over to the operating point that the policy wants, as far as the server can.
     fn apply(&mut self) {
-        let Self { platform, wanted, point, totals, .. } = self;
-        wanted.bound(platform, point);
-        let cores_change = wanted.active != point.active || wanted.weights != point.weights;
-        let frequencies_change = wanted.frequencies(platform).ne(point.frequencies(platform));
-        totals.core_changes += u64::from(cores_change);
-        totals.frequency_changes += u64::from(frequencies_change);
-        self.book_point();
-        self.point.copy_from(&self.wanted);
-        if frequencies_change && self.frequency_due == u64::MAX {
-            self.change_frequencies();
+        let Self { transition, knobs, wanted, now, .. } = self;
+        transition.go(Time::from_picos(*now), knobs, wanted);
+        self.follow_knobs();
+    }
+
+    /// Frequencies take effect, or steps that were put off are due.
+    fn come_due(&mut self) {
+        if self.now >= self.frequency_due {
+            self.take_frequencies();
         }
+        let now = Time::from_picos(self.now);
+        if now >= self.transition.due() {
+            self.catch_up();
+            let Self { transition, knobs, wanted, .. } = self;
+            transition.go_on(now, knobs);
+            wanted.copy_from(transition.target());
+            self.follow_knobs();
+        }
+        self.look_ahead();
+    }
+
+    /// The cores become what the knobs are set to.
+    fn follow_knobs(&mut self) {
+        self.book_point();
+        let Self { platform, knobs, point, totals, .. } = self;
+        let set = &knobs.point;
+        let cores_change = set.active != point.active || set.weights != point.weights;
+        totals.core_changes += u64::from(cores_change);
+        let takes = platform.frequency_transition;
+        let now = Time::from_picos(self.now);
+        let mut frequencies_change = false;
+        let frequencies = set.frequencies(platform).zip(point.frequencies(platform));
+        for ((new, old), under_way) in frequencies.zip(&mut self.frequencies) {
+            if new != old {
+                under_way.ask(now, takes, new);
+                frequencies_change = true;
+            }
+        }
+        totals.frequency_changes += u64::from(frequencies_change);
+        self.point.copy_from(&self.knobs.point);
         if cores_change {
             let Self { nic, cores, sink, now, point, .. } = self;
             let moved = nic.redirect(*now, point, cores, &mut sink.watch);
@@ -291,31 +341,27 @@ impl<'a> Engine<'a> {
                 &mut self.sink,
             );
         }
+        self.look_ahead();
     }
 
-    /// The processor begins to change to the frequencies that are asked for now.
-    fn change_frequencies(&mut self) {
-        let transition = self.setting.server.processor.frequency_transition;
-        self.frequency_due = self.now + transition.as_picos().max(1);
-        self.frequency_under_way.clear();
-        self.frequency_under_way.extend(self.point.frequencies(&self.platform));
-    }
-
-    /// The frequencies under way take effect; where others were asked for meanwhile, the next
-    /// change begins.
+    /// Frequencies that are due take effect.
     fn take_frequencies(&mut self) {
         self.book_point();
-        self.frequency_due = u64::MAX;
-        for core in &mut self.cores {
+        let (now, takes) = (Time::from_picos(self.now), self.platform.frequency_transition);
+        for (core, under_way) in self.cores.iter_mut().zip(&mut self.frequencies) {
             core.book(self.now, &mut self.sink);
-        }
-        for (core, frequency) in self.cores.iter_mut().zip(&self.frequency_under_way) {
-            core.costs.frequency = *frequency;
+            if let Some(frequency) = under_way.take(now, takes) {
+                core.costs.frequency = frequency;
+            }
         }
         self.take_costs();
-        if self.point.frequencies(&self.platform).ne(self.frequency_under_way.iter().copied()) {
-            self.change_frequencies();
-        }
+    }
+
+    /// When something is due next.
+    fn look_ahead(&mut self) {
+        let first = self.frequencies.iter().filter_map(UnderWay::due).min();
+        self.frequency_due = first.map_or(u64::MAX, Time::as_picos);
+        self.due = self.frequency_due.min(self.transition.due().as_picos());
     }
 
     /// Reckons anew what cores cost, after a change of frequency or number of active cores.

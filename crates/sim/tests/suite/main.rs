@@ -4,8 +4,10 @@
 mod bursts;
 mod closed_form;
 mod common;
+mod conformance;
 mod contract;
 mod engine;
+mod knobs;
 mod latency_view;
 mod output_links;
 mod published;

@@ -6,7 +6,7 @@ use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use wattline_server::Application;
-use wattline_sim::{Report, Scenario};
+use wattline_sim::{KnobBehaviour, Report, Scenario};
 use wattline_units::Span;
 
 /// What to simulate.
@@ -40,6 +40,11 @@ pub struct Args {
     /// Model output links too: packets leave by transmit rings and links of the server's rate.
     #[arg(long)]
     output_links: bool,
+    /// Knobs that are not ideal, as `KNOB:delay=50us,fail=0.1;KNOB:refuse;KNOB:round=5,dwell=1ms;
+    /// budget:rate=100,burst=20`. KNOB is frequency, idle-limit, wait, cores, moderation, batch or
+    /// all.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    knob_faults: String,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -53,6 +58,8 @@ struct Output<'a> {
     application: Application,
     seed: u64,
     output_links: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    knob_faults: &'a str,
     /// What stands in for something else.
     notes: Vec<String>,
     #[serde(flatten)]
@@ -67,11 +74,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let server = problems.keep(server);
     let policy = problems.keep(simulation::policy(&args.policy));
     let traffic = problems.keep(simulation::traffic(&args.traffic));
+    let knobs = problems.keep(
+        KnobBehaviour::parse(&args.knob_faults)
+            .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}"))),
+    );
     if args.duration == Span::ZERO {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
     problems.check()?;
-    let (Some(server), Some(policy), Some(traffic)) = (server, policy, traffic) else {
+    let (Some(server), Some(policy), Some(traffic), Some(knobs)) = (server, policy, traffic, knobs)
+    else {
         return Ok(());
     };
     let scaled = (args.app_costs != "model").then(|| server.description.clone());
@@ -94,8 +106,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         application: args.app,
         seed: args.seed,
         output_links: args.output_links,
+        knob_faults: &args.knob_faults,
         notes: traffic.notes().into_iter().chain(scaled).collect(),
-        report: scenario.run()?,
+        report: scenario.run_on(knobs)?,
     };
     output::print(&result, json, |out, result| table(out, result))
 }
@@ -166,6 +179,12 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     row("reaction, mean", micros(report.reaction_mean_seconds))?;
     if let Some(interrupts) = report.interrupts_per_packet {
         row("interrupts per packet", format!("{interrupts:.4}"))?;
+    }
+    for knob in &report.knobs {
+        row(
+            &format!("steps, {}", knob.knob.name()),
+            format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed),
+        )?;
     }
     row(
         "simulated in",

@@ -1,0 +1,430 @@
+//! From the present operating point to the wanted one: the one engine that the simulator, the
+//! emulated cores and this machine all run.
+//!
+//! It plans the steps ([`crate::step`]), pays for each ([`crate::pace`]), takes it, and reads back
+//! what became of it. Three points are told apart: the *target* is what the policy wants, less
+//! what the machine refused, and is what the policy is shown; the *point* is what holds; between
+//! them lies what is put off for the pace, or is under way. No time passes in it: it says when it
+//! wants to go on ([`Transition::due`]). While nothing fails it allocates nothing once it is warm.
+
+use super::ledger::{Knob, LEFT_ALONE, Ledger, place_of};
+use super::machine::Taken;
+use super::pace::{Pace, Purse};
+use super::step::{Beside, Step, between_beside};
+use wattline_policy::{CoreSet, OperatingPoint, Platform};
+use wattline_units::{Span, Time};
+
+/// What takes the steps.
+pub trait Actuator {
+    /// What it is.
+    fn platform(&self) -> &Platform;
+
+    /// Takes one step.
+    fn take(&mut self, now: Time, step: &Step) -> Taken;
+
+    /// What became of a step that took its time ([`Taken::Slow`]) and is done now.
+    fn finish(&mut self, _now: Time, _step: &Step) -> Taken {
+        Taken::Done
+    }
+
+    /// What holds instead, as a step of the same kind, after one that was not simply done;
+    /// `None` where that cannot be read.
+    fn held(&mut self, _step: &Step) -> Option<Step> {
+        None
+    }
+
+    /// Writes that a step costs of the budget.
+    fn writes(&self, _step: &Step) -> u32 {
+        1
+    }
+
+    /// All steps that can be taken now have been: what was only collected is done.
+    fn settle(&mut self) {}
+}
+
+/// Carries a machine from one operating point to another.
+#[derive(Debug)]
+pub struct Transition {
+    /// What holds, as far as is known.
+    point: OperatingPoint,
+    /// What holds beside it.
+    beside: Beside,
+    /// The weights that cores were given; those of `point` are of the tables as they are.
+    told: Vec<u8>,
+    /// Where it goes.
+    target: OperatingPoint,
+    /// As far as the dwell times let it go now.
+    goal: OperatingPoint,
+    steps: Vec<Step>,
+    /// The step that takes its time, until then.
+    slow: Option<(Step, Time)>,
+    /// Steps of which the machine made something else, and until when the same is not tried
+    /// again: it would make the same of them.
+    altered: Vec<(Step, Time)>,
+    /// Knobs that have just been turned stay for so long.
+    dwelling: Vec<(Knob, usize, Time)>,
+    pace: Pace,
+    purse: Purse,
+    due: Time,
+    ledger: Ledger,
+    /// The frequencies before, for counting changes.
+    before: Vec<usize>,
+    changes: Changes,
+}
+
+/// Changes of what holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Of the set of active cores.
+    pub cores: u64,
+    /// Of frequencies.
+    pub frequencies: u64,
+}
+
+/// What became of the cores within one pass over the steps.
+#[derive(Default)]
+struct Pass {
+    /// They did not wake.
+    failed: CoreSet,
+    /// They are woken later.
+    later: CoreSet,
+    /// The tables were not rewritten.
+    stuck: bool,
+    /// They will be later.
+    put_off: bool,
+}
+
+impl Transition {
+    /// Of a machine that runs like this.
+    pub fn new(platform: &Platform, point: OperatingPoint, pace: Pace) -> Self {
+        Self {
+            beside: Beside { awake: point.active, uncore: point.uncore_limit(platform) },
+            told: point.weights.clone(),
+            target: point.clone(),
+            goal: point.clone(),
+            point,
+            steps: Vec::new(),
+            slow: None,
+            altered: Vec::new(),
+            dwelling: Vec::new(),
+            pace,
+            purse: Purse::new(pace.budget),
+            due: Time::NEVER,
+            ledger: Ledger::default(),
+            before: Vec::new(),
+            changes: Changes::default(),
+        }
+    }
+
+    /// How the machine runs.
+    pub fn point(&self) -> &OperatingPoint {
+        &self.point
+    }
+
+    /// Where it goes: what was wanted last, less what was refused.
+    pub fn target(&self) -> &OperatingPoint {
+        &self.target
+    }
+
+    /// When it has to go on ([`Self::go_on`]); [`Time::NEVER`] when nothing is put off.
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    /// What became of the steps.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Changes of what holds so far.
+    pub fn changes(&self) -> Changes {
+        self.changes
+    }
+
+    /// Goes to the point that a policy wants, as far as the machine can and its pace allows; in
+    /// `wanted` stands then where it goes ([`Self::target`]).
+    pub fn go(&mut self, now: Time, hands: &mut impl Actuator, wanted: &mut OperatingPoint) {
+        wanted.bound(hands.platform(), &self.target);
+        self.target.copy_from(wanted);
+        self.go_on(now, hands);
+        wanted.copy_from(&self.target);
+    }
+
+    /// Does what was put off, as far as it can be done now.
+    pub fn go_on(&mut self, now: Time, hands: &mut impl Actuator) {
+        let active = self.point.active;
+        self.before.clear();
+        self.before.extend(self.point.frequencies(hands.platform()));
+        if let Some((step, until)) = self.slow {
+            if now < until {
+                self.due = until;
+                return;
+            }
+            self.slow = None;
+            let taken = hands.finish(now, &step);
+            self.outcome((now, step, taken), hands, &mut Pass::default());
+        }
+        self.plan(now, hands.platform());
+        self.take_steps(now, hands);
+        hands.settle();
+        self.changes.cores += u64::from(active != self.point.active);
+        let frequencies = self.point.frequencies(hands.platform());
+        self.changes.frequencies += u64::from(frequencies.ne(self.before.iter().copied()));
+    }
+
+    /// The steps from what holds to the target, less what rests after a failure and what was
+    /// turned just now.
+    fn plan(&mut self, now: Time, platform: &Platform) {
+        let Self { point, beside, told, target, goal, steps, dwelling, due, ledger, .. } = self;
+        *due = Time::NEVER;
+        let mut from = *beside;
+        for (knob, place) in ledger.left_alone(now) {
+            keep((knob, place), platform, target, point);
+            match knob {
+                Knob::Cores => from.awake = point.active,
+                // What it is to be follows from the cores; it counts as what it is to be.
+                Knob::Uncore => from.uncore = target.uncore_limit(platform),
+                _ => {}
+            }
+        }
+        goal.copy_from(target);
+        dwelling.retain(|(_, _, until)| now < *until);
+        for (knob, place, until) in dwelling.iter() {
+            let kept = match knob {
+                Knob::Uncore => {
+                    let limit = goal.uncore_limit(platform);
+                    std::mem::replace(&mut from.uncore, limit) != limit
+                }
+                _ => keep((*knob, *place), platform, goal, point),
+            };
+            if kept {
+                *due = (*due).min(*until);
+            }
+        }
+        between_beside(platform, (point, from, told), goal, steps);
+    }
+
+    /// Takes the steps. A core that did not wake gets no packets, and one that still gets some is
+    /// not parked.
+    fn take_steps(&mut self, now: Time, hands: &mut impl Actuator) {
+        let mut pass = Pass::default();
+        for index in 0..self.steps.len() {
+            let mut step = self.steps[index];
+            if let Step::Redirect { active } = &mut step {
+                *active = active.without(pass.failed).without(pass.later);
+                if !pass.failed.is_empty() {
+                    let left = self.target.active.without(pass.failed);
+                    self.target.active = if left.is_empty() { self.point.active } else { left };
+                }
+                if *active == self.point.active && self.goal.weights == self.point.weights {
+                    continue;
+                }
+                if active.is_empty() {
+                    (pass.stuck, pass.put_off) = (true, !pass.later.is_empty());
+                    continue;
+                }
+            }
+            if pass.stuck && self.still_active(&step, pass.put_off) {
+                continue;
+            }
+            if self.altered.iter().any(|(same, until)| now < *until && *same == step) {
+                self.give_in(&step, &mut pass);
+                continue;
+            }
+            let adds = self.adds_capacity(&step);
+            if let Err(due) = self.purse.pay(now, hands.writes(&step), adds) {
+                self.due = self.due.min(due);
+                match step {
+                    Step::Wake { core } => pass.later.insert(core),
+                    Step::Redirect { .. } => (pass.stuck, pass.put_off) = (true, true),
+                    _ => {}
+                }
+                continue;
+            }
+            let taken = hands.take(now, &step);
+            if let Taken::Slow { until } = taken {
+                let until = until.max(now + Span::from_picos(1));
+                self.slow = Some((step, until));
+                // What follows is planned anew then; the policy may want something else.
+                self.due = until;
+                return;
+            }
+            self.outcome((now, step, taken), hands, &mut pass);
+        }
+    }
+
+    /// Whether a step is for a core that was to get no more packets and still gets some: it keeps
+    /// its settings for them.
+    fn still_active(&mut self, step: &Step, put_off: bool) -> bool {
+        match *step {
+            Step::Park { core } => self.point.active.contains(core),
+            Step::IdleLimit { core, .. } if self.point.active.contains(core) => {
+                if !put_off {
+                    self.target.cores[core].idle_limit = self.point.cores[core].idle_limit;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a step adds capacity or takes some away.
+    fn adds_capacity(&self, step: &Step) -> bool {
+        let point = &self.point;
+        match *step {
+            Step::Frequency { core, index } => index > point.cores[core].frequency,
+            Step::Uncore { index } => self.beside.uncore.is_none_or(|limit| index > limit),
+            Step::IdleLimit { core, state } => state < point.cores[core].idle_limit,
+            Step::Moderation { queue, period } => period < point.moderation[queue],
+            Step::Redirect { active } => {
+                active == point.active || !active.without(point.active).is_empty()
+            }
+            Step::Park { .. } => false,
+            Step::Wait { .. } | Step::Wake { .. } | Step::Weight { .. } | Step::Batch { .. } => {
+                true
+            }
+        }
+    }
+
+    /// Notes what became of a step. What holds goes into the point; where it is not what was
+    /// wanted, the target gives in.
+    fn outcome(
+        &mut self,
+        (now, step, taken): (Time, Step, Taken),
+        hands: &mut impl Actuator,
+        pass: &mut Pass,
+    ) {
+        let altered = matches!(taken, Taken::Altered { .. });
+        let held = match taken {
+            Taken::Done | Taken::Slow { .. } => Some(step),
+            // Where nothing better is known, what the machine made of it passes for it.
+            Taken::Altered { .. } => hands.held(&step).or(Some(step)),
+            Taken::Foreign { .. } | Taken::Failed { .. } => hands.held(&step),
+        };
+        let (knob, place) = (Knob::of(&step), place_of(&step, hands.platform()));
+        let done = held == Some(step);
+        // A knob that rounds takes the next value at once; one that fails is left alone.
+        self.ledger.note(now, knob, place, taken, done || altered);
+        if altered && !done {
+            self.altered.retain(|(same, until)| now < *until && *same != step);
+            self.altered.push((step, now + LEFT_ALONE));
+        }
+        let turns = match step {
+            // With the tables the change is over.
+            Step::Wake { .. } | Step::Weight { .. } | Step::Park { .. } => false,
+            // With the last of those that share it.
+            Step::Frequency { core, .. } => {
+                let platform = hands.platform();
+                let differs = |other: usize| {
+                    let (held, wanted) = (&self.point.cores[other], &self.goal.cores[other]);
+                    other != core && held.frequency != wanted.frequency
+                };
+                !platform.domain.sharers(core, platform.cores).iter().any(differs)
+            }
+            _ => true,
+        };
+        let dwell = self.pace.dwell(knob);
+        if (done || altered) && turns && dwell > Span::ZERO {
+            self.dwelling.push((knob, place, now + dwell));
+        }
+        if let Some(held) = held {
+            self.holds(&held);
+        }
+        if !done {
+            self.give_in(&step, pass);
+        }
+    }
+
+    /// A step was not done, or something else was made of it: the target becomes what holds.
+    fn give_in(&mut self, step: &Step, pass: &mut Pass) {
+        let Self { point, target, .. } = self;
+        match *step {
+            Step::Frequency { core, .. } => {
+                target.cores[core].frequency = point.cores[core].frequency;
+            }
+            Step::IdleLimit { core, .. } => {
+                target.cores[core].idle_limit = point.cores[core].idle_limit;
+            }
+            Step::Wait { core, .. } => target.cores[core].wait = point.cores[core].wait,
+            Step::Wake { core } => pass.failed.insert(core),
+            Step::Weight { .. } => target.weights.clone_from(&point.weights),
+            Step::Redirect { .. } => {
+                pass.stuck = true;
+                target.active = point.active;
+                target.weights.clone_from(&point.weights);
+            }
+            Step::Moderation { queue, .. } => target.moderation[queue] = point.moderation[queue],
+            Step::Batch { .. } => target.batch = point.batch,
+            // It gets no packets and is awake: harmless. An uncore that is left to the cores
+            // has no place of its own in the point.
+            Step::Park { .. } => {}
+            Step::Uncore { .. } => {
+                target.uncore = target.uncore.and(self.beside.uncore);
+                point.uncore = target.uncore;
+            }
+        }
+    }
+
+    /// A step holds.
+    fn holds(&mut self, step: &Step) {
+        let Self { point, beside, told, goal, .. } = self;
+        match *step {
+            Step::Frequency { core, index } => point.cores[core].frequency = index,
+            Step::Uncore { index } => {
+                beside.uncore = Some(index);
+                point.uncore = goal.uncore;
+            }
+            Step::IdleLimit { core, state } => point.cores[core].idle_limit = state,
+            Step::Wait { core, wait } => point.cores[core].wait = wait,
+            Step::Wake { core } => beside.awake.insert(core),
+            // It counts with the tables that follow.
+            Step::Weight { core, weight } => told[core] = weight,
+            Step::Redirect { active } => {
+                point.active = active;
+                point.weights.clone_from(told);
+            }
+            Step::Park { core } => beside.awake.remove(core),
+            Step::Moderation { queue, period } => point.moderation[queue] = period,
+            Step::Batch { packets } => point.batch = packets,
+        }
+    }
+}
+
+/// Leaves what a knob sets at a place ([`place_of`]) as it is; says whether something else was
+/// wanted.
+fn keep(
+    (knob, place): (Knob, usize),
+    platform: &Platform,
+    wanted: &mut OperatingPoint,
+    point: &OperatingPoint,
+) -> bool {
+    /// Puts the old value there; whether it was another.
+    fn back<T: PartialEq + Copy>(new: &mut T, old: &T) -> bool {
+        std::mem::replace(new, *old) != *old
+    }
+    let mut cores = wanted.cores.iter_mut().zip(&point.cores);
+    match knob {
+        Knob::Frequency => {
+            let sharers = platform.domain.sharers(place, platform.cores);
+            let sharing = cores.enumerate().filter(|(core, _)| sharers.contains(*core));
+            sharing.fold(false, |kept, (_, (new, old))| {
+                back(&mut new.frequency, &old.frequency) | kept
+            })
+        }
+        Knob::IdleLimit => {
+            cores.nth(place).is_some_and(|(new, old)| back(&mut new.idle_limit, &old.idle_limit))
+        }
+        Knob::Wait => cores.nth(place).is_some_and(|(new, old)| back(&mut new.wait, &old.wait)),
+        Knob::Cores => {
+            let same = wanted.weights == point.weights;
+            wanted.weights.clone_from(&point.weights);
+            back(&mut wanted.active, &point.active) | !same
+        }
+        Knob::Moderation => {
+            let mut queues = wanted.moderation.iter_mut().zip(&point.moderation);
+            queues.nth(place).is_some_and(|(new, old)| back(new, old))
+        }
+        Knob::Batch => back(&mut wanted.batch, &point.batch),
+        Knob::Uncore => back(&mut wanted.uncore, &point.uncore),
+    }
+}

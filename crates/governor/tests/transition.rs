@@ -1,0 +1,254 @@
+//! The engine of transitions by itself and under a governor: pace, slow steps, what rounds; and that
+//! the conformance test finds a platform that does not keep its word.
+
+use std::collections::BTreeMap;
+use wattline_governor::Governor;
+use wattline_governor::conformance::{Circumstances, Findings, probe};
+use wattline_governor::ledger::Knob;
+use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::pace::{Budget, Pace};
+use wattline_governor::step::Step;
+use wattline_governor::transition::{Actuator, Transition};
+use wattline_policy::{
+    AskAgain, Can, CoreSet, FrequencyDomain, IdleState, LatencyView, Observation, OperatingPoint,
+    Platform, Policy, Queue, Sees, Trigger,
+};
+use wattline_units::{Hertz, Span, Time};
+
+fn platform() -> Platform {
+    let idle = |name: &str, micros| IdleState {
+        name: name.to_owned(),
+        exit_latency: Span::from_micros(micros),
+        exit_latency_measured: None,
+    };
+    Platform {
+        cores: 4,
+        frequencies: [1.0e9, 2.0e9, 3.0e9].map(Hertz).to_vec(),
+        domain: FrequencyDomain::Core,
+        frequency_transition: Span::ZERO,
+        uncore: [1.0e9, 2.0e9].map(Hertz).to_vec(),
+        idle_states: vec![idle("C1", 1), idle("C6", 87)],
+        queues: (0..4).map(|core| Queue { port: 0, core }).collect(),
+        ring_size: Some(512),
+        moderation: (Span::ZERO, Span::from_micros(100)),
+        can: Can::EVERY_KNOB,
+    }
+}
+
+fn at(micros: u64) -> Time {
+    Time::ZERO + Span::from_micros(micros)
+}
+
+/// Notes what is taken, and when; some knobs are slow.
+struct Hands {
+    platform: Platform,
+    slow: BTreeMap<&'static str, Span>,
+    taken: Vec<(Time, Step)>,
+}
+
+impl Hands {
+    fn new() -> Self {
+        Self { platform: platform(), slow: BTreeMap::new(), taken: Vec::new() }
+    }
+
+    fn frequencies(&self) -> usize {
+        let of = |(_, step): &&(Time, Step)| matches!(step, Step::Frequency { .. });
+        self.taken.iter().filter(of).count()
+    }
+}
+
+impl Actuator for Hands {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+    fn take(&mut self, now: Time, step: &Step) -> Taken {
+        self.taken.push((now, *step));
+        match self.slow.get(Knob::of(step).name()) {
+            Some(delay) => Taken::Slow { until: now + *delay },
+            None => Taken::Done,
+        }
+    }
+}
+
+#[test]
+fn a_slow_step_holds_up_what_follows_and_a_new_wish_is_planned_from_where_it_got_to() {
+    let mut hands = Hands::new();
+    hands.slow.insert("cores", Span::from_micros(10));
+    let mut full = OperatingPoint::full(&hands.platform);
+    full.set_frequency(1);
+    full.active = CoreSet::only(0);
+    let mut transition = Transition::new(&hands.platform, full.clone(), Pace::FREE);
+    let mut wanted = full.clone();
+    wanted.active = CoreSet::first(3);
+    wanted.set_frequency(2);
+    transition.go(at(0), &mut hands, &mut wanted);
+    assert_eq!(hands.taken.last(), Some(&(at(0), Step::Wake { core: 1 })));
+    assert_eq!((transition.due(), transition.point().active), (at(10), CoreSet::only(0)));
+    assert_eq!(transition.target().active, CoreSet::first(3), "the policy sees where it goes");
+    // Too early: nothing. Meanwhile the policy wants core 1 alone.
+    transition.go_on(at(5), &mut hands);
+    wanted.active = CoreSet::only(1);
+    transition.go(at(6), &mut hands, &mut wanted);
+    assert_eq!(hands.taken.len(), 5, "4 frequencies, one wake");
+    for micros in [10, 20, 30] {
+        assert_eq!(transition.due(), at(micros));
+        transition.go_on(at(micros), &mut hands);
+    }
+    let rest: Vec<Step> = hands.taken[5..].iter().map(|(_, step)| *step).collect();
+    assert_eq!(rest, [Step::Redirect { active: CoreSet::only(1) }, Step::Park { core: 0 }]);
+    assert_eq!((transition.point(), transition.due()), (&wanted, Time::NEVER));
+}
+
+#[test]
+fn what_the_budget_does_not_pay_for_comes_later_and_more_capacity_first() {
+    let mut hands = Hands::new();
+    let full = OperatingPoint::full(&hands.platform);
+    let budget = Budget { writes_per_second: 1_000.0, burst_writes: 6.0 };
+    let pace = Pace { budget: Some(budget), ..Pace::FREE };
+    let mut transition = Transition::new(&hands.platform, full.clone(), pace);
+    let mut slow = full.clone();
+    slow.set_frequency(0);
+    transition.go(at(0), &mut hands, &mut slow);
+    assert_eq!(hands.frequencies(), 3, "half of the budget is kept");
+    assert_eq!(transition.point().cores[3].frequency, 2);
+    assert_eq!(transition.due(), at(1_000));
+    // Up again at once, out of the half that was kept.
+    let mut fast = full.clone();
+    transition.go(at(1), &mut hands, &mut fast);
+    assert_eq!((transition.point(), transition.due()), (&full, Time::NEVER));
+    // And down in the end, although nobody asks again.
+    transition.go(at(2), &mut hands, &mut slow);
+    let mut now = at(2);
+    while transition.due() != Time::NEVER {
+        assert!(transition.due() > now, "time goes on");
+        now = transition.due();
+        transition.go_on(now, &mut hands);
+    }
+    assert_eq!(transition.point(), &slow);
+    let spent = hands.taken.len() as f64 - 6.0;
+    assert!(now >= at((spent * 1_000.0) as u64) && now < at(13_000), "{now:?}");
+}
+
+#[test]
+fn a_knob_that_dwells_is_turned_once_in_its_time_to_what_is_wanted_by_then() {
+    let mut hands = Hands::new();
+    let full = OperatingPoint::full(&hands.platform);
+    let mut pace = Pace::FREE;
+    pace.dwell[Knob::Batch as usize] = Span::from_micros(100);
+    let mut transition = Transition::new(&hands.platform, full.clone(), pace);
+    let mut wanted = full;
+    for packets in 1..=50 {
+        wanted.batch = packets;
+        transition.go(at(packets.into()), &mut hands, &mut wanted);
+        assert_eq!(wanted.batch, packets, "what it was told is what it sees");
+    }
+    assert_eq!((transition.point().batch, transition.due()), (1, at(101)));
+    transition.go_on(at(101), &mut hands);
+    assert_eq!((transition.point().batch, hands.taken.len()), (50, 2));
+    assert_eq!(transition.due(), Time::NEVER);
+}
+
+/// A machine of numbers that may break its word.
+struct Word {
+    platform: Platform,
+    breaks: &'static str,
+    now: Time,
+}
+
+impl Machine for Word {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+    fn now(&self) -> Time {
+        self.now
+    }
+    fn observe(&mut self, now: Time, view: &mut View) {
+        self.now = now;
+        let latency = LatencyView { samples: 1, ..LatencyView::default() };
+        let shows = self.breaks != "latency" && view.looks.latency;
+        view.latency = shows.then_some(latency);
+        view.entries.clear();
+        if self.breaks == "entries" {
+            view.entries.push(1);
+        }
+    }
+    fn take(&mut self, step: &Step) -> Taken {
+        match step {
+            Step::Batch { .. } if self.breaks == "batch" => Taken::Failed { why: "no".into() },
+            _ => Taken::Done,
+        }
+    }
+    fn pace(&self) -> Pace {
+        let budget = Budget { writes_per_second: 1e6, burst_writes: 4.0 };
+        Pace { budget: Some(budget), ..Pace::FREE }
+    }
+}
+
+fn findings(breaks: &'static str) -> Findings {
+    let mut platform = platform();
+    platform.can.sees = Sees { latency: true, ..Sees::NOTHING };
+    platform.can.waits.pause = false;
+    let period = Span::from_millis(1);
+    let circumstances = Circumstances { period, traffic: false, frequency_follows: false };
+    let (policy, findings) = probe(&platform, circumstances);
+    let mut governor = Governor::new(Word { platform, breaks, now: Time::ZERO }, policy);
+    governor.start(Time::ZERO);
+    while !findings.are_complete() {
+        let due = governor.ask().at;
+        assert!(governor.trigger(due, Trigger::Timer));
+        if breaks == "questions" {
+            governor.trigger(due, Trigger::Fill { queue: 0 });
+        }
+    }
+    findings
+}
+
+#[test]
+fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
+    assert_eq!(findings("").complaints(), Vec::<String>::new());
+    for (breaks, told) in [
+        ("latency", "latency: promised, and never shown"),
+        ("entries", "entries: denied, and shown"),
+        ("batch", "batch: promised, and the point is"),
+    ] {
+        let complaints = findings(breaks).complaints();
+        assert!(complaints.iter().any(|one| one.contains(told)), "{breaks}: {complaints:?}");
+    }
+    // Denied questions that are asked all the same never reach a policy that did not ask.
+    assert_eq!(findings("questions").complaints(), Vec::<String>::new());
+}
+
+/// Changes everything at every question.
+struct Restless(bool);
+
+impl Policy for Restless {
+    fn name(&self) -> &'static str {
+        "restless"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        self.0 = !self.0;
+        point.set_active(if self.0 { 1 } else { 4 }, 0, 1);
+        point.set_frequency(usize::from(self.0));
+        point.weights[0] = 1 + u8::from(self.0);
+        AskAgain::at(now + Span::from_micros(10))
+    }
+}
+
+/// Steps that were put off are asked for through the governor's own next time.
+#[test]
+fn a_governor_carries_on_between_two_decisions() {
+    let machine = Word { platform: platform(), breaks: "", now: Time::ZERO };
+    let mut governor = Governor::new(machine, Box::new(Restless(false)));
+    governor.start(Time::ZERO);
+    let mut carried = 0;
+    for _ in 0..1_000 {
+        let due = governor.ask().at;
+        let decisions = governor.loop_totals(due).decisions;
+        assert!(governor.trigger(due, Trigger::Timer), "never in vain");
+        carried += u64::from(governor.loop_totals(due).decisions == decisions);
+    }
+    assert!(carried > 100, "{carried}");
+    let steps = governor.loop_totals(Time::ZERO).steps as f64;
+    let seconds = governor.ask().at.as_seconds();
+    assert!(steps <= 4.0 + 1e6 * seconds + 1.0, "{steps} in {seconds} s");
+}

@@ -1,0 +1,248 @@
+//! How the knobs of a simulated server behave.
+
+use thiserror::Error;
+use wattline_governor::ledger::Knob;
+use wattline_governor::pace::{Budget, Pace};
+use wattline_governor::step::Step;
+use wattline_policy::{Platform, parse_span};
+use wattline_units::Span;
+
+/// What is wrong with one knob.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Fault {
+    /// A write takes so long; what follows it waits.
+    pub delay: Span,
+    /// A write fails with this probability, 0 to 1.
+    pub fails: f64,
+    /// Every write is refused.
+    pub refuses: bool,
+    /// Values are rounded up to whole multiples of this: indices of frequencies (counted from the
+    /// fastest), microseconds of moderation, packets of a batch. 0 and 1 round nothing; knobs
+    /// without numbers are never rounded.
+    pub rounds_to: u32,
+}
+
+/// The knobs of a simulated server. The default is ideal: every write is done at once, as asked.
+/// What hardware takes for a change of frequency is the server model's, and comes on top.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnobBehaviour {
+    faults: [Fault; Knob::ALL.len()],
+    /// How often they may be turned.
+    pub pace: Pace,
+}
+
+impl Default for KnobBehaviour {
+    fn default() -> Self {
+        Self { faults: [Fault::default(); Knob::ALL.len()], pace: Pace::FREE }
+    }
+}
+
+/// A description of knobs that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BehaviourError {
+    /// A clause about something that is no knob.
+    #[error(
+        "knob {found:?}: unknown; allowed: all, budget, {}",
+        Knob::ALL.map(Knob::name).join(", ")
+    )]
+    Knob {
+        /// The name.
+        found: String,
+    },
+    /// A key that a clause does not have.
+    #[error("{clause}: {found:?} is unknown; allowed: {allowed}")]
+    Key {
+        /// The clause.
+        clause: String,
+        /// The key.
+        found: String,
+        /// What it has.
+        allowed: &'static str,
+    },
+    /// A value out of its range.
+    #[error("{clause}: {key}={found}: allowed is {allowed}")]
+    Value {
+        /// The clause.
+        clause: String,
+        /// The key.
+        key: &'static str,
+        /// The value.
+        found: String,
+        /// The range.
+        allowed: &'static str,
+    },
+}
+
+const KEYS: &str = "delay=DURATION, fail=0..1, refuse, round=NUMBER, dwell=DURATION";
+const BUDGET_KEYS: &str = "rate=WRITES_PER_SECOND, burst=WRITES";
+/// Longer delays and dwell times are refused: ten days, as for a whole simulation.
+const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
+
+impl KnobBehaviour {
+    /// What is wrong with a knob.
+    pub fn fault(&self, knob: Knob) -> &Fault {
+        &self.faults[knob as usize]
+    }
+
+    /// The same, to be changed.
+    pub fn fault_mut(&mut self, knob: Knob) -> &mut Fault {
+        &mut self.faults[knob as usize]
+    }
+
+    /// Whether every write is done at once, as asked.
+    pub fn is_ideal(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// From a text: clauses, separated by `;`, of a knob (`frequency`, `idle-limit`, `wait`, `cores`,
+    /// `moderation`, `batch`; `all` for each of them) and what is wrong with it, as
+    /// `frequency:delay=50us,fail=0.1;cores:refuse;moderation:round=10,dwell=1ms`. The clause
+    /// `budget:rate=100,burst=20` limits the writes of all knobs together.
+    ///
+    /// # Errors
+    /// What is wrong with the first clause that makes no sense, and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, BehaviourError> {
+        let mut behaviour = Self::default();
+        for clause in text.split(';').map(str::trim).filter(|clause| !clause.is_empty()) {
+            let (name, settings) = clause.split_once(':').unwrap_or((clause, ""));
+            let settings = settings.split(',').map(str::trim).filter(|text| !text.is_empty());
+            let settings: Vec<(&str, Option<&str>)> = settings
+                .map(|text| text.split_once('=').map_or((text, None), |(k, v)| (k, Some(v))))
+                .collect();
+            match name.trim() {
+                "budget" => behaviour.pace.budget = Some(budget(clause, &settings)?),
+                "all" => {
+                    for knob in Knob::ALL {
+                        behaviour.set(knob, clause, &settings)?;
+                    }
+                }
+                name => {
+                    let knob = Knob::find(name);
+                    let knob = knob.ok_or_else(|| BehaviourError::Knob { found: name.into() })?;
+                    behaviour.set(knob, clause, &settings)?;
+                }
+            }
+        }
+        Ok(behaviour)
+    }
+
+    fn set(
+        &mut self,
+        knob: Knob,
+        clause: &str,
+        settings: &[(&str, Option<&str>)],
+    ) -> Result<(), BehaviourError> {
+        let value = |key, found: &str, allowed| BehaviourError::Value {
+            clause: clause.into(),
+            key,
+            found: found.into(),
+            allowed,
+        };
+        let span = |key, text: &str| {
+            let span = parse_span(text).filter(|span| *span <= LONGEST);
+            span.ok_or_else(|| value(key, text, "a duration of at most 10 days, such as 50us"))
+        };
+        for (key, text) in settings {
+            let fault = &mut self.faults[knob as usize];
+            match (*key, *text) {
+                ("delay", Some(text)) => fault.delay = span("delay", text)?,
+                ("dwell", Some(text)) => self.pace.dwell[knob as usize] = span("dwell", text)?,
+                ("fail", Some(text)) => {
+                    let fails = text.parse().ok().filter(|fails| (0.0..=1.0).contains(fails));
+                    fault.fails = fails.ok_or_else(|| value("fail", text, "0 to 1"))?;
+                }
+                ("round", Some(text)) => {
+                    let rounds = text.parse().ok().filter(|rounds| *rounds > 0);
+                    let allowed = "a whole number above zero";
+                    fault.rounds_to = rounds.ok_or_else(|| value("round", text, allowed))?;
+                }
+                ("refuse", None) => fault.refuses = true,
+                (found, _) => {
+                    let (clause, found) = (clause.into(), found.into());
+                    return Err(BehaviourError::Key { clause, found, allowed: KEYS });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn budget(clause: &str, settings: &[(&str, Option<&str>)]) -> Result<Budget, BehaviourError> {
+    let mut budget = Budget { writes_per_second: 1_000.0, burst_writes: 100.0 };
+    for (key, text) in settings {
+        let (place, least, key, allowed) = match *key {
+            "rate" => (&mut budget.writes_per_second, 1e-3, "rate", "0.001 to 1000000000"),
+            "burst" => (&mut budget.burst_writes, 1.0, "burst", "1 to 1000000000"),
+            found => {
+                let (clause, found) = (clause.into(), found.into());
+                return Err(BehaviourError::Key { clause, found, allowed: BUDGET_KEYS });
+            }
+        };
+        let text = text.unwrap_or_default();
+        let found = text.parse().ok().filter(|value: &f64| (least..=1e9).contains(value));
+        *place = found.ok_or_else(|| {
+            let (clause, found) = (clause.into(), text.into());
+            BehaviourError::Value { clause, key, found, allowed }
+        })?;
+    }
+    Ok(budget)
+}
+
+impl Fault {
+    /// What the knob makes of a step.
+    pub(super) fn round(&self, step: &Step, platform: &Platform) -> Step {
+        let to = self.rounds_to.max(1);
+        match *step {
+            // From the fastest down, so that there always is a step above.
+            Step::Frequency { core, index } => {
+                let below = platform.fastest().saturating_sub(index);
+                let index = platform.fastest() - below / to as usize * to as usize;
+                Step::Frequency { core, index }
+            }
+            Step::Moderation { queue, period } if to > 1 => {
+                let micros = period.as_picos().div_ceil(1_000_000).div_ceil(to.into());
+                let period = Span::from_micros(micros * u64::from(to));
+                Step::Moderation { queue, period }
+            }
+            Step::Batch { packets } => {
+                Step::Batch { packets: packets.div_ceil(to).saturating_mul(to) }
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_are_read_and_mistakes_say_what_is_allowed() {
+        let text = "frequency:delay=50us,fail=0.1; cores:refuse;moderation:round=10,dwell=1ms;\
+                    budget:rate=100,burst=20";
+        let knobs = KnobBehaviour::parse(text).unwrap();
+        let frequency = knobs.fault(Knob::Frequency);
+        assert_eq!((frequency.delay, frequency.fails), (Span::from_micros(50), 0.1));
+        assert!(knobs.fault(Knob::Cores).refuses && !knobs.fault(Knob::Wait).refuses);
+        assert_eq!(knobs.fault(Knob::Moderation).rounds_to, 10);
+        assert_eq!(knobs.pace.dwell(Knob::Moderation), Span::from_micros(1_000));
+        assert_eq!(knobs.pace.budget.unwrap().burst_writes, 20.0);
+        assert!(KnobBehaviour::parse("").unwrap().is_ideal());
+        assert!(!KnobBehaviour::parse("all:fail=1").unwrap().is_ideal());
+        for (text, told) in [
+            ("speed:refuse", "idle-limit"),
+            ("cores:slow=1ms", "delay=DURATION"),
+            ("cores:fail=2", "0 to 1"),
+            ("cores:fail=NaN", "0 to 1"),
+            ("cores:refuse=1", "refuse"),
+            ("batch:round=0", "above zero"),
+            ("wait:delay=20days", "10 days"),
+            ("budget:rate=0", "0.001"),
+            ("budget:burst=0.5", "1 to"),
+            ("budget:often", "rate="),
+        ] {
+            let error = KnobBehaviour::parse(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

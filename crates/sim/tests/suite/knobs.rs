@@ -1,0 +1,231 @@
+//! Knobs that are slow, fail, refuse or round: the simulator goes the same way as a machine.
+
+use crate::common::{assert_conserved, poisson, server, setting, timeless};
+use wattline_governor::ledger::Knob;
+use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, Trigger};
+use wattline_server::ServerModel;
+use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
+use wattline_units::{Span, Time};
+
+/// Wants one point from a time on, and another one before; asks for both every 100 us. What it
+/// was shown as the present point goes to `shown`.
+struct Twice {
+    before: fn(&mut OperatingPoint),
+    after: fn(&mut OperatingPoint),
+    at: Time,
+    period: Span,
+}
+
+impl Policy for Twice {
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+    fn looks_at(&self) -> Looks {
+        Looks::WHOLE
+    }
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        if seen.trigger == Trigger::Start {
+            (self.before)(point);
+        }
+        if now >= self.at {
+            (self.after)(point);
+        }
+        AskAgain::at(now + self.period)
+    }
+}
+
+fn short(server: &ServerModel) -> Setting<'_> {
+    let mut setting = setting(server, "poll");
+    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
+    setting.interval = Some(Span::from_millis(1));
+    setting
+}
+
+/// Four slow cores, then twelve fast ones from 5 ms on; by a server whose knobs are like this.
+fn climb(server: &ServerModel, knobs: &str) -> Report {
+    let policy = Twice {
+        before: |point| {
+            point.set_active(4, 0, 2);
+            point.set_frequency(0);
+        },
+        after: |point| {
+            point.set_active(12, 0, 2);
+            point.set_frequency(13);
+        },
+        at: Time::ZERO + Span::from_millis(5),
+        period: Span::from_micros(100),
+    };
+    run_twice(server, knobs, policy)
+}
+
+fn run_twice(server: &ServerModel, knobs: &str, policy: Twice) -> Report {
+    let knobs = KnobBehaviour::parse(knobs).unwrap();
+    let mut source = poisson(server, 2e6, 64, 7);
+    let report = run_on(&short(server), knobs, &mut source, |_| Ok(Box::new(policy))).unwrap();
+    assert_conserved(&report);
+    report
+}
+
+fn at_ms(report: &Report, millis: usize) -> (f64, f64) {
+    let interval = &report.intervals[millis];
+    (interval.cores_active_mean, interval.frequency_mean_hertz)
+}
+
+#[test]
+fn a_refusing_knob_leaves_everything_else_to_go_on() {
+    let server = server("westmere-2010");
+    let slowest = server.processor.frequencies[0].0;
+    let report = climb(&server, "frequency:refuse");
+    let fastest = server.processor.frequencies[13].0;
+    // It was refused from the start: it is as fast as servers begin.
+    assert_eq!(at_ms(&report, 2), (4.0, fastest));
+    assert_eq!(at_ms(&report, 10), (12.0, fastest));
+    let entry = report.knobs.iter().find(|entry| entry.knob == Knob::Frequency).unwrap();
+    assert!(entry.failed >= 3 && entry.failed == entry.steps && !entry.effective);
+    let report = climb(&server, "cores:refuse");
+    assert_eq!(at_ms(&report, 2), (12.0, slowest), "no core ever leaves the table");
+    assert_eq!(at_ms(&report, 10), (12.0, fastest));
+    assert_eq!(report.core_changes, 0);
+}
+
+#[test]
+fn slow_writes_come_one_after_the_other_in_the_safe_order() {
+    let server = server("westmere-2010");
+    let ideal = climb(&server, "");
+    assert!(ideal.knobs.is_empty(), "nothing to tell of ideal knobs");
+    assert_eq!(at_ms(&ideal, 5).0, 12.0);
+    // Eight wakes and one table, 200 us each: 1.8 ms.
+    let slow = climb(&server, "cores:delay=200us");
+    let (early, late) = (at_ms(&slow, 5).0, at_ms(&slow, 7).0);
+    assert_eq!((early, late), (4.0, 12.0), "the table follows the last wake");
+    let between = at_ms(&slow, 6).0;
+    assert!((between - (4.0 * 0.8 + 12.0 * 0.2)).abs() < 0.01, "at 6.8 ms: {between}");
+    let entry = slow.knobs.iter().find(|entry| entry.knob == Knob::Cores).unwrap();
+    assert_eq!(entry.failed, 0);
+    // Frequencies rise before cores come: with slow frequencies, cores come later.
+    let slow = climb(&server, "frequency:delay=100us");
+    assert!(at_ms(&slow, 5).0 < 12.0 && at_ms(&slow, 7).0 == 12.0, "12 x 100 us");
+}
+
+#[test]
+fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
+    let server = server("westmere-2010");
+    let run = |seed| {
+        let mut setting = setting(&server, "poll");
+        (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(4_000));
+        setting.seed = seed;
+        let policy = Twice {
+            before: |_| {},
+            after: |point| {
+                point.set_active(2, 0, 2);
+                point.batch = 16;
+            },
+            at: Time::ZERO,
+            period: Span::from_micros(20_000),
+        };
+        let knobs = KnobBehaviour::parse("cores:fail=0.5").unwrap();
+        let mut source = poisson(&server, 1e4, 64, 7);
+        run_on(&setting, knobs, &mut source, |_| Ok(Box::new(policy))).unwrap()
+    };
+    let reports: Vec<Report> = (0..6).map(run).collect();
+    assert_eq!(timeless(&reports[0]), timeless(&run(0)), "failures come from the seed");
+    let of = |report: &Report| {
+        report.knobs.iter().find(|entry| entry.knob == Knob::Cores).unwrap().failed
+    };
+    let failed: Vec<u64> = reports.iter().map(of).collect();
+    assert!(failed.iter().any(|&failed| failed > 0), "{failed:?}");
+    assert!(
+        failed.iter().all(|&failed| failed < 60),
+        "once a second, not at every question: {failed:?}"
+    );
+    // A table that could not be written is tried again a second later, and in time it succeeds.
+    let changes: Vec<u64> = reports.iter().map(|report| report.core_changes).collect();
+    assert!(changes.iter().all(|&changes| changes <= 1), "{changes:?}");
+    assert!(changes.iter().sum::<u64>() >= 4, "{changes:?}");
+    assert!(reports.iter().any(|report| report.cores_active_mean > 3.0));
+}
+
+#[test]
+fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
+    let server = server("westmere-2010");
+    let policy = || Twice {
+        before: |point| point.set_frequency(0),
+        // One up from where it is: with steps of five that is five up, as it is told.
+        after: |point| point.set_frequency((point.fastest_active() + 1).min(13)),
+        at: Time::ZERO + Span::from_millis(5),
+        period: Span::from_millis(5),
+    };
+    let report = run_twice(&server, "frequency:round=5", policy());
+    let at = |index: usize| server.processor.frequencies[index].0;
+    // 0 is rounded up to 3; then 4 to 8, 9 to 13.
+    let seen: Vec<f64> = [2, 7, 12].map(|millis| at_ms(&report, millis).1).to_vec();
+    assert_eq!(seen, [at(3), at(8), at(13)]);
+    let entry = report.knobs.iter().find(|entry| entry.knob == Knob::Frequency).unwrap();
+    assert!(entry.altered > 0 && entry.failed == 0);
+    assert!(entry.last_problem.as_ref().unwrap().contains("index: 13"));
+}
+
+#[test]
+fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
+    let server = server("westmere-2010");
+    let dither = || Twice {
+        before: |point| point.set_active(4, 0, 2),
+        after: |point| {
+            let active = point.active.len();
+            point.set_active(if active == 4 { 5 } else { 4 }, 0, 2);
+        },
+        at: Time::ZERO,
+        period: Span::from_micros(50),
+    };
+    let free = run_twice(&server, "", dither());
+    assert!(free.core_changes > 350, "{}", free.core_changes);
+    let calm = run_twice(&server, "cores:dwell=1ms", dither());
+    assert!((15..=21).contains(&calm.core_changes), "{}", calm.core_changes);
+    let poor = run_twice(&server, "budget:rate=1000,burst=10", dither());
+    let steps: u64 = poor.knobs.iter().map(|entry| entry.steps).sum();
+    assert!(steps <= 10 + 20 + 20, "20 ms earn 20 writes: {steps}");
+    assert!(poor.core_changes < 30, "{}", poor.core_changes);
+    // What was put off is done although the policy is not asked again.
+    let once = Twice {
+        before: |point| point.set_frequency(0),
+        after: |_| {},
+        at: Time::ZERO,
+        period: Span::from_millis(100),
+    };
+    let late = run_twice(&server, "budget:rate=1000,burst=4", once);
+    let slowest = server.processor.frequencies[0].0;
+    assert!(at_ms(&late, 3).1 > slowest && at_ms(&late, 19).1 == slowest);
+}
+
+/// PowerSave under load on bad knobs: nothing is lost that the ideal machine would not lose,
+/// conservation and order hold, whatever fails.
+#[test]
+fn every_packet_is_accounted_for_whatever_the_knobs_do() {
+    let server = server("westmere-2010");
+    let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
+    for knobs in [
+        "all:fail=0.3",
+        "all:delay=30us",
+        "all:delay=10us,fail=0.2;frequency:round=4",
+        "cores:fail=0.9;idle-limit:refuse",
+        "budget:rate=500,burst=20;cores:dwell=200us",
+    ] {
+        let mut setting = short(&server);
+        setting.policy = wattline_policy::PolicySpec::parse(nervous).unwrap();
+        let behaviour = KnobBehaviour::parse(knobs).unwrap();
+        let mut source = poisson(&server, 3e6, 64, 5);
+        let report = run_on(&setting, behaviour, &mut source, |context| {
+            Ok(wattline_policy::build(&setting.policy, context).unwrap())
+        })
+        .unwrap();
+        assert_conserved(&report);
+        assert_eq!(report.reordered_packets, 0, "{knobs}");
+        assert!(report.forwarded_packets > 50_000, "{knobs}");
+        assert!(!report.knobs.is_empty(), "{knobs}");
+    }
+}
