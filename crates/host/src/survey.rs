@@ -57,6 +57,7 @@ impl Survey {
                 limit_idle: self.idle.can_limit,
                 set_moderation: self.moderation.can_set,
                 set_weights: false,
+                driver_rules: false,
                 // A worker waits by what its sockets offer; the kernel has no timer for it, and
                 // what a pause saves nobody has measured.
                 waits: Waits { poll: true, pause: false, sleep: false, interrupt: true },

@@ -67,6 +67,9 @@ pub struct Can {
     pub set_moderation: bool,
     /// The shares of active cores in the redirect table can be chosen.
     pub set_weights: bool,
+    /// A queue's moderation can be left to a rule of the driver ([`crate::moderation`]).
+    #[serde(default)]
+    pub driver_rules: bool,
     /// In which ways cores can be told to wait.
     pub waits: Waits,
     /// What it can show.
@@ -83,6 +86,7 @@ impl Can {
         limit_idle: false,
         set_moderation: false,
         set_weights: false,
+        driver_rules: false,
         waits: Waits::NONE,
         sees: Sees::NOTHING,
         asks: Asks::NOTHING,
@@ -94,6 +98,7 @@ impl Can {
         limit_idle: true,
         set_moderation: true,
         set_weights: true,
+        driver_rules: false,
         waits: Waits::ALL,
         sees: Sees::NOTHING,
         asks: Asks::EXACT,

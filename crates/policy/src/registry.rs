@@ -11,6 +11,7 @@ pub static POLICIES: &[PolicyInfo] = &[
     powersave_governor::INFO,
     ondemand::INFO,
     conservative::INFO,
+    schedutil::INFO,
     hare::INFO,
     tortoise::INFO,
     table::INFO,

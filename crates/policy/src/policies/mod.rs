@@ -4,6 +4,7 @@ pub mod conservative;
 mod cpu_load;
 mod fixed;
 pub mod hare;
+pub mod moderated;
 pub mod napi;
 pub mod ondemand;
 pub mod oracle;
@@ -12,6 +13,7 @@ pub mod poll;
 pub mod powersave;
 pub mod powersave_governor;
 mod sampled;
+pub mod schedutil;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;

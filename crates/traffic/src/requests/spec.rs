@@ -112,6 +112,11 @@ impl RequestSpec {
         Err(RequestSpecError { text: text.to_owned(), problems })
     }
 
+    /// Mean payload bytes of a response.
+    pub fn mean_response_bytes(&self) -> f64 {
+        self.workload.kinds().iter().map(|kind| kind.share * kind.response.mean()).sum()
+    }
+
     /// The share of each core, which add up to 1: even ones, or by hashing connections into a
     /// redirect table of so many entries whose entries go round the cores.
     pub fn shares(&self, cores: usize, entries: usize, seed: u64) -> Vec<f64> {
