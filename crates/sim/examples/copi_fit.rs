@@ -12,7 +12,8 @@ const SEED: u64 = 1;
 
 fn main() {
     let seconds: f64 = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(0.5);
-    let file = ServerFile::load("xeon-silver-4108").expect("shipped");
+    let name = std::env::args().nth(3).unwrap_or_else(|| "xeon-silver-4108".into());
+    let file = ServerFile::load(&name).expect("a server file");
     let server = file.requests().expect("complete");
     let run = |workload: Workload, rate: f64, policy: &str, cores| -> RequestReport {
         let mut requests = RequestSpec::new(workload, rate);

@@ -6,8 +6,8 @@ use wattline_units::Span;
 
 /// Mean length of a burst unless the text says otherwise. Fitted: with it the least P95 of
 /// Co-PI's server at P4 and the medium load is the printed 1 ms (CP-037); a Poisson process
-/// stays below a tenth of that.
-const BURST: f64 = 20.0;
+/// stays below a fifth of that.
+const BURST: f64 = 7.5;
 /// Mean time between two requests of a burst. Assumed: a client's threads send one after the
 /// other, and the link carries a short request in 0.15 us.
 const GAP_MICROS: u64 = 2;
