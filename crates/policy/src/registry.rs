@@ -17,6 +17,7 @@ pub static POLICIES: &[PolicyInfo] = &[
     table::INFO,
     oracle::INFO,
     powersave::INFO,
+    copi::INFO,
 ];
 
 /// The policy of this name.

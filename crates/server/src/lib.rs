@@ -19,6 +19,7 @@ pub mod optimise;
 pub mod race;
 pub mod receive;
 mod requests;
+pub mod tables;
 
 pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};

@@ -1,6 +1,7 @@
 //! The policies, one file each.
 
 pub mod conservative;
+pub mod copi;
 mod cpu_load;
 mod fixed;
 pub mod hare;

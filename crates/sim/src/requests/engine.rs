@@ -5,6 +5,7 @@ use super::platform::request_platform;
 use super::report::{RequestReport, Totals};
 use super::setting::{RequestError, RequestSetting};
 use super::spent::Spent;
+use rayon::prelude::*;
 use std::time::Instant;
 use wattline_cores::Latency;
 use wattline_policy::moderation::Rule;
@@ -37,6 +38,16 @@ pub fn run_requests_with(
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError>,
 ) -> Result<RequestReport, RequestError> {
     Engine::run(setting, make, false).map(|(report, _)| report)
+}
+
+/// Many of [`run_requests`], on all processors of this machine, in the order of the settings.
+///
+/// # Errors
+/// The first that there is.
+pub fn sweep_requests(
+    settings: &[RequestSetting<'_>],
+) -> Result<Vec<RequestReport>, RequestError> {
+    settings.par_iter().map(run_requests).collect()
 }
 
 /// [`run_requests`] with the latency of every request after the warm-up.

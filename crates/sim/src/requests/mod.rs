@@ -15,11 +15,13 @@ mod core;
 mod engine;
 mod idle;
 mod platform;
+mod profile;
 mod report;
 mod setting;
 mod spent;
 
-pub use engine::{Trace, run_requests, run_requests_with, trace_requests};
+pub use engine::{Trace, run_requests, run_requests_with, sweep_requests, trace_requests};
 pub use platform::request_platform;
+pub use profile::{Grid, Profiled, SPARSE_MOST, profile, profile_sparse};
 pub use report::{PeriodShare, RequestCore, RequestReport};
 pub use setting::{RequestError, RequestSetting};

@@ -9,4 +9,5 @@ mod engine;
 mod latency_view;
 mod output_links;
 mod published;
+mod requests;
 mod theory;
