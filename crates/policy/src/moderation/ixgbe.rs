@@ -1,8 +1,8 @@
 //! The adaptive interrupt moderation of Intel's 10G driver.
 //!
 //! Source: Linux, drivers/net/ethernet/intel/ixgbe/ixgbe_main.c, `ixgbe_update_itr` and
-//! `ixgbe_set_itr`, whose rule this is; the range of 10 to 84 us is what Co-PI prints for its
-//! driver 5.6.1 (section II.A: ITR 40 to 336).
+//! `ixgbe_set_itr` (from 4.15 on), whose rule this is. The kernel's longest period is 126 us; here it
+//! is the 84 us that Co-PI prints for its driver 5.6.1 (section II.A: ITR 40 to 336).
 //!
 //! Each interrupt judges what it brought, received and sent apart, and the shorter of both
 //! periods holds:

@@ -7,6 +7,7 @@
 
 pub mod dim;
 pub mod ixgbe;
+pub mod ixgbe_classic;
 
 use serde::Serialize;
 use std::fmt;
@@ -33,18 +34,21 @@ pub struct Interrupt {
 pub enum RuleKind {
     /// The adaptive rule of Intel's 10G driver, within the range that Co-PI prints.
     Ixgbe,
+    /// The older rule of the same driver, in three classes.
+    IxgbeClassic,
     /// Linux's dynamic interrupt moderation.
     Dim,
 }
 
 impl RuleKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Ixgbe, Self::Dim];
+    pub const ALL: [Self; 3] = [Self::Ixgbe, Self::IxgbeClassic, Self::Dim];
 
     /// Its name in the text of a policy.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ixgbe => "ixgbe",
+            Self::IxgbeClassic => "ixgbe-classic",
             Self::Dim => "dim",
         }
     }
@@ -61,6 +65,8 @@ impl fmt::Display for RuleKind {
 pub enum Rule {
     /// See [`ixgbe`].
     Ixgbe(ixgbe::Ixgbe),
+    /// See [`ixgbe_classic`].
+    IxgbeClassic(ixgbe_classic::IxgbeClassic),
     /// See [`dim`].
     Dim(dim::Dim),
 }
@@ -70,6 +76,9 @@ impl Rule {
     pub fn new(kind: RuleKind) -> Self {
         match kind {
             RuleKind::Ixgbe => Self::Ixgbe(ixgbe::Ixgbe::default()),
+            RuleKind::IxgbeClassic => {
+                Self::IxgbeClassic(ixgbe_classic::IxgbeClassic::default())
+            }
             RuleKind::Dim => Self::Dim(dim::Dim::default()),
         }
     }
@@ -78,6 +87,7 @@ impl Rule {
     pub fn kind(&self) -> RuleKind {
         match self {
             Self::Ixgbe(_) => RuleKind::Ixgbe,
+            Self::IxgbeClassic(_) => RuleKind::IxgbeClassic,
             Self::Dim(_) => RuleKind::Dim,
         }
     }
@@ -86,6 +96,7 @@ impl Rule {
     pub fn period(&self) -> Span {
         match self {
             Self::Ixgbe(rule) => rule.period(),
+            Self::IxgbeClassic(rule) => rule.period(),
             Self::Dim(rule) => rule.period(),
         }
     }
@@ -95,6 +106,7 @@ impl Rule {
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         match self {
             Self::Ixgbe(rule) => rule.interrupt(seen),
+            Self::IxgbeClassic(rule) => rule.interrupt(seen),
             Self::Dim(rule) => rule.interrupt(seen),
         }
     }

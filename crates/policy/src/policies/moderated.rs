@@ -10,7 +10,7 @@ use crate::{
 use wattline_units::{Span, Time};
 
 /// What may follow the `+`.
-pub const ALLOWED: &str = "ixgbe, dim or a duration such as 84us";
+pub const ALLOWED: &str = "ixgbe, ixgbe-classic, dim or a duration such as 84us";
 
 /// How all queues are moderated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,8 @@ impl ProfileTables {
     /// known.
     ///
     /// Between two loads both figures are interpolated in a straight line. Where the lower one
-    /// was not profiled, those of the upper count: more load is never faster. Below the least
-    /// load its figures count. Beyond the greatest nothing is known.
+    /// was not profiled, those of the upper count: more load is never faster. Where one of both was
+    /// not sustained, nothing between them is. Below the least load its figures count. Beyond the greatest nothing is known.
     pub fn at(&self, load: f64, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.between(load, |index| self.point(index, frequency, period))
     }
@@ -44,10 +44,13 @@ impl ProfileTables {
         let Some(lower) = upper.checked_sub(1) else { return Some(above) };
         let Some(below) = of(lower) else { return Some(above) };
         let (from, to) = (self.loads[lower], self.loads[upper]);
+        if load == to {
+            return Some(above);
+        }
         let weight = (load - from) / (to - from);
         let mix = |below: f64, above: f64| {
-            // Not a sum of products where one end is infinite: 0 × infinity is no number.
-            if above.is_infinite() { above } else { below + (above - below) * weight }
+            // Infinite where one end is: a difference of two of them would be no number.
+            if below.is_infinite() { below } else { below + (above - below) * weight }
         };
         Some(ProfilePoint {
             latency_seconds: mix(below.latency_seconds, above.latency_seconds),

@@ -24,7 +24,7 @@ impl ProfileTables {
             ("workload", &conditions.workload),
             ("source", &conditions.source),
         ] {
-            let _ = writeln!(text, "# {key} = {}", toml::Value::String(value.clone()));
+            let _ = writeln!(text, "# {key} = {}", quoted(value));
         }
         let _ = writeln!(text, "# percentile = {:?}", conditions.percentile);
         let _ = writeln!(text, "# machine.cores = {}", machine.cores);
@@ -47,6 +47,22 @@ impl ProfileTables {
         }
         text
     }
+}
+
+/// A TOML string on one line, whatever is in it.
+fn quoted(value: &str) -> String {
+    let mut text = String::from('"');
+    for letter in value.chars() {
+        match letter {
+            '"' | '\\' => text.extend(['\\', letter]),
+            control if control.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(control));
+            }
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+    text
 }
 
 fn row(text: &mut String, rate: f64, gigahertz: f64, period: &str, point: ProfilePoint) {

@@ -62,10 +62,12 @@ fn by_brute_force(
                 upper => match (cell(upper - 1), cell(upper)) {
                     (_, None) => None,
                     (None, above) => above,
+                    (_, Some(above)) if load == tables.loads()[upper] => Some(above),
                     (Some(below), Some(above)) => {
                         let (from, to) = (tables.loads()[upper - 1], tables.loads()[upper]);
                         let part = (load - from) / (to - from);
-                        let latency = if above.latency_seconds.is_finite() {
+                        let both = [below.latency_seconds, above.latency_seconds];
+                        let latency = if both.iter().all(|latency| latency.is_finite()) {
                             below.latency_seconds
                                 + (above.latency_seconds - below.latency_seconds) * part
                         } else {
