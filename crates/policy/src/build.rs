@@ -1,8 +1,8 @@
 //! Making a policy from its specification.
 
 use crate::Policy;
-use crate::policies::moderated;
 use crate::info::BuildContext;
+use crate::policies::moderated;
 use crate::spec::{PolicySpec, SpecError, SpecProblem};
 
 /// Makes the policy.

@@ -22,8 +22,7 @@ pub enum Paper {
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan, Self::Copi];
+    pub const ALL: [Self; 5] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan, Self::Copi];
 
     /// Its name on the command line and in `claims.csv`.
     pub fn name(self) -> &'static str {

@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn plans_name_claims_of_their_paper_and_have_a_date() {
-        for (paper, plan) in [(Paper::Sohan, sohan()), (Paper::Liao, liao()), (Paper::Copi, copi())] {
+        for (paper, plan) in [(Paper::Sohan, sohan()), (Paper::Liao, liao()), (Paper::Copi, copi())]
+        {
             let plan = plan.unwrap();
             assert_eq!(plan.date.len(), "2026-11-22".len());
             let known: BTreeSet<String> =

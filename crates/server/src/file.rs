@@ -108,7 +108,8 @@ impl ServerFile {
                 .map(|(section, keys)| (format!("[{section}]"), format!("absent; needs {keys}")))
                 .collect();
             let figures = self.missing_figures("");
-            let others = |field: &str| field.starts_with("bolla.") || field.starts_with("requests.");
+            let others =
+                |field: &str| field.starts_with("bolla.") || field.starts_with("requests.");
             missing.extend(figures.into_iter().filter(|(field, _)| !others(field)));
             Incomplete { name: self.name.clone(), purpose: "simulation", missing }
         })

@@ -39,7 +39,8 @@ fn main() {
             print!("P{state:<2}");
             let mut watts = Vec::new();
             for period in periods {
-                let policy = format!("napi:frequency_ghz={ghz:.1},idle=deepest,moderation={period}us");
+                let policy =
+                    format!("napi:frequency_ghz={ghz:.1},idle=deepest,moderation={period}us");
                 let report = run(Workload::Memcached, rate, &policy, Some(1));
                 if report.sustained {
                     print!("{:7.2}", report.latency_p95_seconds.unwrap_or(0.0) * 1e3);

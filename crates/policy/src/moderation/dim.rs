@@ -289,7 +289,12 @@ mod tests {
         let mut dim = Dim::default();
         for micros in 0..64 {
             let at = Time::ZERO + Span::from_micros(micros);
-            dim.interrupt(&Interrupt { at, received: 9, received_bytes: 900, ..Interrupt::default() });
+            dim.interrupt(&Interrupt {
+                at,
+                received: 9,
+                received_bytes: 900,
+                ..Interrupt::default()
+            });
         }
         assert_eq!(dim.period(), Span::from_micros(8));
     }

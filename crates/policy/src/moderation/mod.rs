@@ -76,9 +76,7 @@ impl Rule {
     pub fn new(kind: RuleKind) -> Self {
         match kind {
             RuleKind::Ixgbe => Self::Ixgbe(ixgbe::Ixgbe::default()),
-            RuleKind::IxgbeClassic => {
-                Self::IxgbeClassic(ixgbe_classic::IxgbeClassic::default())
-            }
+            RuleKind::IxgbeClassic => Self::IxgbeClassic(ixgbe_classic::IxgbeClassic::default()),
             RuleKind::Dim => Self::Dim(dim::Dim::default()),
         }
     }

@@ -69,11 +69,8 @@ pub static INFO: PolicyInfo = PolicyInfo {
 };
 
 /// All idle states, as Linux allows them.
-const IDLE_STATE: Parameter = Parameter {
-    default: "deepest",
-    source: "Co-PI leaves idle states to the kernel",
-    ..IDLE
-};
+const IDLE_STATE: Parameter =
+    Parameter { default: "deepest", source: "Co-PI leaves idle states to the kernel", ..IDLE };
 
 /// Settings of [`with_tables`].
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,9 +4,7 @@
 //! are compared with the driver's rule, or with a fixed period, put next to them.
 
 use crate::moderation::RuleKind;
-use crate::{
-    AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, parse_span,
-};
+use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, parse_span};
 use wattline_units::{Span, Time};
 
 /// What may follow the `+`.

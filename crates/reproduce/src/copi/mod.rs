@@ -6,6 +6,7 @@
 
 mod compare;
 mod context;
+mod defaults;
 mod ranges;
 mod runs;
 mod settings;
@@ -25,6 +26,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("copi: memcached under three policies", &["fig8", "fig9"], shares::memcached),
     Step::new("copi: nginx under three policies", &["fig10", "fig11"], shares::nginx),
     Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
+    Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
 ];
 
 #[cfg(test)]

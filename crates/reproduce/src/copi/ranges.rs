@@ -56,8 +56,7 @@ fn itrs() -> Vec<u32> {
 
 fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
     let itrs = itrs();
-    let mut states: Vec<f64> =
-        server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
+    let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     states.reverse();
     let mut all = Vec::new();
     for rate in Workload::Memcached.published_loads() {
@@ -107,9 +106,8 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
         for state in 0..load.points.len() {
             let sustained = load.sustained(state).count();
             let all = sustained == load.points[state].len();
-            let (low, high) = load
-                .range(state, |(p95, _)| p95)
-                .unwrap_or((NOT_SUSTAINED_MS, NOT_SUSTAINED_MS));
+            let (low, high) =
+                load.range(state, |(p95, _)| p95).unwrap_or((NOT_SUSTAINED_MS, NOT_SUSTAINED_MS));
             let high = if all { high } else { NOT_SUSTAINED_MS };
             table.numbers([load.rate / 1e3, state as f64, sustained as f64, low, high]);
             let x = state as f64;
@@ -148,9 +146,8 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
     let overlapping = overlaps[0].0 == overlaps[0].1 && overlaps[1].0 > 0 && overlaps[2].0 > 0;
     let checks: Vec<Check> = vec![
         plan.check("fig3-low", &extremes(&spread))?,
-        plan.check("fig3-several", &[(some.len() + some_high.len()) as f64])?.note(
-            "in an open loop the latency of a load that is not sustained grows with the run",
-        ),
+        plan.check("fig3-several", &[(some.len() + some_high.len()) as f64])?
+            .note("in an open loop the latency of a load that is not sustained grows with the run"),
         plan.check("fig3-p4-least", &[p4_least])?,
         plan.check("fig3-p4-most", &[p4_most])?
             .note("P4 with ITR 24 is busy for 98 % of the time: a run of another second differs"),
@@ -238,9 +235,10 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
     Ok(Figure {
         id: "fig4",
         title: "Figure 4: range of energy by ITR for each V/F state, memcached".into(),
-        about: "The runs of Figure 3; energy of the package (modelled) over the worst of each load, \
+        about:
+            "The runs of Figure 3; energy of the package (modelled) over the worst of each load, \
                 among the settings that sustain it."
-            .into(),
+                .into(),
         table,
         plots,
         checks,

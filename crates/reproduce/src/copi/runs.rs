@@ -7,8 +7,7 @@ use wattline_policy::{PolicySpec, SpecError};
 use wattline_server::tables::ProfileTables;
 use wattline_server::{RequestServer, ServerFile};
 use wattline_sim::requests::{
-    Grid, RequestReport, RequestSetting, profile, run_requests_with,
-    sweep_requests,
+    Grid, RequestReport, RequestSetting, profile, run_requests_with, sweep_requests,
 };
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
@@ -21,7 +20,7 @@ const DURATION: Span = Span::from_millis(2_000);
 /// Three decisions of Co-PI.
 const WARMUP: Span = Span::from_millis(350);
 /// "The same latency": 5 %, the convention of claims.csv. Set before any run of Figures 6 to 11.
-const SLACK: f64 = 0.05;
+pub(super) const SLACK: f64 = 0.05;
 /// The policies in the order of the paper's figures.
 pub(super) const POLICIES: [&str; 3] = ["performance+ixgbe", "ondemand+ixgbe", "copi"];
 /// The word that stands for each load.
@@ -42,8 +41,7 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
 
 /// The full profile of a workload, made once.
 pub(super) fn profiled(workload: Workload) -> Result<Arc<ProfileTables>, ReproduceError> {
-    static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] =
-        [const { OnceLock::new() }; 2];
+    static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] = [const { OnceLock::new() }; 2];
     let made = MADE[index(workload)].get_or_init(|| {
         let make = || -> Result<Arc<ProfileTables>, ReproduceError> {
             let server = server()?;

@@ -33,8 +33,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     };
     let settings = (card.longest - card.shortest).times(card.step) + 1;
     let nominal = f64::from(4088 - 24 + 1);
-    let mut states: Vec<f64> =
-        server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
+    let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     states.reverse();
     let tenths: Vec<f64> = (0..11).map(|state| 1.8 - 0.1 * f64::from(state)).collect();
     let presets: Vec<f64> = Workload::ALL.iter().flat_map(|w| w.published_loads()).collect();
@@ -107,8 +106,8 @@ fn default_period(policy: &str) -> &'static str {
     named("period").or(named("sampling_rate")).map_or("", |parameter| parameter.default)
 }
 
-/// Ondemand at loads of 0, 50 and 100 %, conservative at 100 % from P5: does each do as the text
-/// says?
+/// Ondemand at loads of 0, 50 and 100 %; conservative two steps down from P0 and two up from P10:
+/// does each do as the text says?
 fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
     let fastest = platform.fastest();
     let step = |name: &str, loads: &[f64]| -> Result<Vec<usize>, ReproduceError> {
@@ -147,10 +146,14 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
         Ok(states)
     };
     let ondemand = step("ondemand", &[0.0, 0.5, 1.0])?;
-    // Down from P0 by idling, then up again by load: 5 % of 1.8 GHz is just below one state.
-    let conservative = step("conservative:freq_step=5.6", &[0.0, 0.0, 1.0])?;
-    let holds = ondemand == [10, 5, 0] && conservative == [1, 2, 1];
-    Ok((holds, format!("ondemand P{ondemand:?}, conservative P{conservative:?}")))
+    // Down from P0 by idling to the lowest state, then up by load. A step of 5 % of 1.8 GHz would
+    // be just below one state.
+    let loads: Vec<f64> = [[0.0; 12].as_slice(), &[1.0; 2]].concat();
+    let all = step("conservative:freq_step=5.6", &loads)?;
+    let conservative = [&all[..2], &all[12..]].concat();
+    let holds = ondemand == [10, 5, 0] && conservative == [1, 2, 9, 8];
+    let shown = format!("ondemand P{ondemand:?}; conservative from P0 and P10 P{conservative:?}");
+    Ok((holds, shown))
 }
 
 /// What two cores run at that ask for P2 and P7: chip-wide, then per core.

@@ -34,11 +34,7 @@ fn with(figure: Figure, check: Check) -> Figure {
     Figure { checks: vec![check], ..figure }
 }
 
-fn figure(
-    id: &'static str,
-    title: &str,
-    rate: f64,
-) -> Result<(Figure, [f64; 3]), ReproduceError> {
+fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3]), ReproduceError> {
     let server = server()?;
     let mut table =
         Table::new(["itr", "period_us", "requests", "mean_us", "p50_us", "p95_us", "p99_us"]);
@@ -66,9 +62,10 @@ fn figure(
             micros(report.latency_p99_seconds),
         ]);
         let each = (trace.len() / DRAWN).max(1);
-        let points = trace.iter().step_by(each).map(|(at, latency)| {
-            (*at as f64 * 1e-9, *latency as f64 * 1e-9)
-        });
+        let points = trace
+            .iter()
+            .step_by(each)
+            .map(|(at, latency)| (*at as f64 * 1e-9, *latency as f64 * 1e-9));
         let chart = Chart::new(
             format!("ITR {itr}: a period of {period} us"),
             Axis::new("time (ms)"),

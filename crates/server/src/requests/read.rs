@@ -24,8 +24,8 @@ impl RequestServer {
         if !section.has("idle_state") {
             section.contradiction("", "name at least one [[requests.idle_state]]".into());
         }
-        let power = section
-            .required_section("power", |section| RequestPower::read(section, states));
+        let power =
+            section.required_section("power", |section| RequestPower::read(section, states));
         let services = WORKLOADS.into_iter().filter_map(|name| {
             Some((name.to_owned(), section.section(name, RequestService::read)?))
         });

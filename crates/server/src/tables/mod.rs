@@ -170,9 +170,8 @@ impl Fingerprint {
             found.push(format!("{} cores, not {}", self.cores, other.cores));
         }
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-        let alike = |a: &[f64], b: &[f64]| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b))
-        };
+        let alike =
+            |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b));
         if !alike(&self.frequencies_ghz, &other.frequencies_ghz) {
             found.push(format!(
                 "frequencies {:?} GHz, not {:?}",

@@ -73,7 +73,8 @@ fn by_brute_force(
                         } else {
                             f64::INFINITY
                         };
-                        let power = below.power_watts + (above.power_watts - below.power_watts) * part;
+                        let power =
+                            below.power_watts + (above.power_watts - below.power_watts) * part;
                         Some(ProfilePoint { latency_seconds: latency, power_watts: power })
                     }
                 },
@@ -175,11 +176,8 @@ fn hostile_figures_are_named_with_their_lines() {
 #[test]
 fn another_machine_is_told_apart() {
     let machine = conditions().machine;
-    let other = Fingerprint {
-        cores: 8,
-        frequencies_ghz: vec![0.8, 1.3],
-        moderation_us: [6.0, 200.0],
-    };
+    let other =
+        Fingerprint { cores: 8, frequencies_ghz: vec![0.8, 1.3], moderation_us: [6.0, 200.0] };
     let text = machine.differs_from(&other).unwrap();
     for part in ["4 cores, not 8", "frequencies", "moderation"] {
         assert!(text.contains(part), "{text}");

@@ -1,11 +1,11 @@
 //! One core with its queue of the card: interrupts first, then the application, then idling.
 
+use super::costs::Costs;
 use super::idle::IdleHistory;
 use super::spent::Spent;
 use std::collections::VecDeque;
 use wattline_cores::Latency;
 use wattline_policy::moderation::{Interrupt, Rule};
-use wattline_server::{RequestServer, RequestService};
 use wattline_traffic::requests::{Arrivals, Request};
 use wattline_units::Time;
 
@@ -15,51 +15,6 @@ const SEGMENT_BYTES: u32 = 1_448;
 const ACKNOWLEDGEMENT_BYTES: u32 = 66;
 /// A client acknowledges every second segment (RFC 1122, section 4.2.3.2).
 const SEGMENTS_PER_ACKNOWLEDGEMENT: u32 = 2;
-
-/// What all cores have in common.
-#[derive(Debug, Clone)]
-pub(super) struct Costs {
-    interrupt_cycles: f64,
-    interrupt_fixed: u64,
-    segment_cycles: f64,
-    completion_cycles: f64,
-    budget: u32,
-    completion_delay: u64,
-    acknowledgement_delay: u64,
-    outside: u64,
-    picos_per_byte: f64,
-    service: RequestService,
-    ring: usize,
-    /// Exit latency and target residency of each idle state.
-    idle: Vec<(u64, u64)>,
-    /// Picoseconds of a cycle in each V/F state.
-    cycle: Vec<f64>,
-}
-
-impl Costs {
-    pub fn new(server: &RequestServer, service: RequestService) -> Self {
-        let kernel = &server.kernel;
-        let idle = &server.idle_states;
-        Self {
-            interrupt_cycles: kernel.interrupt_cycles,
-            interrupt_fixed: kernel.interrupt_fixed.as_picos(),
-            segment_cycles: kernel.segment_cycles,
-            completion_cycles: kernel.completion_cycles,
-            budget: kernel.budget,
-            completion_delay: kernel.completion_delay.as_picos(),
-            acknowledgement_delay: kernel.acknowledgement_delay.as_picos(),
-            outside: kernel.outside.as_picos(),
-            picos_per_byte: 8e12 / server.nic.link.0,
-            service,
-            ring: server.nic.rx_ring.unwrap_or(usize::MAX),
-            idle: idle
-                .iter()
-                .map(|state| (state.exit_latency.as_picos(), state.target_residency.as_picos()))
-                .collect(),
-            cycle: server.processor.frequencies.iter().map(|f| 1e12 / f.0).collect(),
-        }
-    }
-}
 
 /// A request on its way through the server.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Brings all cores from one decision of the policy to the next.
 
-use super::core::{Core, Costs, Moderation, Sink};
+use super::core::{Core, Moderation, Sink};
+use super::costs::Costs;
 use super::platform::request_platform;
 use super::report::{RequestReport, Totals};
 use super::setting::{RequestError, RequestSetting};
@@ -44,9 +45,7 @@ pub fn run_requests_with(
 ///
 /// # Errors
 /// The first that there is.
-pub fn sweep_requests(
-    settings: &[RequestSetting<'_>],
-) -> Result<Vec<RequestReport>, RequestError> {
+pub fn sweep_requests(settings: &[RequestSetting<'_>]) -> Result<Vec<RequestReport>, RequestError> {
     settings.par_iter().map(run_requests).collect()
 }
 
@@ -221,7 +220,8 @@ impl<'a> Engine<'a> {
             let moderation = self.server.nic.moderation;
             match self.policy.driver_rule(number) {
                 Some(kind) => {
-                    let same = matches!(&core.moderation, Moderation::Driver(rule) if rule.kind() == kind);
+                    let same =
+                        matches!(&core.moderation, Moderation::Driver(rule) if rule.kind() == kind);
                     if !same {
                         core.set_moderation(Moderation::Driver(Rule::new(kind)));
                     }

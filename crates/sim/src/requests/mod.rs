@@ -12,6 +12,7 @@
 //! `docs/explanation/copi.md` tells more.
 
 mod core;
+mod costs;
 mod engine;
 mod idle;
 mod platform;

@@ -138,7 +138,9 @@ impl Parts {
 impl Totals {
     /// The start of the run, for these cores.
     pub fn zero(&self) -> Self {
-        let empty = |spent: &Spent| Spent::new(spent.awake.len(), spent.idle.len() / spent.awake.len().max(1));
+        let empty = |spent: &Spent| {
+            Spent::new(spent.awake.len(), spent.idle.len() / spent.awake.len().max(1))
+        };
         Self {
             at: 0,
             spent: self.spent.iter().map(empty).collect(),

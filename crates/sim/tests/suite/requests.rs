@@ -132,7 +132,10 @@ fn a_full_ring_drops_and_an_impossible_load_is_refused() {
     assert!(error.to_string().contains("Gbit/s of responses are beyond the 10"), "{error}");
     server.services.remove("nginx");
     let error = run_requests(&setting(&server, "nginx:10krps", "performance")).unwrap_err();
-    assert!(error.to_string().contains("no cost of nginx") && error.to_string().contains("it has memcached"));
+    assert!(
+        error.to_string().contains("no cost of nginx")
+            && error.to_string().contains("it has memcached")
+    );
 }
 
 #[test]
@@ -184,8 +187,7 @@ fn a_sparse_profile_keeps_most_of_the_saving() {
         server.services.get_mut("memcached").unwrap().cycles *= request;
         server.power.dynamic_per_gigahertz *= dynamic;
         let requests = RequestSpec::new(Workload::Memcached, 700e3);
-        let grid =
-            Grid { loads: vec![700e3], periods: Grid::periods_of(&server), seed: 7 };
+        let grid = Grid { loads: vec![700e3], periods: Grid::periods_of(&server), seed: 7 };
         let full = profile(&server, &requests, &grid).unwrap();
         let target = Span::from_micros(900);
         let sparse = profile_sparse(&server, &requests, &grid, Some(target)).unwrap();

@@ -131,7 +131,9 @@ mod tests {
             let mut counts = vec![0.0; slots + 1];
             times.iter().for_each(|at| counts[(at / 1_000_000_000) as usize] += 1.0);
             let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-            counts.iter().map(|n: &f64| (n - mean).powi(2)).sum::<f64>() / counts.len() as f64 / mean
+            counts.iter().map(|n: &f64| (n - mean).powi(2)).sum::<f64>()
+                / counts.len() as f64
+                / mean
         };
         let poisson = variation("memcached:100krps,burst=1");
         assert!((poisson - 1.0).abs() < 0.1, "{poisson}");

@@ -81,13 +81,15 @@ impl RequestSpec {
                     }
                     None => Some("a number, 1 to 10000"),
                 },
-                "gap" => match value.parse().ok().filter(|gap: &Span| *gap <= Span::from_millis(1_000)) {
-                    Some(gap) => {
-                        spec.gap = gap;
-                        None
+                "gap" => {
+                    match value.parse().ok().filter(|gap: &Span| *gap <= Span::from_millis(1_000)) {
+                        Some(gap) => {
+                            spec.gap = gap;
+                            None
+                        }
+                        None => Some("a duration such as 2us, 0s to 1s"),
                     }
-                    None => Some("a duration such as 2us, 0s to 1s"),
-                },
+                }
                 "connections" => match number(value, 0.0, 1e6).filter(|n| n.fract() == 0.0) {
                     Some(count) => {
                         spec.connections = count as u32;

@@ -91,7 +91,8 @@ impl Engine {
         for core in 0..self.loads.len() {
             let queues = seen.queues.iter().zip(&self.core_of).filter(|(_, of)| **of == core);
             let arrivals: u64 = queues.map(|(queue, _)| queue.arrivals).sum();
-            let new = arrivals.saturating_sub(std::mem::replace(&mut self.arrivals[core], arrivals));
+            let new =
+                arrivals.saturating_sub(std::mem::replace(&mut self.arrivals[core], arrivals));
             self.loads[core] = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
         }
         elapsed > 0.0
@@ -112,9 +113,9 @@ impl Engine {
         let present = now.filter(|now| frequency.is_none_or(|one| now.frequency == one));
         let stays = present.and_then(|now| {
             let (frequency, period) = (now.frequency, now.period);
-            let point =
-                self.tables.feasible(load, target, self.correction, frequency, period)?;
-            let near = point.power_watts <= best.point.power_watts * (1.0 + self.options.hysteresis);
+            let point = self.tables.feasible(load, target, self.correction, frequency, period)?;
+            let near =
+                point.power_watts <= best.point.power_watts * (1.0 + self.options.hysteresis);
             near.then_some(Choice { point, ..now })
         });
         Some(stays.unwrap_or(best))

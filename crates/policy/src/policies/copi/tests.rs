@@ -114,11 +114,8 @@ fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
 #[test]
 fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
     let mut bench = bench();
-    let options = Options {
-        target: Some(Span::from_micros(1_000)),
-        hysteresis: 0.3,
-        ..Options::default()
-    };
+    let options =
+        Options { target: Some(Span::from_micros(1_000)), hysteresis: 0.3, ..Options::default() };
     let mut policy = make(&bench, options);
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[HIGH; 12], None);
