@@ -60,6 +60,7 @@ impl Survey {
                 set_moderation: self.moderation.can_set,
                 set_weights: self.tables.can_set,
                 set_uncore: !self.uncores.limits().is_empty(),
+                driver_rules: false,
                 // A worker waits by what its sockets offer; the kernel has no timer for it, and
                 // what a pause saves nobody has measured.
                 waits: Waits { poll: true, pause: false, sleep: false, interrupt: true },

@@ -2,6 +2,7 @@
 
 use crate::Policy;
 use crate::info::BuildContext;
+use crate::policies::moderated;
 use crate::spec::{PolicySpec, SpecError, SpecProblem};
 
 /// Makes the policy.
@@ -9,8 +10,13 @@ use crate::spec::{PolicySpec, SpecError, SpecProblem};
 /// # Errors
 /// When the platform or its model lacks what the policy needs.
 pub fn build(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError> {
-    (spec.policy.make)(&spec.parameters, context).map_err(|problem| SpecError {
+    let unsupported = |problem| SpecError {
         text: spec.to_string(),
         problems: vec![SpecProblem::Unsupported(problem)],
-    })
+    };
+    let policy = (spec.policy.make)(&spec.parameters, context).map_err(unsupported)?;
+    match spec.moderation {
+        None => Ok(policy),
+        Some(choice) => moderated::make(policy, choice, context).map_err(unsupported),
+    }
 }

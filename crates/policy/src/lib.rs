@@ -13,6 +13,7 @@ mod core_set;
 mod envelope;
 mod info;
 mod looks;
+pub mod moderation;
 mod observation;
 mod parameter;
 mod platform;
@@ -44,6 +45,7 @@ pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
 pub use wait::Wait;
 
+use moderation::RuleKind;
 use wattline_units::Time;
 
 /// A governor: looks at what happens and says how the machine should run.
@@ -68,4 +70,15 @@ pub trait Policy: Send {
         observation: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain;
+    /// The driver's rule that a queue's interrupts are left to from the last decision on; `None`
+    /// for the period of the operating point. A policy asks for a rule only of a platform that
+    /// has them ([`Can::driver_rules`]).
+    fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
+        None
+    }
+
+    /// What a user should know of its decisions, such as that no point meets its target.
+    fn remark(&self) -> Option<String> {
+        None
+    }
 }

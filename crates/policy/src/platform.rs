@@ -69,6 +69,9 @@ pub struct Can {
     pub set_weights: bool,
     /// The upper limit of the uncore's frequency can be chosen.
     pub set_uncore: bool,
+    /// A queue's moderation can be left to a rule of the driver ([`crate::moderation`]).
+    #[serde(default)]
+    pub driver_rules: bool,
     /// In which ways cores can be told to wait.
     pub waits: Waits,
     /// What it can show.
@@ -86,6 +89,7 @@ impl Can {
         set_moderation: false,
         set_weights: false,
         set_uncore: false,
+        driver_rules: false,
         waits: Waits::NONE,
         sees: Sees::NOTHING,
         asks: Asks::NOTHING,
@@ -98,6 +102,7 @@ impl Can {
         set_moderation: true,
         set_weights: true,
         set_uncore: true,
+        driver_rules: false,
         waits: Waits::ALL,
         sees: Sees::NOTHING,
         asks: Asks::EXACT,

@@ -7,7 +7,11 @@ use std::fmt::Write;
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Policies\n\nWritten from the registry; `wattline policies` prints the same. \
-         A policy is chosen as `name` or `name:key=value,key=value`.\n",
+         A policy is chosen as `name` or `name:key=value,key=value`.\n\n\
+         Any of them takes a moderation of interrupts after its name, in place of its own: \
+         `ondemand+84us` for a period that stays; `ondemand+ixgbe` for the adaptive rule of Intel's \
+         10G driver (10 to 84 us), `ondemand+ixgbe-classic` for its older one, and `ondemand+dim` for Linux's dynamic interrupt moderation, \
+         where the platform has a driver to leave it to (`sim --requests`).\n",
     );
     // Writing to a string cannot fail.
     for policy in POLICIES {

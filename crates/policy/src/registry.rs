@@ -11,11 +11,13 @@ pub static POLICIES: &[PolicyInfo] = &[
     powersave_governor::INFO,
     ondemand::INFO,
     conservative::INFO,
+    schedutil::INFO,
     hare::INFO,
     tortoise::INFO,
     table::INFO,
     oracle::INFO,
     powersave::INFO,
+    copi::INFO,
 ];
 
 /// The policy of this name.

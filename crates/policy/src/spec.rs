@@ -1,5 +1,6 @@
-//! The text form of a policy: `name` or `name:key=value,key=value`.
+//! The text form of a policy: `name`, `name+moderation` or `name+moderation:key=value,key=value`.
 
+use crate::policies::moderated::{self, Choice};
 use crate::{Parameters, PolicyInfo, registry};
 use serde::Serialize;
 use std::fmt;
@@ -12,6 +13,8 @@ pub struct PolicySpec {
     pub policy: &'static PolicyInfo,
     /// Its parameters, defaults filled in.
     pub parameters: Parameters,
+    /// How queues are moderated instead of as the policy would have it.
+    pub moderation: Option<Choice>,
     text: String,
 }
 
@@ -21,13 +24,23 @@ impl PolicySpec {
     /// # Errors
     /// All problems of the text at once, each with what would be allowed.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let (names, settings) = text.split_once(':').unwrap_or((text, ""));
+        let (name, rule) = names.split_once('+').map_or((names, None), |(n, r)| (n, Some(r)));
         let fail = |problems| SpecError { text: text.to_owned(), problems };
         let policy = registry::find(name).ok_or_else(|| {
             let names = registry::POLICIES.iter().map(|policy| policy.name);
             fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::of(name, names))])
         })?;
         let mut problems = Vec::new();
+        let moderation = rule.and_then(|rule| {
+            let choice = Choice::parse(rule);
+            if choice.is_none() {
+                let allowed = moderated::ALLOWED.into();
+                let value = rule.into();
+                problems.push(SpecProblem::BadValue { parameter: "moderation", value, allowed });
+            }
+            choice
+        });
         let mut given: Vec<(&str, &str)> = Vec::new();
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             match setting.split_once('=') {
@@ -61,7 +74,8 @@ impl PolicySpec {
         if !problems.is_empty() {
             return Err(fail(problems));
         }
-        Ok(Self { policy, parameters: Parameters::new(values), text: text.to_owned() })
+        let parameters = Parameters::new(values);
+        Ok(Self { policy, parameters, moderation, text: text.to_owned() })
     }
 }
 
@@ -164,9 +178,17 @@ mod tests {
         assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
     }
 
+    #[test]
+    fn a_moderation_follows_a_plus() {
+        let spec = PolicySpec::parse("ondemand+dim:sampling_rate=1ms").unwrap();
+        assert_eq!(spec.moderation, Some(Choice::Driver(crate::moderation::RuleKind::Dim)));
+        let text = PolicySpec::parse("ondemand+din").unwrap_err().to_string();
+        assert!(text.contains("moderation = \"din\"") && text.contains("ixgbe"), "{text}");
+    }
+
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|table|poll):.{0,40}") {
+        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|table|poll|ondemand[+]).{0,40}") {
             let _ = PolicySpec::parse(&text);
             let _ = PolicySpec::parse(&name);
         }

@@ -20,6 +20,9 @@ pub enum ReproduceError {
     /// A simulation failed.
     #[error(transparent)]
     Simulation(#[from] wattline_sim::SimError),
+    /// A simulation of a request server failed.
+    #[error(transparent)]
+    Requests(#[from] wattline_sim::requests::RequestError),
     /// A policy of the comparison is not known.
     #[error(transparent)]
     Policy(#[from] wattline_policy::SpecError),

@@ -8,6 +8,7 @@
 pub mod bolla;
 mod claim;
 mod claims;
+mod copi;
 mod error;
 mod figure;
 mod liao;

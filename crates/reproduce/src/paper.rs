@@ -1,7 +1,7 @@
 //! The papers, and what is made of each.
 
 use crate::step::{Context, Step};
-use crate::{bolla, liao, powersave, sohan};
+use crate::{bolla, copi, liao, powersave, sohan};
 use serde::Serialize;
 
 /// A paper that can be reproduced.
@@ -16,11 +16,13 @@ pub enum Paper {
     Liao,
     /// R. Sohan et al., Characterizing 10 Gbps network interface energy consumption, 2010.
     Sohan,
+    /// Co-adjusting V/F state and interrupt rate for latency-critical applications, 2020.
+    Copi,
 }
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan];
+    pub const ALL: [Self; 5] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan, Self::Copi];
 
     /// Its name on the command line and in `claims.csv`.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Paper {
             Self::Bolla => "bolla",
             Self::Liao => "liao",
             Self::Sohan => "sohan",
+            Self::Copi => "copi",
         }
     }
 
@@ -51,6 +54,10 @@ impl Paper {
                 "R. Sohan, A. Rice, A. W. Moore, K. Mansley: Characterizing 10 Gbps network \
                  interface energy consumption"
             }
+            Self::Copi => {
+                "Co-PI: co-adjusting V/F state and interrupt rate for latency-critical \
+                 applications (IEEE Access 8, 2020)"
+            }
         }
     }
 
@@ -61,6 +68,7 @@ impl Paper {
             Self::Bolla => bolla::STEPS,
             Self::Liao => liao::STEPS,
             Self::Sohan => sohan::STEPS,
+            Self::Copi => copi::STEPS,
         }
     }
 
@@ -71,6 +79,7 @@ impl Paper {
             Self::Bolla => bolla::CONTEXT,
             Self::Liao => liao::CONTEXT,
             Self::Sohan => sohan::CONTEXT,
+            Self::Copi => copi::CONTEXT,
         }
     }
 }

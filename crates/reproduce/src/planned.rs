@@ -12,6 +12,7 @@ use wattline_report::table::number;
 
 const SOHAN: &str = include_str!("../../../published/checks/sohan.toml");
 const LIAO: &str = include_str!("../../../published/checks/liao.toml");
+const COPI: &str = include_str!("../../../published/checks/copi.toml");
 
 /// The checks of a paper.
 #[derive(Debug, Deserialize)]
@@ -30,6 +31,9 @@ pub(super) struct Planned {
     pub(super) id: String,
     pub(super) claims: Vec<String>,
     quantity: String,
+    /// A parameter was fitted to what is compared: where it meets, it only agrees.
+    #[serde(default)]
+    fitted: bool,
     #[serde(flatten)]
     kind: Kind,
     why: String,
@@ -57,6 +61,12 @@ pub(super) fn sohan() -> Result<&'static Plan, ReproduceError> {
 /// What was planned for Liao and Bhuyan.
 pub(super) fn liao() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("liao.toml", LIAO));
+    read(&PLAN)
+}
+
+/// What was planned for Co-PI.
+pub(super) fn copi() -> Result<&'static Plan, ReproduceError> {
+    static PLAN: Read = LazyLock::new(|| Plan::parse("copi.toml", COPI));
     read(&PLAN)
 }
 
@@ -102,7 +112,7 @@ impl Plan {
             }
             _ => return Err(broken(self.file, &format!("{id} takes other figures"))),
         };
-        Ok(check.planned(&self.date, &planned.why))
+        Ok(planned.fitted(check.planned(&self.date, &planned.why)))
     }
 
     /// A check of a statement.
@@ -117,8 +127,8 @@ impl Plan {
             return Err(broken(self.file, &format!("{id} is no statement")));
         };
         let claims = planned.claims();
-        Ok(Check::holds(&claims, &planned.quantity, holds, ours, published)
-            .planned(&self.date, &planned.why))
+        let check = Check::holds(&claims, &planned.quantity, holds, ours, published);
+        Ok(planned.fitted(check.planned(&self.date, &planned.why)))
     }
 
     /// One of several like checks, each with the value that `claims.csv` has for its claim.
@@ -150,6 +160,10 @@ impl Plan {
 }
 
 impl Planned {
+    fn fitted(&self, check: Check) -> Check {
+        if self.fitted { check.fitted("fitted to this claim") } else { check }
+    }
+
     fn claims(&'static self) -> Vec<&'static str> {
         self.claims.iter().map(String::as_str).collect()
     }
@@ -165,7 +179,8 @@ mod tests {
 
     #[test]
     fn plans_name_claims_of_their_paper_and_have_a_date() {
-        for (paper, plan) in [(Paper::Sohan, sohan()), (Paper::Liao, liao())] {
+        for (paper, plan) in [(Paper::Sohan, sohan()), (Paper::Liao, liao()), (Paper::Copi, copi())]
+        {
             let plan = plan.unwrap();
             assert_eq!(plan.date.len(), "2026-11-22".len());
             let known: BTreeSet<String> =

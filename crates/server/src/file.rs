@@ -8,6 +8,7 @@ use crate::library;
 use crate::model::{
     ApplicationCost, Capacity, IdleState, Nic, PowerModel, Processor, ServerModel, WakeUpCost,
 };
+use crate::requests::RequestServer;
 use serde::Serialize;
 use wattline_units::Hertz;
 
@@ -30,6 +31,7 @@ pub struct ServerFile {
     pub nic: Option<Nic>,
     model: Option<ServerModel>,
     bolla: Option<BollaModel>,
+    requests: Option<RequestServer>,
     absent: Vec<(&'static str, &'static str)>,
 }
 
@@ -106,7 +108,9 @@ impl ServerFile {
                 .map(|(section, keys)| (format!("[{section}]"), format!("absent; needs {keys}")))
                 .collect();
             let figures = self.missing_figures("");
-            missing.extend(figures.into_iter().filter(|(field, _)| !field.starts_with("bolla.")));
+            let others =
+                |field: &str| field.starts_with("bolla.") || field.starts_with("requests.");
+            missing.extend(figures.into_iter().filter(|(field, _)| !others(field)));
             Incomplete { name: self.name.clone(), purpose: "simulation", missing }
         })
     }
@@ -120,6 +124,19 @@ impl ServerFile {
                 missing.push(("[bolla]".to_string(), "the section is absent".to_string()));
             }
             Incomplete { name: self.name.clone(), purpose: "Bolla's equations", missing }
+        })
+    }
+
+    /// The model of a server of requests, for `sim --requests`.
+    pub fn requests(&self) -> Result<&RequestServer, Incomplete> {
+        self.requests.as_ref().ok_or_else(|| {
+            let mut missing = self.missing_figures("requests.");
+            missing.extend(self.missing_figures("processor."));
+            missing.extend(self.missing_figures("nic."));
+            if missing.is_empty() {
+                missing.push(("[requests]".to_string(), "the section is absent".to_string()));
+            }
+            Incomplete { name: self.name.clone(), purpose: "simulation of requests", missing }
         })
     }
 
@@ -159,6 +176,11 @@ impl ServerFile {
         let bolla = root
             .section("bolla", |section| BollaModel::read(section, bolla_name, frequencies, cores));
 
+        let texts = [name.as_deref().unwrap_or(""), description.as_deref().unwrap_or("")];
+        let requests = root.section("requests", |section| {
+            RequestServer::read(section, texts, processor.as_ref(), nic.as_ref())
+        });
+
         let (name, description, source) = (name?, description?, source?);
         let model = (|| {
             Some(ServerModel {
@@ -186,6 +208,7 @@ impl ServerFile {
             nic,
             model,
             bolla,
+            requests,
             absent,
         })
     }

@@ -18,6 +18,8 @@ mod model;
 pub mod optimise;
 pub mod race;
 pub mod receive;
+mod requests;
+pub mod tables;
 
 pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};
@@ -30,3 +32,4 @@ pub use model::{
     IdleState, Latency, Mode, Moderation, Nic, PacketCost, PowerBreakdown, PowerModel, PowerTerms,
     Processor, ServerModel, ServiceDistribution, UniformPoint, UnknownApplication, WakeUpCost,
 };
+pub use requests::{KernelCosts, RequestIdleState, RequestPower, RequestServer, RequestService};

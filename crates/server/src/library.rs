@@ -4,9 +4,10 @@ use crate::input::{LoadError, nearest};
 use std::borrow::Cow;
 
 /// Name and text of every shipped server model. A new file in `servers/` is added here.
-const MODELS: [(&str, &str); 10] = [
+const MODELS: [(&str, &str); 11] = [
     ("westmere-2010", include_str!("../../../servers/westmere-2010.toml")),
     ("xeon-silver-4108", include_str!("../../../servers/xeon-silver-4108.toml")),
+    ("xeon-gold-6426y", include_str!("../../../servers/xeon-gold-6426y.toml")),
     ("ideal-single-core", include_str!("../../../servers/ideal-single-core.toml")),
     ("bolla-x", include_str!("../../../servers/bolla-x.toml")),
     ("bolla-pd", include_str!("../../../servers/bolla-pd.toml")),

@@ -9,6 +9,8 @@
 //! a block of packets) the cores do not influence each other. So each is run through that
 //! stretch on its own, in a tight loop over its packets, and there is no list of events.
 //! `docs/explanation/simulator.md` tells more.
+//!
+//! [`requests`] has servers that answer requests through the kernel's stack.
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -17,6 +19,7 @@ mod knobs;
 mod nic;
 mod profile;
 mod report;
+pub mod requests;
 mod run;
 mod scenario;
 mod setting;

@@ -1,7 +1,8 @@
-//! Sources of packets in time: captures, synthetic mixes, bursts, day profiles.
+//! Sources of packets and of requests in time: captures, synthetic mixes, bursts, day profiles.
 //!
 //! A [`Source`] gives [`Packet`]s in order of time, by the [`Block`]; what happens to them
-//! is no concern of this crate. [`capture`] reads and writes capture files.
+//! is no concern of this crate. [`capture`] reads and writes capture files; [`requests`] has what
+//! clients ask of servers.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -9,6 +10,7 @@ mod flow_hash;
 mod flows;
 mod packet;
 mod random;
+pub mod requests;
 mod sizes;
 pub mod source;
 pub mod spec;

@@ -85,11 +85,16 @@ impl Fixed {
     /// All cores awaiting interrupts at one frequency, every idle state allowed: how Linux
     /// runs under a governor that holds the frequency.
     pub fn linux(name: &'static str, frequency: usize, context: &BuildContext<'_>) -> Self {
+        Self::linux_on(name, frequency, context.platform)
+    }
+
+    /// [`Self::linux`] without the rest of the context.
+    pub fn linux_on(name: &'static str, frequency: usize, platform: &Platform) -> Self {
         Self {
             name,
-            cores: context.platform.cores,
+            cores: platform.cores,
             frequency,
-            idle: context.platform.deepest(),
+            idle: platform.deepest(),
             wait: Wait::Interrupt,
             moderation: Span::ZERO,
         }

@@ -16,6 +16,8 @@ pub(crate) struct Bench {
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
     pub offered: Option<PacketsPerSecond>,
+    /// Shown to policies that look at latency.
+    pub latency: Option<LatencyView>,
     pub point: OperatingPoint,
     pub now: Time,
 }
@@ -27,6 +29,7 @@ impl Bench {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
             offered: Some(PacketsPerSecond(5e6)),
+            latency: None,
             point: OperatingPoint::full(&platform),
             now: Time::ZERO,
             platform,
@@ -56,7 +59,7 @@ impl Bench {
             trigger,
             queues: &self.queues,
             cores: &self.cores,
-            latency: None,
+            latency: self.latency.filter(|_| policy.looks_at().latency),
             power: None,
             entries: &[],
             offered: self.offered.filter(|_| policy.looks_at().offered),

@@ -8,3 +8,4 @@ mod powersave_constraints;
 mod published;
 mod receive_path;
 mod sohan_and_liao;
+mod tables;

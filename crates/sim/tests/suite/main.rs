@@ -11,4 +11,5 @@ mod knobs;
 mod latency_view;
 mod output_links;
 mod published;
+mod requests;
 mod theory;

@@ -25,6 +25,7 @@ mod run;
 mod server_errors;
 mod servers;
 mod sim;
+mod sim_requests;
 mod simulation;
 mod stats;
 mod stop;

@@ -1,10 +1,12 @@
 //! `wattline sim`: one policy on a server model in virtual time.
 
+use super::sim_requests;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
 use std::io::Write;
+use std::path::PathBuf;
 use wattline_server::Application;
 use wattline_sim::{KnobBehaviour, Report, Scenario};
 use wattline_units::Span;
@@ -12,15 +14,32 @@ use wattline_units::Span;
 /// What to simulate.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Server model: name of a shipped one or a file.
-    #[arg(long, default_value = "westmere-2010")]
-    server: String,
-    /// Policy, as NAME or NAME:key=value,key=value (`wattline policies` lists them).
-    #[arg(long, default_value = "powersave")]
-    policy: String,
-    /// Traffic, such as `poisson:5Mpps,size=64`, or a TOML file.
+    /// Server model: name of a shipped one or a file. Without it westmere-2010, with --requests
+    /// xeon-silver-4108.
     #[arg(long)]
-    traffic: String,
+    server: Option<String>,
+    /// Policy, as NAME or NAME:key=value,key=value (`wattline policies` lists them); NAME may be
+    /// followed by a moderation, as in ondemand+84us. Without it powersave, with --requests
+    /// performance+ixgbe.
+    #[arg(long)]
+    policy: Option<String>,
+    /// Traffic, such as `poisson:5Mpps,size=64`, or a TOML file.
+    #[arg(long, required_unless_present = "requests")]
+    traffic: Option<String>,
+    /// Requests to a server on the kernel's stack instead, such as `memcached:700krps` or
+    /// `nginx:88krps,burst=4`.
+    #[arg(
+        long,
+        conflicts_with_all = ["traffic", "interval", "app", "app_costs", "output_links"]
+    )]
+    requests: Option<String>,
+    /// Write tables of a profile for the policy copi to this file, from a quarter of the requests'
+    /// rate to 1.3 times it.
+    #[arg(long, value_name = "FILE", requires = "requests")]
+    profile: Option<PathBuf>,
+    /// Profile a few points alone that a search picks, a tenth of them at most.
+    #[arg(long, requires = "profile")]
+    sparse: bool,
     /// Simulated time to report on.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
@@ -68,12 +87,29 @@ struct Output<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if let Some(requests) = &args.requests {
+        return sim_requests::run(
+            &sim_requests::Wanted {
+                server: args.server.as_deref(),
+                policy: args.policy.as_deref(),
+                requests,
+                duration: args.duration,
+                warmup: args.warmup,
+                seed: args.seed,
+                profile: args.profile.as_ref(),
+                sparse: args.sparse,
+            },
+            json,
+        );
+    }
     let mut problems = Problems::default();
-    let server = simulation::server(&args.server)
+    let policy_text = args.policy.as_deref().unwrap_or("powersave");
+    let traffic_text = args.traffic.as_deref().unwrap_or_default();
+    let server = simulation::server(args.server.as_deref().unwrap_or("westmere-2010"))
         .and_then(|server| simulation::with_costs(&server, &args.app_costs));
     let server = problems.keep(server);
-    let policy = problems.keep(simulation::policy(&args.policy));
-    let traffic = problems.keep(simulation::traffic(&args.traffic));
+    let policy = problems.keep(simulation::policy(policy_text));
+    let traffic = problems.keep(simulation::traffic(traffic_text));
     let knobs = problems.keep(
         KnobBehaviour::parse(&args.knob_faults)
             .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}"))),
@@ -101,8 +137,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let result = Output {
         server: &server.name,
-        policy: &args.policy,
-        traffic: &args.traffic,
+        policy: policy_text,
+        traffic: traffic_text,
         application: args.app,
         seed: args.seed,
         output_links: args.output_links,

@@ -378,3 +378,33 @@ fn with_json_an_error_is_a_document_as_well() {
         assert!(!output.stderr.is_empty(), "people read it there");
     }
 }
+
+#[test]
+fn a_request_server_is_simulated_profiled_and_governed_by_its_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("tables.csv");
+    let tables = tables.to_str().unwrap();
+    let requests = ["--requests", "memcached:600krps"];
+    let made = json(&[&["sim", "--json", "--sparse", "--profile", tables][..], &requests].concat());
+    assert!(number(&made, "points") <= 0.1 * number(&made, "points_of_full_grid"));
+    let policy = format!("copi:tables={tables},target=1ms");
+    let args = ["sim", "--json", "--duration", "600ms", "--warmup", "300ms", "--policy", &policy];
+    let copi = json(&[&args[..], &requests].concat());
+    let args = ["sim", "--json", "--duration", "600ms", "--warmup", "300ms"];
+    let performance = json(&[&args[..], &requests].concat());
+    assert_eq!(performance["policy"], "performance+ixgbe");
+    assert!(number(&copi, "power_watts") < 0.9 * number(&performance, "power_watts"));
+    assert!(number(&copi, "latency_p95_seconds") < 1.2e-3);
+    assert_eq!(copi["source"], "modelled");
+}
+
+#[test]
+fn request_options_are_checked() {
+    refused(&["sim", "--requests", "memcache:1krps"], 2, &["workload \"memcache\""]);
+    let both = ["sim", "--requests", "nginx", "--traffic", "poisson:1Mpps"];
+    refused(&both, 2, &["cannot be used with"]);
+    let server = ["sim", "--requests", "nginx", "--server", "westmere-2010"];
+    refused(&server, 78, &["[requests]", "absent"]);
+    let policy = ["sim", "--requests", "nginx", "--policy", "copi:tables=/nowhere.csv"];
+    refused(&policy, 2, &["/nowhere.csv"]);
+}

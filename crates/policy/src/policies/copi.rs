@@ -1,0 +1,217 @@
+//! Co-PI: V/F state and interrupt rate together, from tables of a profile.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use super::fixed::{Fixed, IDLE, idle_state};
+use crate::moderation::RuleKind;
+use crate::{
+    AskAgain, BuildContext, Kind, Looks, Observation, OperatingPoint, Parameter, Parameters,
+    Platform, Policy, PolicyInfo, Trigger,
+};
+use decide::Engine;
+use std::sync::Arc;
+use wattline_server::tables::{Fingerprint, ProfileTables};
+use wattline_units::{Span, Time};
+
+/// See the module.
+pub static INFO: PolicyInfo = PolicyInfo {
+    name: "copi",
+    summary: "Takes for each core the V/F state and interrupt rate of least power whose tail latency is within the target, from tables of a profile",
+    source: "Co-PI, sections IV and V.A",
+    parameters: &[
+        Parameter {
+            name: "tables",
+            kind: Kind::Word,
+            default: "none",
+            meaning: "file of a profile of this machine and workload; with `none` all cores stay at the highest V/F state",
+            source: "Co-PI, section IV.B: filled by offline profiling",
+        },
+        Parameter {
+            name: "target",
+            kind: Kind::Duration { min_micros: 0, max_micros: 60_000_000 },
+            default: "0us",
+            meaning: "tail latency to stay within; 0 for that of the highest V/F state with the driver's moderation, from the tables",
+            source: "Co-PI, section IV.A",
+        },
+        Parameter {
+            name: "period",
+            kind: Kind::Duration { min_micros: 1_000, max_micros: 60_000_000 },
+            default: "100ms",
+            meaning: "time between two decisions",
+            source: "Co-PI, section V.A",
+        },
+        Parameter {
+            name: "slack",
+            kind: Kind::Number { min: 0.0, max: 100.0 },
+            default: "0",
+            meaning: "per cent by which the target of the tables may be exceeded",
+            source: "ours: the paper takes points of \"the same\" latency and does not say how near",
+        },
+        Parameter {
+            name: "hysteresis",
+            kind: Kind::Number { min: 0.0, max: 100.0 },
+            default: "1",
+            meaning: "a feasible point is left only for one that saves more than so many per cent",
+            source: "ours: a change takes time, and neighbours differ by less than a profile's noise",
+        },
+        Parameter {
+            name: "correction",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            default: "0.5",
+            meaning: "share of the gap between measured and tabled latency that a decision takes over where the target was missed; 0 trusts the tables",
+            source: "ours: the paper has no feedback",
+        },
+        IDLE_STATE,
+    ],
+    make,
+};
+
+/// All idle states, as Linux allows them.
+const IDLE_STATE: Parameter =
+    Parameter { default: "deepest", source: "Co-PI leaves idle states to the kernel", ..IDLE };
+
+/// Settings of [`with_tables`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Tail latency to stay within; `None` for that of the tables.
+    pub target: Option<Span>,
+    /// Time between two decisions.
+    pub period: Span,
+    /// Share by which the tables' target may be exceeded.
+    pub slack: f64,
+    /// Share that another point has to save.
+    pub hysteresis: f64,
+    /// Share of a gap that a correction takes over.
+    pub correction: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            target: None,
+            period: Span::from_millis(100),
+            slack: 0.0,
+            hysteresis: 0.01,
+            correction: 0.5,
+        }
+    }
+}
+
+fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
+    let target = parameters.span("target");
+    let options = Options {
+        target: (target != Span::ZERO).then_some(target),
+        period: parameters.span("period"),
+        slack: parameters.number("slack") / 100.0,
+        hysteresis: parameters.number("hysteresis") / 100.0,
+        correction: parameters.number("correction"),
+    };
+    let tables = match parameters.word("tables") {
+        "none" => None,
+        path => Some(Arc::new(ProfileTables::load(path).map_err(|error| error.to_string())?)),
+    };
+    let idle = idle_state(parameters, context.platform)?;
+    make_with(tables, options, idle, context.platform)
+}
+
+/// Co-PI with tables that the caller has, all idle states allowed.
+///
+/// # Errors
+/// When the tables are of another machine.
+pub fn with_tables(
+    tables: Arc<ProfileTables>,
+    options: Options,
+    platform: &Platform,
+) -> Result<Box<dyn Policy>, String> {
+    make_with(Some(tables), options, platform.deepest(), platform)
+}
+
+fn make_with(
+    tables: Option<Arc<ProfileTables>>,
+    options: Options,
+    idle: usize,
+    platform: &Platform,
+) -> Result<Box<dyn Policy>, String> {
+    if let Some(tables) = &tables {
+        let of_tables = &tables.conditions.machine;
+        if let Some(differs) = of_tables.differs_from(&fingerprint(platform)) {
+            return Err(format!(
+                "tables: made on another machine ({}): {differs}; profile this one",
+                tables.conditions.server
+            ));
+        }
+    }
+    // Where the driver cannot be left alone, the shortest period stands in for its own choice.
+    let start = Fixed {
+        idle,
+        moderation: platform.moderation.0,
+        ..Fixed::linux_on(INFO.name, platform.fastest(), platform)
+    };
+    let engine = tables.map(|tables| Engine::new(tables, options, platform));
+    let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
+    Ok(Box::new(Copi { start, period: options.period, engine, driver }))
+}
+
+/// What tables must be of to fit a platform.
+pub fn fingerprint(platform: &Platform) -> Fingerprint {
+    let micros = |span: Span| span.as_seconds() * 1e6;
+    Fingerprint {
+        cores: platform.cores,
+        frequencies_ghz: platform.frequencies.iter().map(|f| f.gigahertz()).collect(),
+        moderation_us: [micros(platform.moderation.0), micros(platform.moderation.1)],
+    }
+}
+
+struct Copi {
+    start: Fixed,
+    period: Span,
+    engine: Option<Engine>,
+    /// What moderates the queues of a core without a feasible point.
+    driver: Option<RuleKind>,
+}
+
+impl Policy for Copi {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn looks_at(&self) -> Looks {
+        Looks::WHOLE.and_latency()
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        if seen.trigger == Trigger::Start {
+            self.start.apply(seen.platform, point);
+        }
+        let Some(engine) = &mut self.engine else { return AskAgain::NEVER };
+        if seen.trigger == Trigger::Start {
+            engine.begin(now, seen);
+        } else {
+            engine.decide(now, seen, point);
+        }
+        AskAgain::at(now + self.period)
+    }
+
+    fn driver_rule(&self, queue: usize) -> Option<RuleKind> {
+        let chosen = self.engine.as_ref().is_some_and(|engine| engine.has_chosen(queue));
+        if chosen { None } else { self.driver }
+    }
+
+    fn remark(&self) -> Option<String> {
+        match &self.engine {
+            None => Some(
+                "copi has no tables: all cores stay at the highest V/F state with the driver's \
+                 moderation (tables=FILE)"
+                    .to_owned(),
+            ),
+            Some(engine) => engine.remark(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The policy's decisions on scripted loads.
+
+use super::{Options, fingerprint, with_tables};
+use crate::moderation::RuleKind;
+use crate::policies::testing::Bench;
+use crate::{FrequencyDomain, LatencyView, Policy};
+use std::sync::Arc;
+use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
+use wattline_units::Span;
+
+/// Load per core at which the test's tables are exact.
+const LOW: f64 = 1_000.0;
+const HIGH: f64 = 2_000.0;
+const PERIOD: Span = Span::from_millis(100);
+
+/// The bench's machine: 14 frequencies; frequency f and period p cost f + 10 - p watts and take
+/// (14 - f) + p latency units of 100 us at the low load, and twice that at the high one.
+fn tables(bench: &Bench) -> ProfileTables {
+    let conditions = Conditions {
+        version: 1,
+        server: "bench".into(),
+        workload: "memcached".into(),
+        source: "modelled".into(),
+        percentile: 95.0,
+        machine: fingerprint(&bench.platform),
+    };
+    let periods = [10, 100, 1000].map(Span::from_micros).to_vec();
+    let mut tables = ProfileTables::new(conditions, vec![LOW, HIGH], periods).unwrap();
+    for (load, factor) in [1.0, 2.0].into_iter().enumerate() {
+        for frequency in 0..14 {
+            for period in 0..3 {
+                let units = (14 - frequency + period) as f64;
+                tables.set(
+                    load,
+                    frequency,
+                    period,
+                    ProfilePoint {
+                        latency_seconds: units * factor * 1e-4,
+                        power_watts: (frequency + 10 - period) as f64,
+                    },
+                );
+            }
+        }
+        let latency_seconds = 5.0 * factor * 1e-4;
+        tables.set_default(load, ProfilePoint { latency_seconds, power_watts: 40.0 });
+    }
+    tables
+}
+
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    bench.platform.domain = FrequencyDomain::Core;
+    bench.platform.can.driver_rules = true;
+    bench
+}
+
+fn make(bench: &Bench, options: Options) -> Box<dyn Policy> {
+    with_tables(Arc::new(tables(bench)), options, &bench.platform).unwrap()
+}
+
+/// A tenth of a second with these loads per core, all on the core's first queue.
+fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p95: Option<Span>) {
+    for (core, load) in loads.iter().enumerate() {
+        bench.queues[core].arrivals += (load * 0.1).round() as u64;
+    }
+    bench.latency = p95.map(|p95| LatencyView { samples: 10_000, p95, ..LatencyView::default() });
+    bench.pass(policy, PERIOD, &[], 0);
+}
+
+#[test]
+fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
+    let mut bench = bench();
+    let mut policy = make(&bench, Options::default());
+    bench.start(&mut *policy);
+    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "no load is known yet");
+    let mut loads = [LOW; 12];
+    loads[3] = 5_000.0;
+    pass(&mut bench, &mut *policy, &loads, None);
+    // Target 5 units: 14 - f + p <= 5. Power f - p falls by one for each unit of p and of f:
+    // all of (9,0), (10,1), (11,2) cost 19; they take 5 units each: the highest frequency wins.
+    assert_eq!(bench.point.cores[0].frequency, 11);
+    assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
+    assert_eq!(policy.driver_rule(0), None);
+    // Beyond the profiled loads nothing is known.
+    assert_eq!(bench.point.cores[3].frequency, 13);
+    assert_eq!(policy.driver_rule(3), Some(RuleKind::Ixgbe));
+    let remark = policy.remark().unwrap();
+    assert!(remark.contains("in 1 of 12 decisions"), "{remark}");
+}
+
+#[test]
+fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
+    let mut bench = bench();
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    let mut loads = [LOW; 12];
+    loads[5] = HIGH;
+    pass(&mut bench, &mut *policy, &loads, None);
+    // 10 units at the low load: f - p = 4; at the high one 5: f - p = 9.
+    let own = |core: usize| (bench.point.cores[core].frequency, bench.point.moderation[core]);
+    assert_eq!(own(0), (6, Span::from_micros(1000)));
+    assert_eq!(own(5), (11, Span::from_micros(1000)));
+
+    bench.platform.domain = FrequencyDomain::Chip;
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &loads, None);
+    assert!(bench.point.cores.iter().all(|core| core.frequency == 11));
+    // And each core the best period for that state.
+    assert!(bench.point.moderation[..12].iter().all(|period| *period == Span::from_micros(1000)));
+}
+
+#[test]
+fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
+    let mut bench = bench();
+    let options =
+        Options { target: Some(Span::from_micros(1_000)), hysteresis: 0.3, ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 11);
+    // The low load could do with 14 W; 19 W are more than 30 % above it.
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 6);
+    let mut policy = make(&bench, Options { hysteresis: 0.5, ..options });
+    bench.start(&mut *policy);
+    // The fresh policy counts arrivals from its start.
+    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 11);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 11, "19 W are within half above 14 W");
+}
+
+#[test]
+fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
+    let mut bench = bench();
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 6);
+    // The tables say 1 ms; 1.4 ms are measured: half the gap counts, so 8 units remain.
+    pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(1_400)));
+    assert_eq!(bench.point.cores[0].frequency, 8);
+    for _ in 0..100 {
+        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(700)));
+    }
+    assert_eq!(bench.point.cores[0].frequency, 6, "forgotten where it is met");
+    // Without feedback the tables are trusted.
+    let mut policy = make(&bench, Options { correction: 0.0, ..options });
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(4_000)));
+    assert_eq!(bench.point.cores[0].frequency, 6);
+}
+
+#[test]
+fn tables_of_another_machine_are_refused_and_none_are_said() {
+    let mut bench = bench();
+    let tables = Arc::new(tables(&bench));
+    bench.platform.frequencies.pop();
+    let error = with_tables(tables, Options::default(), &bench.platform).err().unwrap();
+    assert!(error.contains("another machine (bench)") && error.contains("frequencies"), "{error}");
+    let mut policy = bench.make("copi", None).unwrap();
+    bench.start(&mut *policy);
+    assert!(policy.remark().unwrap().contains("no tables"));
+    let error = bench.make("copi:tables=/nowhere.csv", None).err().unwrap().to_string();
+    assert!(error.contains("/nowhere.csv"), "{error}");
+}

@@ -1,0 +1,120 @@
+//! Any policy with a moderation of the caller's choice: `ondemand+dim`, `performance+84us`.
+//!
+//! Governors of the kernel know nothing of the card; its driver moderates beside them. So they
+//! are compared with the driver's rule, or with a fixed period, put next to them.
+
+use crate::moderation::RuleKind;
+use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, parse_span};
+use wattline_units::{Span, Time};
+
+/// What may follow the `+`.
+pub const ALLOWED: &str = "ixgbe, ixgbe-classic, dim or a duration such as 84us";
+
+/// How all queues are moderated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// A period that stays.
+    Fixed(Span),
+    /// A rule of the driver.
+    Driver(RuleKind),
+}
+
+impl Choice {
+    /// Reads the part of a policy's text after the `+`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rule = RuleKind::ALL.into_iter().find(|rule| rule.name() == text);
+        rule.map(Self::Driver).or_else(|| parse_span(text).map(Self::Fixed))
+    }
+}
+
+struct Moderated {
+    policy: Box<dyn Policy>,
+    choice: Choice,
+}
+
+/// The policy with that moderation.
+///
+/// # Errors
+/// When the platform cannot moderate so.
+pub fn make(
+    policy: Box<dyn Policy>,
+    choice: Choice,
+    context: &BuildContext<'_>,
+) -> Result<Box<dyn Policy>, String> {
+    let platform = context.platform;
+    match choice {
+        Choice::Driver(rule) if !platform.can.driver_rules => Err(format!(
+            "moderation = \"{rule}\": this platform has no driver to leave it to; a fixed \
+             duration such as 84us works everywhere"
+        )),
+        Choice::Fixed(period) => {
+            let (shortest, longest) = platform.moderation;
+            if (shortest..=longest).contains(&period) {
+                return Ok(Box::new(Moderated { policy, choice }));
+            }
+            let micros = |span: Span| span.as_seconds() * 1e6;
+            let (asked, from, to) = (micros(period), micros(shortest), micros(longest));
+            Err(format!("moderation = {asked} us: the platform allows {from} us to {to} us"))
+        }
+        Choice::Driver(_) => Ok(Box::new(Moderated { policy, choice })),
+    }
+}
+
+impl Policy for Moderated {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+    fn looks_at(&self) -> Looks {
+        self.policy.looks_at()
+    }
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let ask = self.policy.decide(now, seen, point);
+        if let Choice::Fixed(period) = self.choice {
+            point.set_moderation(seen.platform, period);
+        }
+        ask
+    }
+    fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
+        match self.choice {
+            Choice::Driver(rule) => Some(rule),
+            Choice::Fixed(_) => None,
+        }
+    }
+    fn remark(&self) -> Option<String> {
+        self.policy.remark()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::moderation::RuleKind;
+    use crate::policies::testing::Bench;
+    use wattline_units::Span;
+
+    #[test]
+    fn a_fixed_period_takes_the_place_of_the_policys_own() {
+        let mut bench = Bench::new();
+        let mut policy = bench.make("ondemand+84us", None).unwrap();
+        bench.start(&mut *policy);
+        assert!(bench.point.moderation.iter().all(|period| *period == Span::from_micros(84)));
+        bench.pass(&mut *policy, Span::from_millis(10), &[0.0], 0);
+        assert_eq!(bench.rung(), (12, 0), "the governor governs on");
+        let error = bench.make("ondemand+2s", None).err().unwrap().to_string();
+        assert!(error.contains("the platform allows 0 us to 1000 us"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_of_the_driver_needs_a_driver() {
+        let mut bench = Bench::new();
+        let error = bench.make("performance+dim", None).err().unwrap().to_string();
+        assert!(error.contains("no driver to leave it to"), "{error}");
+        bench.platform.can.driver_rules = true;
+        let policy = bench.make("performance+dim", None).unwrap();
+        assert_eq!(policy.driver_rule(0), Some(RuleKind::Dim));
+    }
+}

@@ -1,0 +1,77 @@
+//! Co-PI: V/F state and interrupt rate together, for servers on the kernel's stack.
+//!
+//! The figures are images and neither costs nor watts are printed, so parts of the server are
+//! fitted; `published/checks/copi.toml` names them and was written before. Figures 6 to 11 come
+//! from seeds on which nothing was fitted.
+
+mod compare;
+mod context;
+mod defaults;
+mod ranges;
+mod runs;
+mod settings;
+mod shares;
+mod tables;
+mod traces;
+
+use crate::step::Step;
+
+pub(super) use context::CONTEXT;
+
+pub(super) const STEPS: &[Step] = &[
+    Step::new("copi: settings and rules", &["settings"], settings::figures),
+    Step::new("copi: latency of every request", &["fig1", "fig2"], traces::figures),
+    Step::new("copi: ranges by interrupt rate", &["fig3", "fig4"], ranges::figures),
+    Step::new("copi: profiles, full and sparse", &["profiles"], tables::figures),
+    Step::new("copi: memcached under three policies", &["fig8", "fig9"], shares::memcached),
+    Step::new("copi: nginx under three policies", &["fig10", "fig11"], shares::nginx),
+    Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
+    Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
+];
+
+#[cfg(test)]
+mod tests {
+    use crate::claims;
+    use crate::paper::Paper;
+    use crate::planned;
+    use std::collections::BTreeSet;
+
+    /// Every claim is planned for or has a word; the whole reproduction takes too long for a test.
+    #[test]
+    fn no_claim_of_copi_is_forgotten() {
+        let mut answered: BTreeSet<String> =
+            planned::copi().unwrap().checks.iter().flat_map(|c| c.claims.clone()).collect();
+        answered.extend(super::CONTEXT.iter().map(|(id, ..)| (*id).to_owned()));
+        for claim in claims::claims_of(Paper::Copi).unwrap() {
+            assert!(answered.contains(&claim.id), "{}", claim.id);
+        }
+    }
+
+    #[test]
+    fn every_planned_check_is_made_somewhere() {
+        let code = [
+            include_str!("compare.rs"),
+            include_str!("ranges.rs"),
+            include_str!("settings.rs"),
+            include_str!("shares.rs"),
+            include_str!("tables.rs"),
+            include_str!("traces.rs"),
+        ]
+        .concat();
+        for check in &planned::copi().unwrap().checks {
+            assert!(code.contains(&format!("\"{}\"", check.id)), "{}", check.id);
+        }
+    }
+
+    #[test]
+    fn settings_and_rules_are_as_the_paper_has_them() {
+        use wattline_report::Verdict;
+        let figures = super::settings::figures().unwrap();
+        for check in &figures[0].checks {
+            let contradiction = check.claims.contains(&"CP-052");
+            let expected =
+                if contradiction { Verdict::PaperContradictsItself } else { Verdict::Meets };
+            assert_eq!(check.verdict, expected, "{}: {}", check.quantity, check.ours);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Figures 3 and 4: which P95 and which energy each V/F state can have by the interrupt rate.
+
+use super::runs::{LOADS, PROFILE_SEED, server};
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use crate::planned::{self, Plan};
+use wattline_policy::PolicySpec;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
+use wattline_server::RequestServer;
+use wattline_sim::requests::{RequestReport, RequestSetting, sweep_requests};
+use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_units::Span;
+
+/// How the paper draws a setting that does not sustain the load, in milliseconds.
+const NOT_SUSTAINED_MS: f64 = 40.0;
+const SECONDS: f64 = 1.0;
+
+/// One load: P95 (ms) and watts of each state, the fastest first, by ITR; `None` where the load
+/// is not sustained.
+struct Load {
+    rate: f64,
+    points: Vec<Vec<Option<(f64, f64)>>>,
+}
+
+impl Load {
+    fn sustained(&self, state: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.points[state].iter().flatten().copied()
+    }
+    fn range(&self, state: usize, of: fn((f64, f64)) -> f64) -> Option<(f64, f64)> {
+        let values = self.sustained(state).map(of);
+        values.fold(None, |range, value| match range {
+            None => Some((value, value)),
+            Some((low, high)) => Some((low.min(value), high.max(value))),
+        })
+    }
+    /// States of which some settings fail and some do not; of which all fail; of which none does.
+    fn kinds(&self) -> [Vec<usize>; 3] {
+        let mut kinds = [const { Vec::new() }; 3];
+        for state in 0..self.points.len() {
+            let sustained = self.sustained(state).count();
+            let kind = match sustained {
+                0 => 1,
+                all if all == self.points[state].len() => 2,
+                _ => 0,
+            };
+            kinds[kind].push(state);
+        }
+        kinds
+    }
+}
+
+fn itrs() -> Vec<u32> {
+    (24..=4088).step_by(100).collect()
+}
+
+fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
+    let itrs = itrs();
+    let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
+    states.reverse();
+    let mut all = Vec::new();
+    for rate in Workload::Memcached.published_loads() {
+        let mut settings = Vec::new();
+        for ghz in &states {
+            for itr in &itrs {
+                let micros = f64::from(*itr) / 4.0;
+                let policy = format!("napi:frequency_ghz={ghz},idle=deepest,moderation={micros}us");
+                settings.push(RequestSetting {
+                    server,
+                    requests: RequestSpec::new(Workload::Memcached, rate),
+                    policy: PolicySpec::parse(&policy)?,
+                    duration: Span::from_seconds(SECONDS),
+                    warmup: Span::from_millis(100),
+                    seed: PROFILE_SEED,
+                    // All cores are set alike: one stands for all.
+                    cores: Some(1),
+                });
+            }
+        }
+        let point = |report: &RequestReport| {
+            let p95 = report.latency_p95_seconds.filter(|_| report.sustained)?;
+            Some((p95 * 1e3, report.power_watts))
+        };
+        let points: Vec<_> = sweep_requests(&settings)?.iter().map(point).collect();
+        all.push(Load { rate, points: points.chunks(itrs.len()).map(<[_]>::to_vec).collect() });
+    }
+    Ok(all)
+}
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    let plan = planned::copi()?;
+    let loads = loads(&server()?)?;
+    Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
+}
+
+fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError> {
+    let mut table =
+        Table::new(["rate_krps", "state", "sustained_settings", "p95_least_ms", "p95_most_ms"]);
+    let mut plots = Vec::new();
+    for (load, name) in loads.iter().zip(LOADS) {
+        let mut chart = Chart::new(
+            format!("{name} load: range of P95 by ITR"),
+            Axis::new("V/F state (0: P0)").ticks_every(1.0),
+            Axis::new("P95 (ms), 40: not sustained").from_zero(),
+        );
+        for state in 0..load.points.len() {
+            let sustained = load.sustained(state).count();
+            let all = sustained == load.points[state].len();
+            let (low, high) =
+                load.range(state, |(p95, _)| p95).unwrap_or((NOT_SUSTAINED_MS, NOT_SUSTAINED_MS));
+            let high = if all { high } else { NOT_SUSTAINED_MS };
+            table.numbers([load.rate / 1e3, state as f64, sustained as f64, low, high]);
+            let x = state as f64;
+            chart = chart.series(format!("P{state}"), Mark::LineAndPoints, [(x, low), (x, high)]);
+        }
+        plots.push(chart.svg());
+    }
+    let [low, medium, high] = loads else {
+        return Err(ReproduceError::Model("three loads".into()));
+    };
+    let spread: Vec<f64> = (0..low.points.len())
+        .filter_map(|state| low.range(state, |(p95, _)| p95))
+        .map(|(least, most)| most - least)
+        .collect();
+    let extremes = |values: &[f64]| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        [least, values.iter().copied().fold(0.0, f64::max)]
+    };
+    let p4 = medium.range(4, |(p95, _)| p95);
+    let (p4_least, p4_most) = p4.unwrap_or((f64::INFINITY, f64::INFINITY));
+    let [some, every, _] = medium.kinds();
+    let [some_high, _, none_high] = high.kinds();
+    let names = |states: &[usize]| {
+        states.iter().map(|state| format!("P{state}")).collect::<Vec<_>>().join(", ")
+    };
+    let overlap = |load: &Load| {
+        let ranges: Vec<(f64, f64)> =
+            (0..load.points.len()).filter_map(|s| load.range(s, |(p95, _)| p95)).collect();
+        let pairs = ranges.iter().enumerate().flat_map(|(index, a)| {
+            ranges[index + 1..].iter().map(move |b| a.0 <= b.1 && b.0 <= a.1)
+        });
+        let pairs: Vec<bool> = pairs.collect();
+        (pairs.iter().filter(|overlap| **overlap).count(), pairs.len())
+    };
+    let overlaps = [low, medium, high].map(overlap);
+    let overlapping = overlaps[0].0 == overlaps[0].1 && overlaps[1].0 > 0 && overlaps[2].0 > 0;
+    let checks: Vec<Check> = vec![
+        plan.check("fig3-low", &extremes(&spread))?,
+        plan.check("fig3-several", &[(some.len() + some_high.len()) as f64])?
+            .note("in an open loop the latency of a load that is not sustained grows with the run"),
+        plan.check("fig3-p4-least", &[p4_least])?,
+        plan.check("fig3-p4-most", &[p4_most])?
+            .note("P4 with ITR 24 is busy for 98 % of the time: a run of another second differs"),
+        plan.holds("fig3-medium-some", some == [5, 6, 7], names(&some))?,
+        plan.holds("fig3-medium-all", every == [8, 9, 10], names(&every))?,
+        plan.holds("fig3-high", none_high == [0], names(&none_high))?,
+        plan.holds(
+            "fig3-overlap",
+            overlapping,
+            overlaps.map(|(n, of)| format!("{n} of {of} pairs")).join(", "),
+        )?,
+    ];
+    Ok(Figure {
+        id: "fig3",
+        title: "Figure 3: range of P95 by ITR for each V/F state, memcached".into(),
+        about: format!(
+            "ITR 24 to 4024 in steps of 100; {SECONDS} s of one core at each of 1353 points, a load \
+             counts as sustained when 99 % of its requests are answered in that time."
+        ),
+        table,
+        plots,
+        checks,
+    })
+}
+
+fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError> {
+    let mut table = Table::new(["rate_krps", "state", "energy_least", "energy_most"]);
+    let mut plots = Vec::new();
+    let mut by_itr: Vec<(f64, usize, usize)> = Vec::new();
+    let mut by_state = 0.0_f64;
+    for (index, (load, name)) in loads.iter().zip(LOADS).enumerate() {
+        let states = 0..load.points.len();
+        let watts = |state: usize| load.range(state, |(_, watts)| watts);
+        let worst = states.clone().filter_map(watts).map(|(_, most)| most).fold(0.0, f64::max);
+        let mut chart = Chart::new(
+            format!("{name} load: range of energy by ITR"),
+            Axis::new("V/F state (0: P0)").ticks_every(1.0),
+            Axis::new("energy, of the worst"),
+        );
+        for state in states.clone() {
+            let Some((least, most)) = watts(state) else { continue };
+            by_itr.push(((most - least) / worst * 100.0, state, index));
+            table.numbers([load.rate / 1e3, state as f64, least / worst, most / worst]);
+            let points = [(state as f64, least / worst), (state as f64, most / worst)];
+            chart = chart.series(format!("P{state}"), Mark::LineAndPoints, points);
+        }
+        plots.push(chart.svg());
+        // At one ITR, from the state that draws most to the one that draws least.
+        for setting in 0..itrs().len() {
+            let column = states.clone().filter_map(|state| load.points[state][setting]);
+            let watts: Vec<f64> = column.map(|(_, watts)| watts).collect();
+            let most = watts.iter().copied().fold(0.0, f64::max);
+            let least = watts.iter().copied().fold(f64::INFINITY, f64::min);
+            if most > 0.0 {
+                by_state = by_state.max((1.0 - least / most) * 100.0);
+            }
+        }
+    }
+    let at_p0 = by_itr.iter().find(|(_, state, load)| (*state, *load) == (0, 2));
+    let at_p0 = at_p0.map_or(0.0, |(range, ..)| *range);
+    let most = by_itr.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (most, state, load) = most.unwrap_or((0.0, 0, 0));
+    let low: Vec<(f64, f64)> = (2..loads[0].points.len())
+        .filter_map(|state| loads[0].range(state, |(_, watts)| watts))
+        .collect();
+    let ranges = low.iter().map(|(least, most)| most - least).sum::<f64>() / low.len() as f64;
+    let means: Vec<f64> = (2..loads[0].points.len())
+        .map(|state| {
+            let watts: Vec<f64> = loads[0].sustained(state).map(|(_, watts)| watts).collect();
+            watts.iter().sum::<f64>() / watts.len() as f64
+        })
+        .collect();
+    let span = means.iter().copied().fold(0.0, f64::max)
+        - means.iter().copied().fold(f64::INFINITY, f64::min);
+    let checks: Vec<Check> = vec![
+        plan.check("fig4-vf", &[by_state])?,
+        plan.check("fig4-itr", &[at_p0])?,
+        plan.holds(
+            "fig4-itr-most",
+            (state, load) == (0, 2),
+            format!("P{state} at the {} load, {most:.2} %", LOADS[load]),
+        )?,
+        plan.check("fig4-low", &[ranges / span])?,
+    ];
+    Ok(Figure {
+        id: "fig4",
+        title: "Figure 4: range of energy by ITR for each V/F state, memcached".into(),
+        about:
+            "The runs of Figure 3; energy of the package (modelled) over the worst of each load, \
+                among the settings that sustain it."
+                .into(),
+        table,
+        plots,
+        checks,
+    })
+}

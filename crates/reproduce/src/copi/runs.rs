@@ -1,0 +1,167 @@
+//! The runs that several figures are made of.
+
+use crate::error::ReproduceError;
+use std::sync::{Arc, OnceLock};
+use wattline_policy::policies::copi;
+use wattline_policy::{PolicySpec, SpecError};
+use wattline_server::tables::ProfileTables;
+use wattline_server::{RequestServer, ServerFile};
+use wattline_sim::requests::{
+    Grid, RequestReport, RequestSetting, profile, run_requests_with, sweep_requests,
+};
+use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_units::Span;
+
+/// Seed of profiles and of Figures 1 to 4: fitted on.
+pub(super) const PROFILE_SEED: u64 = 1;
+/// Seeds of Figures 6 to 11: nothing was fitted on them.
+const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
+const DURATION: Span = Span::from_millis(2_000);
+/// Three decisions of Co-PI.
+const WARMUP: Span = Span::from_millis(350);
+/// "The same latency": 5 %, the convention of claims.csv. Set before any run of Figures 6 to 11.
+pub(super) const SLACK: f64 = 0.05;
+/// The policies in the order of the paper's figures.
+pub(super) const POLICIES: [&str; 3] = ["performance+ixgbe", "ondemand+ixgbe", "copi"];
+/// The word that stands for each load.
+pub(super) const LOADS: [&str; 3] = ["low", "medium", "high"];
+
+pub(super) fn server() -> Result<RequestServer, ReproduceError> {
+    Ok(ServerFile::load("xeon-silver-4108")?.requests()?.clone())
+}
+
+/// Loads of the profile, in requests per second: none of them is one that is compared.
+pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
+    let loads: &[f64] = match workload {
+        Workload::Memcached => &[150e3, 300e3, 450e3, 600e3, 740e3, 850e3, 950e3, 1_050e3],
+        Workload::Nginx => &[36e3, 54e3, 72e3, 96e3, 120e3, 150e3, 175e3],
+    };
+    Grid { loads: loads.to_vec(), periods: Grid::periods_of(server), seed: PROFILE_SEED }
+}
+
+/// The full profile of a workload, made once.
+pub(super) fn profiled(workload: Workload) -> Result<Arc<ProfileTables>, ReproduceError> {
+    static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] = [const { OnceLock::new() }; 2];
+    let made = MADE[index(workload)].get_or_init(|| {
+        let make = || -> Result<Arc<ProfileTables>, ReproduceError> {
+            let server = server()?;
+            let requests = RequestSpec::new(workload, 1.0);
+            Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
+        };
+        make().map_err(|error| error.to_string())
+    });
+    made.clone().map_err(ReproduceError::Model)
+}
+
+fn index(workload: Workload) -> usize {
+    match workload {
+        Workload::Memcached => 0,
+        Workload::Nginx => 1,
+    }
+}
+
+/// One workload at one load: what each policy came to, by seed.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub rate: f64,
+    /// The paper's word for the load; `None` for a load that it does not have.
+    pub load: Option<&'static str>,
+    /// In the order of [`POLICIES`].
+    pub reports: Vec<Vec<RequestReport>>,
+}
+
+impl Case {
+    /// Mean over the seeds.
+    pub fn mean(&self, policy: usize, of: impl Fn(&RequestReport) -> f64) -> f64 {
+        let reports = &self.reports[policy];
+        reports.iter().map(of).sum::<f64>() / reports.len() as f64
+    }
+    pub fn p95(&self, policy: usize) -> f64 {
+        self.mean(policy, |report| report.latency_p95_seconds.unwrap_or(f64::INFINITY))
+    }
+    pub fn watts(&self, policy: usize) -> f64 {
+        self.mean(policy, |report| report.power_watts)
+    }
+    /// Per cent by which Co-PI's energy is below that of another policy.
+    pub fn saving(&self, against: usize) -> f64 {
+        (1.0 - self.watts(2) / self.watts(against)) * 100.0
+    }
+    pub fn state(&self, policy: usize) -> f64 {
+        self.mean(policy, RequestReport::mean_state)
+    }
+    pub fn period(&self, policy: usize) -> f64 {
+        self.mean(policy, |report| report.period_mean_seconds)
+    }
+    /// Per cent of time in the state P`state`.
+    pub fn share(&self, policy: usize, state: usize) -> f64 {
+        self.mean(policy, |report| {
+            report.frequency_shares.iter().rev().nth(state).copied().unwrap_or(0.0) * 100.0
+        })
+    }
+}
+
+/// The published loads of a workload, then loads of ours that nothing was fitted on.
+pub(super) fn cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
+    static MADE: [OnceLock<Result<Vec<Case>, String>>; 2] = [const { OnceLock::new() }; 2];
+    let made = MADE[index(workload)]
+        .get_or_init(|| make_cases(workload).map_err(|error| error.to_string()));
+    made.clone().map_err(ReproduceError::Model)
+}
+
+fn make_cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
+    let server = server()?;
+    let tables = profiled(workload)?;
+    let published = workload.published_loads().into_iter().zip(LOADS.map(Some));
+    let own: &[f64] = match workload {
+        Workload::Memcached => &[350e3, 550e3, 800e3],
+        Workload::Nginx => &[66e3, 110e3],
+    };
+    let all = published.chain(own.iter().map(|rate| (*rate, None)));
+    all.map(|(rate, load)| {
+        let mut reports = Vec::new();
+        for policy in POLICIES {
+            let settings = SEEDS
+                .iter()
+                .map(|seed| setting(&server, workload, rate, policy, *seed))
+                .collect::<Result<Vec<_>, ReproduceError>>()?;
+            reports.push(match policy {
+                "copi" => settings
+                    .iter()
+                    .map(|setting| under_copi(setting, &tables))
+                    .collect::<Result<Vec<_>, ReproduceError>>()?,
+                _ => sweep_requests(&settings)?,
+            });
+        }
+        Ok(Case { rate, load, reports })
+    })
+    .collect()
+}
+
+fn setting<'a>(
+    server: &'a RequestServer,
+    workload: Workload,
+    rate: f64,
+    policy: &str,
+    seed: u64,
+) -> Result<RequestSetting<'a>, ReproduceError> {
+    Ok(RequestSetting {
+        server,
+        requests: RequestSpec::new(workload, rate),
+        policy: PolicySpec::parse(policy)?,
+        duration: DURATION,
+        warmup: WARMUP,
+        seed,
+        cores: None,
+    })
+}
+
+fn under_copi(
+    setting: &RequestSetting<'_>,
+    tables: &Arc<ProfileTables>,
+) -> Result<RequestReport, ReproduceError> {
+    let options = copi::Options { slack: SLACK, ..copi::Options::default() };
+    Ok(run_requests_with(setting, |context| {
+        copi::with_tables(tables.clone(), options, context.platform)
+            .map_err(|text| SpecError { text, problems: Vec::new() })
+    })?)
+}

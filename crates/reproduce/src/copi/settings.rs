@@ -1,0 +1,172 @@
+//! The settings of the paper and the rules of its baselines: lists, identities, steps.
+
+use super::runs::server;
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use crate::planned;
+use wattline_policy::moderation::{Interrupt, Rule, RuleKind};
+use wattline_policy::{
+    BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, PolicySpec,
+    QueueView, Trigger, build, find,
+};
+use wattline_report::{Check, Grounds, Table};
+use wattline_sim::requests::request_platform;
+use wattline_traffic::requests::Workload;
+use wattline_units::{Span, Time};
+
+const ITR: [u32; 5] = [24, 40, 336, 800, 4088];
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    let plan = planned::copi()?;
+    let server = server()?;
+    let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
+    let card = server.nic.moderation.ok_or_else(lacks)?;
+    let micros = |span: Span| span.as_seconds() * 1e6;
+    let period = |itr: u32| micros(card.nearest(Span::from_seconds(f64::from(itr) / 4e6)));
+    let mut table = Table::new(["itr", "period_us", "interrupts_per_second"]);
+    for itr in ITR {
+        table.numbers([f64::from(itr), period(itr), 1e6 / period(itr)]);
+    }
+    let periods = ITR.map(period);
+    let close = |ours: &[f64], theirs: &[f64]| {
+        ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-6)
+    };
+    let settings = (card.longest - card.shortest).times(card.step) + 1;
+    let nominal = f64::from(4088 - 24 + 1);
+    let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
+    states.reverse();
+    let tenths: Vec<f64> = (0..11).map(|state| 1.8 - 0.1 * f64::from(state)).collect();
+    let presets: Vec<f64> = Workload::ALL.iter().flat_map(|w| w.published_loads()).collect();
+    let steps = governors(&request_platform(&server))?;
+    let domains = domains(&server);
+    let default = default_periods();
+    let defaults = ["copi", "ondemand"].map(default_period);
+    let checks: Vec<Check> = vec![
+        plan.holds(
+            "itr-periods",
+            close(&periods, &[6.0, 10.0, 84.0, 200.0, 1022.0]),
+            format!("{periods:?}"),
+        )?,
+        plan.check("itr-settings", &[settings as f64])?,
+        plan.check("itr-quarter", &[f64::from(28) / 4.0 - f64::from(24) / 4.0])?,
+        plan.check("itr-nominal", &[nominal])?,
+        plan.check("cases", &[states.len() as f64 * nominal])?.contradiction(format!(
+            "11 x 4088 = 44,968 counts from 1; 24 to 4088 are 4065 values and 44,715 cases, and \
+             the card knows {} of them",
+            states.len() as u64 * settings
+        )),
+        plan.check("default-range", &default)?,
+        plan.holds("states", close(&states, &tenths), format!("{states:?}"))?,
+        plan.holds("governors", steps.0, steps.1)?,
+        plan.holds("domains", domains == [[2, 2], [2, 7]], format!("{domains:?}"))?,
+        plan.holds(
+            "presets",
+            close(&presets, &[200e3, 700e3, 900e3, 48e3, 88e3, 140e3]),
+            format!("{presets:?} requests per second"),
+        )?,
+        plan.holds("periods", defaults == ["100ms", "10ms"], defaults.join(" and "))?,
+        plan.check("combined", &[(1.0 - (1.0 - 0.235) * (1.0 - 0.058)) * 100.0])?,
+    ];
+    Ok(vec![Figure {
+        id: "settings",
+        title: "Settings of the card, the processor and the baselines".into(),
+        about: "Lists, identities and the steps of the rules; nothing is simulated.".into(),
+        table,
+        plots: Vec::new(),
+        checks: checks.into_iter().map(|check| check.on(Grounds::Program)).collect(),
+    }])
+}
+
+/// The shortest and the longest period that the driver's rule chooses, in microseconds.
+fn default_periods() -> [f64; 2] {
+    let mut range = [f64::INFINITY, 0.0f64];
+    for packets in 1..=512 {
+        for bytes in [60, 128, 576, 1514] {
+            let mut rule = Rule::new(RuleKind::Ixgbe);
+            // Up to where it settles: at most 37 steps of 2 us.
+            for _ in 0..40 {
+                let seen = Interrupt {
+                    received: packets,
+                    received_bytes: packets * bytes,
+                    sent: packets,
+                    sent_bytes: packets * bytes,
+                    ..Interrupt::default()
+                };
+                let micros = rule.interrupt(&seen).as_seconds() * 1e6;
+                range = [range[0].min(micros), range[1].max(micros)];
+            }
+        }
+    }
+    range.map(|micros| (micros * 1e6).round() / 1e6)
+}
+
+fn default_period(policy: &str) -> &'static str {
+    let parameters = find(policy).map_or(&[][..], |info| info.parameters);
+    let named = |name: &str| parameters.iter().find(|parameter| parameter.name == name);
+    named("period").or(named("sampling_rate")).map_or("", |parameter| parameter.default)
+}
+
+/// Ondemand at loads of 0, 50 and 100 %; conservative two steps down from P0 and two up from P10:
+/// does each do as the text says?
+fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
+    let fastest = platform.fastest();
+    let step = |name: &str, loads: &[f64]| -> Result<Vec<usize>, ReproduceError> {
+        let context = BuildContext { platform, server: None, packet: None, seed: 0 };
+        let mut policy = build(&PolicySpec::parse(name)?, &context)?;
+        let mut point = OperatingPoint::full(platform);
+        let mut cores = vec![CoreView::default(); platform.cores];
+        let queues = vec![QueueView::default(); platform.queues.len()];
+        let mut ask = |now, trigger, cores: &[CoreView], point: &mut OperatingPoint| {
+            let seen = Observation {
+                platform,
+                trigger,
+                queues: &queues,
+                cores,
+                latency: None,
+                power: None,
+                entries: &[],
+                offered: None,
+            };
+            policy.decide(now, &seen, point);
+            fastest - point.cores[0].frequency
+        };
+        let mut now = Time::ZERO;
+        ask(now, Trigger::Start, &cores, &mut point);
+        let mut states = Vec::new();
+        for load in loads {
+            let period = Span::from_millis(10);
+            now += period;
+            for core in &mut cores {
+                let useful = Span::from_seconds(period.as_seconds() * load);
+                core.useful += useful;
+                core.asleep += period - useful;
+            }
+            states.push(ask(now, Trigger::Timer, &cores, &mut point));
+        }
+        Ok(states)
+    };
+    let ondemand = step("ondemand", &[0.0, 0.5, 1.0])?;
+    // Down from P0 by idling to the lowest state, then up by load. A step of 5 % of 1.8 GHz would
+    // be just below one state.
+    let loads: Vec<f64> = [[0.0; 12].as_slice(), &[1.0; 2]].concat();
+    let all = step("conservative:freq_step=5.6", &loads)?;
+    let conservative = [&all[..2], &all[12..]].concat();
+    let holds = ondemand == [10, 5, 0] && conservative == [1, 2, 9, 8];
+    let shown = format!("ondemand P{ondemand:?}; conservative from P0 and P10 P{conservative:?}");
+    Ok((holds, shown))
+}
+
+/// What two cores run at that ask for P2 and P7: chip-wide, then per core.
+fn domains(server: &wattline_server::RequestServer) -> [[usize; 2]; 2] {
+    let mut platform = request_platform(server);
+    let fastest = platform.fastest();
+    [FrequencyDomain::Chip, FrequencyDomain::Core].map(|domain| {
+        platform.domain = domain;
+        let mut point = OperatingPoint::full(&platform);
+        point.set_frequency(0);
+        point.cores[0].frequency = fastest - 2;
+        point.cores[1].frequency = fastest - 7;
+        let mut states = point.frequencies(&platform).map(|index| fastest - index);
+        [states.next().unwrap_or(0), states.next().unwrap_or(0)]
+    })
+}

@@ -1,0 +1,88 @@
+//! Figures 1 and 2: the latency of every request for 400 ms, with three interrupt rates.
+
+use super::runs::{PROFILE_SEED, server};
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use crate::planned;
+use wattline_policy::PolicySpec;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::{Check, Table};
+use wattline_sim::requests::{RequestSetting, trace_requests};
+use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_units::Span;
+
+/// ITR and its period in microseconds.
+const ITR: [(u32, u32); 3] = [(24, 6), (800, 200), (4088, 1022)];
+const DURATION: Span = Span::from_millis(400);
+/// So many points of each panel are drawn.
+const DRAWN: usize = 2_000;
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    let plan = planned::copi()?;
+    let [low, _, high] = Workload::Memcached.published_loads();
+    let (fig1, means) = figure("fig1", "Figure 1: latency of each request at 200 KRPS", low)?;
+    let micros = |means: [f64; 3]| means.map(|mean| (mean * 1e7).round() / 10.0);
+    let rises = means.windows(2).all(|pair| pair[1] >= 1.05 * pair[0]);
+    let fig1 = with(fig1, plan.holds("fig1", rises, format!("{:?}", micros(means)))?);
+    let (fig2, means) = figure("fig2", "Figure 2: latency of each request at 900 KRPS", high)?;
+    let shape = means[0] >= 1.5 * means[1] && means[2] >= 1.05 * means[1];
+    let fig2 = with(fig2, plan.holds("fig2", shape, format!("{:?}", micros(means)))?);
+    Ok(vec![fig1, fig2])
+}
+
+fn with(figure: Figure, check: Check) -> Figure {
+    Figure { checks: vec![check], ..figure }
+}
+
+fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3]), ReproduceError> {
+    let server = server()?;
+    let mut table =
+        Table::new(["itr", "period_us", "requests", "mean_us", "p50_us", "p95_us", "p99_us"]);
+    let mut plots = Vec::new();
+    let mut means = [0.0; 3];
+    for ((itr, period), mean) in ITR.into_iter().zip(&mut means) {
+        let (report, trace) = trace_requests(&RequestSetting {
+            server: &server,
+            requests: RequestSpec::new(Workload::Memcached, rate),
+            policy: PolicySpec::parse(&format!("performance+{period}us"))?,
+            duration: DURATION,
+            warmup: Span::from_millis(100),
+            seed: PROFILE_SEED,
+            cores: None,
+        })?;
+        *mean = report.latency_mean_seconds.unwrap_or(f64::INFINITY);
+        let micros = |seconds: Option<f64>| seconds.unwrap_or(0.0) * 1e6;
+        table.numbers([
+            f64::from(itr),
+            f64::from(period),
+            trace.len() as f64,
+            *mean * 1e6,
+            micros(report.latency_p50_seconds),
+            micros(report.latency_p95_seconds),
+            micros(report.latency_p99_seconds),
+        ]);
+        let each = (trace.len() / DRAWN).max(1);
+        let points = trace
+            .iter()
+            .step_by(each)
+            .map(|(at, latency)| (*at as f64 * 1e-9, *latency as f64 * 1e-9));
+        let chart = Chart::new(
+            format!("ITR {itr}: a period of {period} us"),
+            Axis::new("time (ms)"),
+            Axis::new("latency (ms)").from_zero(),
+        );
+        plots.push(chart.series("request", Mark::Points, points).svg());
+    }
+    let figure = Figure {
+        id,
+        title: title.into(),
+        about: format!(
+            "memcached at P0, every request of 400 ms is simulated; the plots show about {DRAWN} of \
+             them each."
+        ),
+        table,
+        plots,
+        checks: Vec::new(),
+    };
+    Ok((figure, means))
+}

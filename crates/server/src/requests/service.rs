@@ -1,0 +1,78 @@
+//! What requests cost, in the kernel and in the application.
+
+use crate::input::Section;
+use crate::model::micros;
+use serde::Serialize;
+use wattline_units::Span;
+
+/// The kernel's part, done in interrupts: it comes before the application's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct KernelCosts {
+    /// Cycles of an interrupt, with the caches that it makes cold, whatever it brings.
+    pub interrupt_cycles: f64,
+    /// Time of an interrupt that does not depend on the frequency: registers of the card.
+    pub interrupt_fixed: Span,
+    /// Cycles of a received segment up to its socket.
+    pub segment_cycles: f64,
+    /// Cycles of giving back the buffers of one sent response.
+    pub completion_cycles: f64,
+    /// Segments that one poll takes at most.
+    pub budget: u32,
+    /// From a send until the card reports that it is done.
+    pub completion_delay: Span,
+    /// From a response to the client's acknowledgement of its segments.
+    pub acknowledgement_delay: Span,
+    /// Time of every request in cards, switch and client.
+    pub outside: Span,
+}
+
+impl KernelCosts {
+    pub(super) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let interrupt = section.number("interrupt_cycles", 0.0..=1e9);
+        let fixed = section.number_or("interrupt_fixed_us", 0.0, 0.0..=1e6);
+        let segment = section.number("segment_cycles", 0.0..=1e9);
+        let completion = section.number("completion_cycles", 0.0..=1e9);
+        let budget = section.count("poll_budget_segments", 1..=65_536);
+        let completed = section.number("completion_delay_us", 0.0..=1e6);
+        let acknowledged = section.number("acknowledgement_delay_us", 0.0..=1e6);
+        let outside = section.number("outside_us", 0.0..=1e6);
+        Some(Self {
+            interrupt_cycles: interrupt?,
+            interrupt_fixed: micros(fixed?),
+            segment_cycles: segment?,
+            completion_cycles: completion?,
+            budget: budget?,
+            completion_delay: micros(completed?),
+            acknowledgement_delay: micros(acknowledged?),
+            outside: micros(outside?),
+        })
+    }
+}
+
+/// The application's part of one request, system calls and sending included.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RequestService {
+    /// Mean cycles of a request, whatever its lengths.
+    pub cycles: f64,
+    /// Cycles of each payload byte of the response.
+    pub cycles_per_byte: f64,
+    /// Waiting for memory, whatever the frequency.
+    pub stall: Span,
+    /// Share of the cycles that is exponentially distributed; the rest is the same each time.
+    pub spread: f64,
+}
+
+impl RequestService {
+    pub(super) fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let cycles = section.number("cycles_per_request", 1.0..=1e10);
+        let per_byte = section.number_or("cycles_per_byte", 0.0, 0.0..=1e6);
+        let stall = section.number_or("stall_us", 0.0, 0.0..=1e6);
+        let spread = section.number_or("spread", 0.0, 0.0..=1.0);
+        Some(Self {
+            cycles: cycles?,
+            cycles_per_byte: per_byte?,
+            stall: micros(stall?),
+            spread: spread?,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Reads tables from text, hostile ones too.
+
+use super::write::{COLUMNS, DEFAULT, SATURATED};
+use super::{Conditions, ProfilePoint, ProfileTables};
+use crate::input::{InvalidFile, LoadError, Problem, ProblemKind};
+use wattline_units::Span;
+
+const VERSION: u32 = 1;
+/// So many problems are listed; a file that is wrong throughout is not repeated.
+const MOST_PROBLEMS: usize = 20;
+
+/// A line of the table.
+struct Row {
+    line: usize,
+    load: f64,
+    gigahertz: f64,
+    /// `None` where the driver chose.
+    micros: Option<f64>,
+    point: ProfilePoint,
+}
+
+impl ProfileTables {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, and as [`Self::parse`].
+    pub fn load(path: &str) -> Result<Self, LoadError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
+            file: path.to_owned(),
+            cause,
+            hint: "; `wattline sim --requests ... --profile FILE` makes one".to_owned(),
+        })?;
+        Ok(Self::parse(path, &text)?)
+    }
+
+    /// Reads the text form; `file` names it in errors.
+    ///
+    /// # Errors
+    /// All that is wrong with it, line by line, the first twenty problems.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
+        let mut problems = Vec::new();
+        let head = conditions(text, &mut problems);
+        let rows = rows(text, &mut problems);
+        let tables = head.and_then(|head| fill(head, &rows, &mut problems));
+        match tables {
+            Some(tables) if problems.is_empty() => Ok(tables),
+            _ => {
+                problems.truncate(MOST_PROBLEMS);
+                Err(InvalidFile { file: file.to_owned(), problems })
+            }
+        }
+    }
+}
+
+fn problem(line: Option<usize>, field: &str, why: String) -> Problem {
+    Problem { line, field: field.to_owned(), value: None, kind: ProblemKind::Contradiction(why) }
+}
+
+/// The lines that begin with `#` are TOML.
+fn conditions(text: &str, problems: &mut Vec<Problem>) -> Option<Conditions> {
+    let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    let head: String = lines.map(|line| format!("{line}\n")).collect();
+    match toml::from_str::<Conditions>(&head) {
+        Ok(head) if head.version == VERSION => Some(head),
+        Ok(head) => {
+            let why = format!("is {}; this program reads {VERSION}", head.version);
+            problems.push(problem(None, "version", why));
+            None
+        }
+        Err(error) => {
+            let why = format!("the lines that begin with # are no head: {}", error.message());
+            problems.push(problem(None, "", why));
+            None
+        }
+    }
+}
+
+fn rows(text: &str, problems: &mut Vec<Problem>) -> Vec<Row> {
+    let mut reader = csv::ReaderBuilder::new()
+        .comment(Some(b'#'))
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    match reader.headers() {
+        Ok(found) if found.iter().eq(COLUMNS) => {}
+        _ => {
+            let why = format!("the first line must be {}", COLUMNS.join(","));
+            problems.push(problem(None, "", why));
+            return Vec::new();
+        }
+    }
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        if problems.len() >= MOST_PROBLEMS {
+            break;
+        }
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                problems.push(problem(None, "", error.to_string()));
+                break;
+            }
+        };
+        let line = record.position().map_or(0, |position| position.line() as usize);
+        if record.len() != COLUMNS.len() {
+            let why = format!("has {} cells; there are {} columns", record.len(), COLUMNS.len());
+            problems.push(problem(Some(line), "", why));
+            continue;
+        }
+        let before = problems.len();
+        let mut number = |column: usize, least: f64, most: f64| -> f64 {
+            let cell = record.get(column).unwrap_or_default();
+            let value = cell.parse().unwrap_or(f64::NAN);
+            if !(least..=most).contains(&value) {
+                problems.push(Problem {
+                    line: Some(line),
+                    field: COLUMNS[column].to_owned(),
+                    value: Some(cell.chars().take(40).collect()),
+                    kind: ProblemKind::OutOfRange { allowed: format!("{least} to {most}") },
+                });
+            }
+            value
+        };
+        let load = number(0, 1e-3, 1e9);
+        let gigahertz = number(1, 0.01, 20.0);
+        let is = |column: usize, word: &str| record.get(column) == Some(word);
+        let micros = (!is(2, DEFAULT)).then(|| number(2, 0.0, 1e6));
+        let latency = if is(3, SATURATED) { f64::INFINITY } else { number(3, 1e-3, 1e9) * 1e-6 };
+        let power = number(4, 0.0, 1e5);
+        if problems.len() == before {
+            let point = ProfilePoint { latency_seconds: latency, power_watts: power };
+            rows.push(Row { line, load, gigahertz, micros, point });
+        }
+    }
+    rows
+}
+
+fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<ProfileTables> {
+    let axis = |values: &mut dyn Iterator<Item = f64>| {
+        let mut axis: Vec<f64> = values.collect();
+        axis.sort_by(f64::total_cmp);
+        axis.dedup();
+        axis
+    };
+    let loads = axis(&mut rows.iter().map(|row| row.load));
+    let micros = axis(&mut rows.iter().filter_map(|row| row.micros));
+    let periods = micros.iter().map(|micros| Span::from_seconds(micros * 1e-6)).collect();
+    let mut tables = match ProfileTables::new(head, loads, periods) {
+        Ok(tables) => tables,
+        Err(why) => {
+            problems.push(problem(None, "", why));
+            return None;
+        }
+    };
+    let near = |axis: &[f64], value: f64| {
+        axis.iter().position(|known| (known - value).abs() <= 1e-6 * value.abs().max(1e-9))
+    };
+    let loads = tables.loads.clone();
+    let frequencies = tables.conditions.machine.frequencies_ghz.clone();
+    for row in rows {
+        let found = (near(&loads, row.load), near(&frequencies, row.gigahertz));
+        let (Some(load), Some(frequency)) = found else {
+            let why = format!("is none of the machine's frequencies: {} GHz", row.gigahertz);
+            problems.push(problem(Some(row.line), "frequency_ghz", why));
+            continue;
+        };
+        let twice = match row.micros.map(|value| near(&micros, value)) {
+            None if frequency + 1 != frequencies.len() => {
+                let why = "is `default` at the highest frequency alone".to_owned();
+                problems.push(problem(Some(row.line), "period_us", why));
+                continue;
+            }
+            None => {
+                let twice = tables.default_point(load).is_some();
+                tables.set_default(load, row.point);
+                twice
+            }
+            Some(period) => {
+                let period = period.unwrap_or_default();
+                let twice = tables.point(load, frequency, period).is_some();
+                tables.set(load, frequency, period, row.point);
+                twice
+            }
+        };
+        if twice {
+            problems.push(problem(Some(row.line), "", "gives a point a second time".to_owned()));
+        }
+    }
+    Some(tables)
+}

@@ -1,0 +1,75 @@
+//! Tables as text.
+
+use super::{ProfilePoint, ProfileTables};
+use std::fmt::Write as _;
+
+/// The head of the columns.
+pub(super) const COLUMNS: [&str; 5] =
+    ["load_rps", "frequency_ghz", "period_us", "latency_us", "power_watts"];
+/// Stands for a latency where the load was not sustained.
+pub(super) const SATURATED: &str = "saturated";
+/// Stands for a period that the driver chose.
+pub(super) const DEFAULT: &str = "default";
+
+impl ProfileTables {
+    /// The text form, which [`Self::parse`] reads.
+    pub fn to_text(&self) -> String {
+        let conditions = &self.conditions;
+        let machine = &conditions.machine;
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "# version = {}", conditions.version);
+        for (key, value) in [
+            ("server", &conditions.server),
+            ("workload", &conditions.workload),
+            ("source", &conditions.source),
+        ] {
+            let _ = writeln!(text, "# {key} = {}", quoted(value));
+        }
+        let _ = writeln!(text, "# percentile = {:?}", conditions.percentile);
+        let _ = writeln!(text, "# machine.cores = {}", machine.cores);
+        let _ = writeln!(text, "# machine.frequencies_ghz = {:?}", machine.frequencies_ghz);
+        let _ = writeln!(text, "# machine.moderation_us = {:?}", machine.moderation_us);
+        let _ = writeln!(text, "{}", COLUMNS.join(","));
+        for (load, rate) in self.loads.iter().enumerate() {
+            if let Some(point) = self.default_point(load) {
+                let fastest = self.frequencies.last().map_or(0.0, |f| f.gigahertz());
+                row(&mut text, *rate, fastest, DEFAULT, point);
+            }
+            for (frequency, hertz) in self.frequencies.iter().enumerate() {
+                for (period, span) in self.periods.iter().enumerate() {
+                    if let Some(point) = self.point(load, frequency, period) {
+                        let micros = (span.as_seconds() * 1e6).to_string();
+                        row(&mut text, *rate, hertz.gigahertz(), &micros, point);
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+/// A TOML string on one line, whatever is in it.
+fn quoted(value: &str) -> String {
+    let mut text = String::from('"');
+    for letter in value.chars() {
+        match letter {
+            '"' | '\\' => text.extend(['\\', letter]),
+            control if control.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(control));
+            }
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+    text
+}
+
+fn row(text: &mut String, rate: f64, gigahertz: f64, period: &str, point: ProfilePoint) {
+    let latency = if point.latency_seconds.is_finite() {
+        (point.latency_seconds * 1e6).to_string()
+    } else {
+        SATURATED.to_owned()
+    };
+    let _ = writeln!(text, "{rate},{gigahertz},{period},{latency},{}", point.power_watts);
+}

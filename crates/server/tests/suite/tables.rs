@@ -1,0 +1,186 @@
+//! Tables of a profile: the search against trying everything, and files of all kinds.
+
+use proptest::prelude::*;
+use wattline_server::tables::{Conditions, Fingerprint, ProfilePoint, ProfileTables};
+use wattline_units::Span;
+
+fn conditions() -> Conditions {
+    Conditions {
+        version: 1,
+        server: "test \"machine\"\n# of two lines".into(),
+        workload: "memcached".into(),
+        source: "modelled".into(),
+        percentile: 95.0,
+        machine: Fingerprint {
+            cores: 4,
+            frequencies_ghz: vec![0.8, 1.3, 1.8],
+            moderation_us: [6.0, 1022.0],
+        },
+    }
+}
+
+type Cell = Option<(u8, u8)>;
+
+/// Three loads, three frequencies, four periods: 36 cells and three defaults. Figures are whole
+/// and few, so that ties are common.
+fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
+    let periods = [6, 50, 200, 1022].map(Span::from_micros).to_vec();
+    let mut tables = ProfileTables::new(conditions(), vec![10.0, 20.0, 40.0], periods).unwrap();
+    for (index, cell) in cells.iter().enumerate() {
+        if let Some(point) = cell.map(point) {
+            tables.set(index / 12, index / 4 % 3, index % 4, point);
+        }
+    }
+    for (load, cell) in defaults.iter().enumerate() {
+        if let Some(point) = cell.map(point) {
+            tables.set_default(load, point);
+        }
+    }
+    tables
+}
+
+fn point((latency, power): (u8, u8)) -> ProfilePoint {
+    // One in eight is saturated.
+    let latency_seconds = if latency > 7 { f64::INFINITY } else { f64::from(latency + 1) };
+    ProfilePoint { latency_seconds, power_watts: f64::from(power) }
+}
+
+/// The same again, written as differently as it can be: every point at the load first, then a
+/// sort.
+fn by_brute_force(
+    tables: &ProfileTables,
+    load: f64,
+    target: f64,
+    correction: f64,
+) -> Option<(usize, usize)> {
+    let mut all = Vec::new();
+    for frequency in 0..3 {
+        for period in 0..4 {
+            let cell = |index: usize| tables.point(index, frequency, period);
+            let at = match tables.loads().iter().position(|known| *known >= load)? {
+                0 => cell(0),
+                upper => match (cell(upper - 1), cell(upper)) {
+                    (_, None) => None,
+                    (None, above) => above,
+                    (_, Some(above)) if load == tables.loads()[upper] => Some(above),
+                    (Some(below), Some(above)) => {
+                        let (from, to) = (tables.loads()[upper - 1], tables.loads()[upper]);
+                        let part = (load - from) / (to - from);
+                        let both = [below.latency_seconds, above.latency_seconds];
+                        let latency = if both.iter().all(|latency| latency.is_finite()) {
+                            below.latency_seconds
+                                + (above.latency_seconds - below.latency_seconds) * part
+                        } else {
+                            f64::INFINITY
+                        };
+                        let power =
+                            below.power_watts + (above.power_watts - below.power_watts) * part;
+                        Some(ProfilePoint { latency_seconds: latency, power_watts: power })
+                    }
+                },
+            };
+            if let Some(at) = at
+                && at.latency_seconds.is_finite()
+                && at.latency_seconds * correction <= target
+            {
+                all.push((at.power_watts, at.latency_seconds, frequency, period));
+            }
+        }
+    }
+    all.sort_by(|a, b| {
+        let figures = a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
+        figures.then((b.2, b.3).cmp(&(a.2, a.3)))
+    });
+    all.first().map(|(_, _, frequency, period)| (*frequency, *period))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn the_search_equals_brute_force_and_is_never_infeasible(
+        cells in prop::collection::vec(prop::option::weighted(0.8, (0u8..9, 0u8..6)), 36),
+        load in prop_oneof![0.0f64..60.0, Just(10.0), Just(20.0), Just(40.0)],
+        target in 0u8..9,
+        correction in prop_oneof![Just(1.0f64), 1.0f64..3.0],
+    ) {
+        let tables = tables(&cells, &[]);
+        let target = f64::from(target);
+        let chosen = tables.choose(load, target, correction, None);
+        let indices = chosen.map(|choice| (choice.frequency, choice.period));
+        prop_assert_eq!(indices, by_brute_force(&tables, load, target, correction));
+        if let Some(choice) = chosen {
+            prop_assert!(choice.point.latency_seconds * correction <= target);
+            let again =
+                tables.feasible(load, target, correction, choice.frequency, choice.period);
+            prop_assert_eq!(again, Some(choice.point));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn text_is_read_as_it_was_written(
+        cells in prop::collection::vec(prop::option::of((0u8..9, 0u8..6)), 36),
+        defaults in prop::collection::vec(prop::option::of((0u8..9, 0u8..6)), 3),
+    ) {
+        let tables = tables(&cells, &defaults);
+        match ProfileTables::parse("t", &tables.to_text()) {
+            Ok(read) => {
+                prop_assert_eq!(read.known_points(), tables.known_points());
+                prop_assert_eq!(&read.conditions, &tables.conditions);
+                // Axes without a point are not written: the rest has to be the same.
+                for load in [5.0, 10.0, 20.0, 33.0, 40.0] {
+                    if read.loads() == tables.loads() && read.periods() == tables.periods() {
+                        prop_assert_eq!(read.choose(load, 5.0, 1.0, None), tables.choose(load, 5.0, 1.0, None));
+                        prop_assert_eq!(read.target(load), tables.target(load));
+                    }
+                }
+            }
+            Err(error) => {
+                prop_assert_eq!(tables.known_points(), 0, "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}", tail in "[0-9a-z.,\\n -]{0,120}") {
+        let _ = ProfileTables::parse("t", &text);
+        let head = tables(&[None; 36], &[]).to_text();
+        let _ = ProfileTables::parse("t", &format!("{head}{tail}"));
+    }
+}
+
+#[test]
+fn hostile_figures_are_named_with_their_lines() {
+    let head = tables(&[None; 36], &[]).to_text();
+    let lines = head.lines().count();
+    let bad = "nan,1.8,6,1,1\n10,1.8,6,-1,1\n10,1.8,6,1,1e300\n10,1.7,6,5,1\n10,0.8,default,5,1\n\
+               10,1.8,6,5,1\n10,1.8,6,5,1\n10,1.8,6,5\n";
+    let error = ProfileTables::parse("bad.csv", &format!("{head}{bad}")).unwrap_err().to_string();
+    for (offset, part) in
+        [(1, "load_rps"), (2, "latency_us"), (3, "power_watts"), (8, "has 4 cells")]
+    {
+        let place = format!("{}", lines + offset);
+        assert!(error.contains(part) && error.contains(&place), "{part} {place}: {error}");
+    }
+    let sound_rows = "10,1.7,6,5,1\n10,0.8,default,5,1\n10,1.8,6,5,1\n10,1.8,6,5,1\n";
+    let error = ProfileTables::parse("t", &format!("{head}{sound_rows}")).unwrap_err().to_string();
+    for part in ["none of the machine's frequencies", "highest frequency alone", "second time"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let error = ProfileTables::parse("t", &head.replace("version = 1", "version = 2")).unwrap_err();
+    assert!(error.to_string().contains("this program reads 1"), "{error}");
+}
+
+#[test]
+fn another_machine_is_told_apart() {
+    let machine = conditions().machine;
+    let other =
+        Fingerprint { cores: 8, frequencies_ghz: vec![0.8, 1.3], moderation_us: [6.0, 200.0] };
+    let text = machine.differs_from(&other).unwrap();
+    for part in ["4 cores, not 8", "frequencies", "moderation"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(machine.differs_from(&machine.clone()), None);
+}

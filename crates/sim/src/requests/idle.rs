@@ -1,0 +1,77 @@
+//! Which idle state the kernel chooses: a model of the menu governor.
+
+/// Idle times that it remembers (Linux, drivers/cpuidle/governors/menu.c, `INTERVALS`).
+const INTERVALS: usize = 8;
+/// A standard deviation of less than this is no spread.
+const CALM_PICOS: u64 = 20_000_000;
+
+/// Predicts how long a core will idle by how long it did the last times.
+///
+/// The kernel's rule for interrupts that no timer announces ("typical interval"): the mean of the
+/// last eight idle times where they spread little (a deviation of at most 20 us, or a sixth of the
+/// mean); else the longest is left out and the rest asked again, down to six. Where the remaining
+/// ones spread, too, their mean is taken: no timer is near that could be asked.
+#[derive(Debug, Clone)]
+pub(super) struct IdleHistory {
+    intervals: [u64; INTERVALS],
+    next: usize,
+}
+
+impl IdleHistory {
+    pub fn new() -> Self {
+        Self { intervals: [0; INTERVALS], next: 0 }
+    }
+
+    /// A core has idled for so long.
+    #[inline]
+    pub fn idled(&mut self, picos: u64) {
+        self.intervals[self.next] = picos;
+        self.next = (self.next + 1) % INTERVALS;
+    }
+
+    /// How long it will idle now.
+    pub fn predict(&self) -> u64 {
+        let mut limit = u64::MAX;
+        let mut mean = 0;
+        for _ in 0..=2 {
+            let (mut sum, mut count, mut most) = (0u64, 0u64, 0u64);
+            for interval in self.intervals.iter().copied().filter(|interval| *interval < limit) {
+                sum = sum.saturating_add(interval);
+                count += 1;
+                most = most.max(interval);
+            }
+            if count == 0 {
+                break;
+            }
+            mean = sum / count;
+            let kept = self.intervals.iter().filter(|interval| **interval < limit);
+            let square: f64 = kept.map(|i| (*i as f64 - mean as f64).powi(2)).sum();
+            let deviation = (square / count as f64).sqrt();
+            if deviation <= CALM_PICOS as f64 || mean as f64 > 6.0 * deviation {
+                break;
+            }
+            limit = most;
+        }
+        mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(micros: &[u64]) -> u64 {
+        let mut history = IdleHistory::new();
+        micros.iter().for_each(|micros| history.idled(micros * 1_000_000));
+        history.predict() / 1_000_000
+    }
+
+    #[test]
+    fn calm_idle_times_give_their_mean_and_outliers_are_left_out() {
+        assert_eq!(after(&[100, 110, 90, 100, 100, 110, 90, 100]), 100);
+        assert_eq!(after(&[100, 110, 90, 5_000, 100, 110, 90, 100]), 100);
+        assert_eq!(after(&[100, 110, 90, 5_000, 4_000, 110, 90, 100]), 100);
+        // Three outliers are a spread: the mean of what is left.
+        assert!(after(&[100, 110, 90, 5_000, 4_000, 3_000, 90, 100]) > 400);
+    }
+}

@@ -1,0 +1,280 @@
+//! Profiles of a simulated server: the tables that Co-PI searches, full or sparse.
+
+use super::engine::run_requests;
+use super::platform::request_platform;
+use super::setting::{RequestError, RequestSetting};
+use rayon::prelude::*;
+use wattline_policy::PolicySpec;
+use wattline_policy::policies::copi;
+use wattline_server::RequestServer;
+use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
+use wattline_traffic::requests::RequestSpec;
+use wattline_units::Span;
+
+/// A sparse profile takes at most this share of the points of the full one.
+pub const SPARSE_MOST: f64 = 0.1;
+/// Requests by which a percentile is told, where the times below allow it.
+const REQUESTS_OF_A_POINT: f64 = 40_000.0;
+/// The same for the driver's default: it is the target of all decisions at its load.
+const REQUESTS_OF_A_DEFAULT: f64 = 400_000.0;
+const SHORTEST: f64 = 0.3;
+const LONGEST: f64 = 60.0;
+const WARMUP: Span = Span::from_millis(50);
+const PERCENTILE: f64 = 95.0;
+
+/// Over what a profile goes. All V/F states of the server are in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// Requests per second of the whole server, ascending.
+    pub loads: Vec<f64>,
+    /// Moderation periods, ascending.
+    pub periods: Vec<Span>,
+    /// Seed of each point's run.
+    pub seed: u64,
+}
+
+/// A profile and what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profiled {
+    /// Both tables.
+    pub tables: ProfileTables,
+    /// Points that were simulated, the driver's default at each load left aside: both kinds of
+    /// profile have it.
+    pub points: usize,
+    /// Points of the whole grid.
+    pub of: usize,
+}
+
+impl Grid {
+    /// 24 periods within the card's range, finer where they are short: the paper's advice
+    /// (section IV.B). Each is a setting of the card.
+    pub fn periods_of(server: &RequestServer) -> Vec<Span> {
+        const STEPS: u32 = 24;
+        let Some(card) = server.nic.moderation else { return Vec::new() };
+        let (from, to) = (card.shortest.as_seconds().max(1e-6), card.longest.as_seconds());
+        let mut periods: Vec<Span> = (0..STEPS)
+            .map(|step| {
+                let part = f64::from(step) / f64::from(STEPS - 1);
+                card.nearest(Span::from_seconds(from * (to / from).powf(part)))
+            })
+            .collect();
+        periods.dedup();
+        periods
+    }
+}
+
+/// Every point of the grid, on all processors of this machine.
+///
+/// # Errors
+/// When the grid is empty or the server cannot be simulated.
+pub fn profile(
+    server: &RequestServer,
+    requests: &RequestSpec,
+    grid: &Grid,
+) -> Result<Profiled, RequestError> {
+    let mut tables = empty(server, requests, grid)?;
+    let (states, periods) = (tables.frequencies().len(), grid.periods.len());
+    let all: Vec<(usize, usize, usize)> = (0..grid.loads.len())
+        .flat_map(|load| (0..states).map(move |state| (load, state)))
+        .flat_map(|(load, state)| (0..periods).map(move |period| (load, state, period)))
+        .collect();
+    let bench = Bench { server, requests, grid };
+    let made: Vec<ProfilePoint> = all
+        .par_iter()
+        .map(|(load, state, period)| bench.point(*load, *state, *period))
+        .collect::<Result<_, _>>()?;
+    for ((load, state, period), point) in all.iter().zip(made) {
+        tables.set(*load, *state, *period, point);
+    }
+    bench.defaults(&mut tables)?;
+    Ok(Profiled { points: all.len(), of: all.len(), tables })
+}
+
+/// A few points of the grid, chosen as they come out: at each load a search for the lowest V/F
+/// state that some period brings within the target, then for the longest such period there.
+///
+/// It rests on two regularities: latency falls with the frequency, and power with lower frequency
+/// and longer period. What it leaves out is a hole in the tables.
+///
+/// # Errors
+/// As [`profile`].
+pub fn profile_sparse(
+    server: &RequestServer,
+    requests: &RequestSpec,
+    grid: &Grid,
+    target: Option<Span>,
+) -> Result<Profiled, RequestError> {
+    let mut tables = empty(server, requests, grid)?;
+    let bench = Bench { server, requests, grid };
+    bench.defaults(&mut tables)?;
+    let loads: Vec<ProfilePoint> =
+        (0..grid.loads.len()).filter_map(|load| tables.default_point(load)).collect();
+    let found: Vec<Vec<Measured>> = loads
+        .par_iter()
+        .enumerate()
+        .map(|(load, default)| {
+            let target = target.map_or(default.latency_seconds, Span::as_seconds);
+            let states = server.processor.frequencies.len();
+            Search { bench: &bench, load, target, states, found: Vec::new() }.run()
+        })
+        .collect::<Result<_, _>>()?;
+    let points = found.iter().map(Vec::len).sum();
+    for (load, found) in found.iter().enumerate() {
+        for measured in found {
+            tables.set(load, measured.state, measured.period, measured.point);
+        }
+    }
+    Ok(Profiled { points, of: tables.all_points(), tables })
+}
+
+struct Bench<'a> {
+    server: &'a RequestServer,
+    requests: &'a RequestSpec,
+    grid: &'a Grid,
+}
+
+impl Bench<'_> {
+    /// One point: one core with its share of the load, which stands for all, since all are set
+    /// alike.
+    fn point(
+        &self,
+        load: usize,
+        state: usize,
+        period: usize,
+    ) -> Result<ProfilePoint, RequestError> {
+        let gigahertz = self.server.processor.frequencies[state].gigahertz();
+        let nanos = self.grid.periods[period].as_picos() as f64 / 1e3;
+        self.run(
+            load,
+            &format!("napi:frequency_ghz={gigahertz},idle=deepest,moderation={nanos}ns"),
+            REQUESTS_OF_A_POINT,
+        )
+    }
+
+    fn defaults(&self, tables: &mut ProfileTables) -> Result<(), RequestError> {
+        let made: Vec<ProfilePoint> = (0..self.grid.loads.len())
+            .into_par_iter()
+            .map(|load| self.run(load, "performance+ixgbe", REQUESTS_OF_A_DEFAULT))
+            .collect::<Result<_, _>>()?;
+        for (load, point) in made.into_iter().enumerate() {
+            tables.set_default(load, point);
+        }
+        Ok(())
+    }
+
+    fn run(&self, load: usize, policy: &str, requests: f64) -> Result<ProfilePoint, RequestError> {
+        let rate = self.grid.loads[load];
+        let cores = self.server.processor.cores() as f64;
+        let seconds = (requests * cores / rate).clamp(SHORTEST, LONGEST);
+        let report = run_requests(&RequestSetting {
+            server: self.server,
+            requests: RequestSpec { rate, ..*self.requests },
+            policy: PolicySpec::parse(policy)?,
+            duration: Span::from_seconds(seconds),
+            warmup: WARMUP,
+            seed: self.grid.seed,
+            cores: Some(1),
+        })?;
+        let latency = report.latency_p95_seconds.filter(|_| report.sustained);
+        Ok(ProfilePoint {
+            latency_seconds: latency.unwrap_or(f64::INFINITY),
+            power_watts: report.power_watts,
+        })
+    }
+}
+
+/// A point that the search tried.
+struct Measured {
+    state: usize,
+    period: usize,
+    point: ProfilePoint,
+}
+
+struct Search<'a> {
+    bench: &'a Bench<'a>,
+    load: usize,
+    target: f64,
+    states: usize,
+    found: Vec<Measured>,
+}
+
+impl Search<'_> {
+    fn is_feasible(&mut self, state: usize, period: usize) -> Result<bool, RequestError> {
+        let same = |measured: &&Measured| (measured.state, measured.period) == (state, period);
+        let point = match self.found.iter().find(same) {
+            Some(known) => known.point,
+            None => {
+                let point = self.bench.point(self.load, state, period)?;
+                self.found.push(Measured { state, period, point });
+                point
+            }
+        };
+        Ok(point.latency_seconds <= self.target)
+    }
+
+    /// The first of these periods that meets the target.
+    fn any_of(&mut self, state: usize, periods: &[usize]) -> Result<Option<usize>, RequestError> {
+        for period in periods {
+            if self.is_feasible(state, *period)? {
+                return Ok(Some(*period));
+            }
+        }
+        Ok(None)
+    }
+
+    fn run(mut self) -> Result<Vec<Measured>, RequestError> {
+        let last = self.bench.grid.periods.len() - 1;
+        // Latency is U-shaped over the period: around its floor first, then to both sides.
+        let coarse = [last / 2, last * 2 / 3, last / 3];
+        let (mut low, mut high) = (0, self.states);
+        let mut at = None;
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.any_of(middle, &coarse)? {
+                Some(period) => (high, at) = (middle, Some((middle, period))),
+                None => low = middle + 1,
+            }
+        }
+        // Between the coarse periods the next lower state may just make it.
+        if let Some((state, _)) = at
+            && let Some(below) = state.checked_sub(1)
+        {
+            let between = [(last / 3 + last / 2) / 2, (last / 2 + last * 2 / 3) / 2];
+            if let Some(period) = self.any_of(below, &between)? {
+                at = Some((below, period));
+            }
+        }
+        let Some((state, period)) = at else {
+            // Nothing is fast enough: where latency is least is worth knowing all the same.
+            return Ok(self.found);
+        };
+        let (mut least, mut most) = (period, last);
+        while least < most {
+            let middle = (least + most).div_ceil(2);
+            if self.is_feasible(state, middle)? {
+                least = middle;
+            } else {
+                most = middle - 1;
+            }
+        }
+        Ok(self.found)
+    }
+}
+
+fn empty(
+    server: &RequestServer,
+    requests: &RequestSpec,
+    grid: &Grid,
+) -> Result<ProfileTables, RequestError> {
+    let conditions = Conditions {
+        version: 1,
+        server: server.name.clone(),
+        workload: requests.workload.name().to_owned(),
+        source: "modelled".to_owned(),
+        percentile: PERCENTILE,
+        machine: copi::fingerprint(&request_platform(server)),
+    };
+    let cores = server.processor.cores() as f64;
+    let loads = grid.loads.iter().map(|load| load / cores).collect();
+    ProfileTables::new(conditions, loads, grid.periods.clone()).map_err(|_| RequestError::Grid)
+}

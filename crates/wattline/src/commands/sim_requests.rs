@@ -1,0 +1,185 @@
+//! `wattline sim --requests`: a server of requests in virtual time, and profiles of it.
+
+use super::server_errors;
+use super::simulation::{self, Problems};
+use crate::exit::ExitError;
+use crate::output;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_server::ServerFile;
+use wattline_sim::requests::{
+    Grid, RequestError, RequestReport, RequestSetting, profile, profile_sparse, run_requests,
+};
+use wattline_traffic::requests::RequestSpec;
+use wattline_units::Span;
+
+const SERVER: &str = "xeon-silver-4108";
+const POLICY: &str = "performance+ixgbe";
+/// Loads of a profile: from a quarter of the given rate to 1.3 times it.
+const PROFILE_LOADS: [f64; 8] = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 1.15, 1.3];
+
+/// What to simulate.
+pub struct Wanted<'a> {
+    /// `None` for the server of the Co-PI paper.
+    pub server: Option<&'a str>,
+    /// `None` for the fastest V/F state with the driver's moderation.
+    pub policy: Option<&'a str>,
+    pub requests: &'a str,
+    pub duration: Span,
+    pub warmup: Span,
+    pub seed: u64,
+    /// Makes tables in this file instead.
+    pub profile: Option<&'a PathBuf>,
+    /// With a search for few points.
+    pub sparse: bool,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    server: &'a str,
+    policy: &'a str,
+    requests: &'a str,
+    seed: u64,
+    #[serde(flatten)]
+    report: RequestReport,
+}
+
+#[derive(Serialize)]
+struct ProfileOutput<'a> {
+    server: &'a str,
+    requests: &'a str,
+    file: String,
+    points: usize,
+    points_of_full_grid: usize,
+    loads_rps: Vec<f64>,
+}
+
+/// Runs the command.
+pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
+    let name = wanted.server.unwrap_or(SERVER);
+    let policy = wanted.policy.unwrap_or(POLICY);
+    let file = problems.keep(ServerFile::load(name).map_err(server_errors::of_model));
+    let spec = problems.keep(simulation::policy(policy));
+    let requests = RequestSpec::parse(wanted.requests);
+    let requests = problems.keep(requests.map_err(|error| ExitError::new(ExitError::USAGE, error)));
+    problems.check()?;
+    let (Some(file), Some(spec), Some(requests)) = (file, spec, requests) else { return Ok(()) };
+    let server = file.requests().map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
+    if let Some(path) = wanted.profile {
+        let grid = Grid {
+            loads: PROFILE_LOADS.map(|part| part * requests.rate).to_vec(),
+            periods: Grid::periods_of(server),
+            seed: wanted.seed,
+        };
+        let made = match wanted.sparse {
+            true => profile_sparse(server, &requests, &grid, None),
+            false => profile(server, &requests, &grid),
+        };
+        let made = made.map_err(failed)?;
+        std::fs::write(path, made.tables.to_text()).map_err(|error| {
+            ExitError::new(ExitError::IO, format!("{}: {error}", path.display()))
+        })?;
+        let result = ProfileOutput {
+            server: &server.name,
+            requests: wanted.requests,
+            file: path.display().to_string(),
+            points: made.points,
+            points_of_full_grid: made.of,
+            loads_rps: grid.loads,
+        };
+        return output::print(&result, json, |out, result| {
+            writeln!(
+                out,
+                "{}: {} of {} points of {} under {}, modelled",
+                result.file,
+                result.points,
+                result.points_of_full_grid,
+                result.server,
+                result.requests
+            )
+        });
+    }
+    let report = run_requests(&RequestSetting {
+        server,
+        requests,
+        policy: spec,
+        duration: wanted.duration,
+        warmup: wanted.warmup,
+        seed: wanted.seed,
+        cores: None,
+    })
+    .map_err(failed)?;
+    let result = Output {
+        server: &server.name,
+        policy,
+        requests: wanted.requests,
+        seed: wanted.seed,
+        report,
+    };
+    output::print(&result, json, |out, result| table(out, result))
+}
+
+fn failed(error: RequestError) -> ExitError {
+    let code = match error {
+        RequestError::Duration | RequestError::Policy(_) | RequestError::BeyondLink { .. } => {
+            ExitError::USAGE
+        }
+        RequestError::Workload { .. } | RequestError::Platform(_) | RequestError::Grid => {
+            ExitError::CONFIG
+        }
+    };
+    ExitError::new(code, error)
+}
+
+fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
+    let report = &output.report;
+    writeln!(
+        out,
+        "{} under {} with {}, seed {}: {} s simulated",
+        output.server, output.policy, output.requests, output.seed, report.duration_seconds
+    )?;
+    if let Some(remark) = &report.policy_remark {
+        writeln!(out, "note: {remark}")?;
+    }
+    let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value}");
+    let micros = |seconds: Option<f64>| match seconds {
+        Some(seconds) => format!("{:.1} us", seconds * 1e6),
+        None => "-".into(),
+    };
+    row("offered", format!("{:.1} krps", report.offered_rate_rps / 1e3))?;
+    let sustained = if report.sustained { "" } else { ": the load is not sustained" };
+    row("answered", format!("{:.1} krps{sustained}", report.answered_rate_rps / 1e3))?;
+    row("dropped, ring full", format!("{} requests", report.dropped_requests))?;
+    row("latency mean", micros(report.latency_mean_seconds))?;
+    row("latency p50", micros(report.latency_p50_seconds))?;
+    row("latency p95", micros(report.latency_p95_seconds))?;
+    row("latency p99", micros(report.latency_p99_seconds))?;
+    row(
+        "power of the package",
+        format!("{:.2} W ({}, {})", report.power_watts, report.source, report.accuracy),
+    )?;
+    row("  package", format!("{:.2} W", report.package_power_watts))?;
+    row("  uncore", format!("{:.2} W", report.uncore_power_watts))?;
+    row("  cores awake", format!("{:.2} W", report.awake_power_watts))?;
+    row("  cores idle", format!("{:.2} W", report.idle_power_watts))?;
+    row("energy", format!("{:.3} J", report.energy_joules))?;
+    if let Some(joules) = report.energy_per_request_joules {
+        row("energy per request", format!("{:.2} uJ", joules * 1e6))?;
+    }
+    row("V/F state, mean", format!("P{:.2}", report.mean_state()))?;
+    row("moderation period, mean", format!("{:.1} us", report.period_mean_seconds * 1e6))?;
+    if let Some(interrupts) = report.interrupts_per_request {
+        row("interrupts per request", format!("{interrupts:.3}"))?;
+    }
+    let mean = |of: &dyn Fn(&wattline_sim::requests::RequestCore) -> f64| {
+        report.cores.iter().map(of).sum::<f64>() / report.cores.len() as f64 * 100.0
+    };
+    row("time in the application", format!("{:.1} %", mean(&|core| core.application)))?;
+    row("time in interrupts", format!("{:.1} %", mean(&|core| core.kernel)))?;
+    for (index, state) in report.idle_states.iter().enumerate() {
+        row(&format!("time in {state}"), format!("{:.1} %", mean(&|core| core.idle[index])))?;
+    }
+    row("simulated in", format!("{:.3} s", report.wall_seconds))
+}
