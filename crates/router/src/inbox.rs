@@ -1,9 +1,9 @@
 //! What other threads tell the control thread.
 
-use crate::socket::{Answer, Request, serve};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use wattline_daemon::socket::{Answer, Request, serve};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
