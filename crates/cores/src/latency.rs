@@ -84,6 +84,7 @@ impl Latency {
             mean: span(self.mean()),
             p95: span(self.quantile(0.95)),
             p99: span(self.quantile(0.99)),
+            age: Span::ZERO,
         };
         if self.packets > 0 {
             self.reset();

@@ -11,6 +11,7 @@
 
 pub mod account;
 pub mod energy;
+pub mod latency;
 pub mod ledger;
 pub mod machine;
 pub mod runner;

@@ -80,8 +80,8 @@ pub struct CoreView {
     pub softirq: Option<Span>,
 }
 
-/// Latency of the packets that left since the policy was asked last. Without a packet
-/// (`samples` is 0) all spans are zero.
+/// Latency of the packets that left since the policy was asked last, or of the last while that a
+/// source with a window of its own looks back. Without a packet (`samples` is 0) all spans are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyView {
     /// Packets that were measured.
@@ -92,8 +92,11 @@ pub struct LatencyView {
     pub mean: Span,
     /// 95th percentile.
     pub p95: Span,
-    /// 99th percentile.
+    /// 99th percentile; an hour where it is later than all that the source can tell.
     pub p99: Span,
+    /// The time since the newest sample, where they come from a slower source; else zero. A
+    /// view that has been seen before is older and otherwise the same.
+    pub age: Span,
 }
 
 /// Power over the time since the policy was asked last, or over the last period of a slower

@@ -87,6 +87,18 @@ impl Times {
         Some(self.0.value_at_quantile(among_answered).min(self.0.max()))
     }
 
+    /// How many took longer than `nanos`. A time is known to one part in a thousand: one that may
+    /// have been longer counts as longer.
+    pub fn longer_than(&self, nanos: Nanos) -> u64 {
+        let nanos = nanos.min(LONGEST);
+        // Below the lowest time that shares a bucket with the bound, all were surely shorter.
+        let surely = self.0.lowest_equivalent(nanos);
+        let shorter = if surely > 0 { self.0.count_between(0, surely - 1) } else { 0 };
+        let equal =
+            if self.0.highest_equivalent(nanos) == nanos { self.0.count_at(nanos) } else { 0 };
+        self.count().saturating_sub(shorter).saturating_sub(equal)
+    }
+
     /// The curve of the distribution, denser towards the tail: for drawing.
     pub fn curve(&self, unanswered: u64) -> Vec<CurvePoint> {
         let all = (self.count() + unanswered) as f64;
@@ -178,6 +190,22 @@ mod tests {
         assert_eq!((summary.p99_seconds, summary.max_seconds), (None, None));
         assert!(summary.p95_seconds.is_some_and(|p95| (p95 - 0.95).abs() < 1e-3));
         assert!(times.curve(20).iter().all(|point| point.quantile <= 0.98));
+    }
+
+    #[test]
+    fn times_above_a_bound_are_counted_to_a_thousandth() {
+        let times = one_to(1_000);
+        for bound in [1, 499, 990, 1_000] {
+            let longer = times.longer_than(bound * 1_000_000);
+            let exact = 1_000 - bound;
+            assert!((exact..=exact + 1).contains(&longer), "{bound}: {longer}");
+        }
+        assert_eq!(times.longer_than(0), 1_000);
+        assert_eq!(times.longer_than(u64::MAX), 0);
+        // Times below 2,048 ns are known exactly.
+        let mut exact = Times::new();
+        (1..=2_000).for_each(|nanos| exact.record(nanos));
+        assert_eq!(exact.longer_than(500), 1_500);
     }
 
     #[test]

@@ -125,6 +125,12 @@ impl LatencySource for ClientReports {
     fn summary(&self, now: Time) -> Option<LatencySummary> {
         self.window.summary(now, Origin::Clients)
     }
+    fn counts_late(&self) -> bool {
+        true
+    }
+    fn late(&self, now: Time, bound: Span) -> Option<u64> {
+        self.window.late(now, bound)
+    }
     fn refused(&self) -> Refused {
         self.refused
     }

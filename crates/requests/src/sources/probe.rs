@@ -35,6 +35,12 @@ impl LatencySource for ProbeReports {
     fn summary(&self, now: Time) -> Option<LatencySummary> {
         self.window.summary(now, Origin::Probe)
     }
+    fn counts_late(&self) -> bool {
+        true
+    }
+    fn late(&self, now: Time, bound: Span) -> Option<u64> {
+        self.window.late(now, bound)
+    }
     fn refused(&self) -> Refused {
         Refused::default()
     }

@@ -81,12 +81,7 @@ impl Window {
 
     /// What the window holds at a time.
     pub fn summary(&self, now: Time, origin: Origin) -> Option<LatencySummary> {
-        let first = self.number(now).saturating_sub(PARTS - 1);
-        let (mut times, mut failed) = (Times::new(), 0_u64);
-        for part in self.parts.iter().filter(|part| part.number >= first) {
-            times.add(&part.times);
-            failed = failed.saturating_add(part.failed);
-        }
+        let (times, failed) = self.known(now);
         let samples = times.count().saturating_add(failed);
         if samples == 0 {
             return None;
@@ -108,6 +103,26 @@ impl Window {
             p95: quantile(0.95),
             p99: quantile(0.99),
         })
+    }
+
+    /// The times that the window holds at a time, and the requests that failed.
+    fn known(&self, now: Time) -> (Times, u64) {
+        let first = self.number(now).saturating_sub(PARTS - 1);
+        let (mut times, mut failed) = (Times::new(), 0_u64);
+        for part in self.parts.iter().filter(|part| part.number >= first) {
+            times.add(&part.times);
+            failed = failed.saturating_add(part.failed);
+        }
+        (times, failed)
+    }
+
+    /// Samples of the same while that took longer than `bound`, failed ones included; none
+    /// without any sample.
+    pub fn late(&self, now: Time, bound: Span) -> Option<u64> {
+        let (times, failed) = self.known(now);
+        let samples = times.count().saturating_add(failed);
+        let nanos = bound.as_picos() / 1_000;
+        (samples > 0).then(|| times.longer_than(nanos).saturating_add(failed))
     }
 }
 
@@ -144,5 +159,8 @@ mod tests {
         assert_eq!(summary.samples, 100);
         assert!(matches!(summary.p95, Quantile::Within { .. }));
         assert!(matches!(summary.p99, Quantile::Beyond(beyond) if beyond.as_seconds() >= 0.00099));
+        assert_eq!(window.late(at(10), Span::from_micros(500)), Some(100));
+        assert_eq!(window.late(at(10), Span::from_micros(1_500)), Some(3), "the failed ones");
+        assert_eq!(window.late(at(2_000), Span::ZERO), None);
     }
 }

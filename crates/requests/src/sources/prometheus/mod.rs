@@ -20,6 +20,8 @@ pub struct PrometheusHistogram {
     unit_seconds: f64,
     last: Option<Scrape>,
     known: Option<(LatencySummary, Time)>,
+    /// The requests between the last two scrapes.
+    increase: Series,
     refused: Refused,
 }
 
@@ -28,7 +30,14 @@ impl PrometheusHistogram {
     /// `_seconds`, 0.001 for `_milliseconds`.
     pub fn new(selector: Selector, unit_seconds: f64) -> Self {
         let refused = Refused::default();
-        Self { selector, unit_seconds, last: None, known: None, refused }
+        Self {
+            selector,
+            unit_seconds,
+            last: None,
+            known: None,
+            increase: Series::default(),
+            refused,
+        }
     }
 
     /// Takes the text of a scrape made now. From the second one on there is a summary, of the
@@ -51,6 +60,7 @@ impl PrometheusHistogram {
             }
         }
         self.known = summary(&sum).map(|summary| (summary, now));
+        self.increase = sum;
     }
 }
 
@@ -64,9 +74,27 @@ impl LatencySource for PrometheusHistogram {
         Some(LatencySummary { age: now.since(at), ..summary })
     }
 
+    fn counts_late(&self) -> bool {
+        true
+    }
+
+    fn late(&self, _: Time, bound: Span) -> Option<u64> {
+        self.known.map(|_| late(&self.increase, bound))
+    }
+
     fn refused(&self) -> Refused {
         self.refused
     }
+}
+
+/// Requests that may have taken longer than a bound: all but those in the buckets that end at or
+/// below it.
+fn late(increase: &Series, bound: Span) -> u64 {
+    // Bounds are decimal fractions; 10 ms must not lie above 0.01 by its rounding.
+    let seconds = bound.as_seconds() * (1.0 + 1e-9);
+    let within = increase.buckets.iter().take_while(|(upper, _)| *upper <= seconds).last();
+    let within = within.map_or(0.0, |(_, count)| *count);
+    (increase.total() - within).round().max(0.0) as u64
 }
 
 /// The summary of an increase; none without any request in it.
@@ -154,9 +182,14 @@ mod tests {
         near(seconds(summary.p50), (0.001 * 50.0 / 60.0, 0.001));
         near(seconds(summary.p95), (0.001 + 0.009 * 35.0 / 36.0, 0.01));
         near(seconds(summary.p99), (0.01 + 0.09 * 3.0 / 4.0, 0.1));
+        // In the buckets above 10 ms; what lies in the bucket of 20 ms may have been late.
+        assert_eq!(source.late(at(5), Span::from_micros(10_000)), Some(4));
+        assert_eq!(source.late(at(5), Span::from_micros(20_000)), Some(4));
+        assert_eq!(source.late(at(5), Span::from_micros(100_000)), Some(0));
         // No request since then: nothing is known.
         source.take(&text([1_060, 1_096, 1_100, 1_100], 1.5), at(6));
         assert_eq!(source.summary(at(6)), None);
+        assert_eq!(source.late(at(6), Span::ZERO), None);
         assert_eq!(source.refused().total(), 0);
     }
 

@@ -1,0 +1,202 @@
+//! Latency that somebody measures: what a source says of it, and what a policy sees of that.
+//!
+//! A machine asks its sources when it is looked at. All sources say the same: quantiles with the
+//! number of samples behind them, how old these are and where they come from.
+
+use serde::Serialize;
+use wattline_policy::LatencyView;
+use wattline_units::{Span, Time};
+
+/// Something that knows the latency of a service.
+///
+/// It has no clock and no thread, and never blocks: time is handed to it, and whoever waits for a
+/// socket or a scrape does so elsewhere.
+pub trait LatencySource {
+    /// Where its samples come from.
+    fn origin(&self) -> Origin;
+
+    /// Takes in what has arrived since the last call, without waiting for more. Called before
+    /// every [`Self::summary`]; a source that others feed has nothing to do.
+    fn poll(&mut self, _now: Time) {}
+
+    /// What it knows now; none without any sample that is young enough.
+    fn summary(&self, now: Time) -> Option<LatencySummary>;
+
+    /// Whether it can tell how many requests took longer than a bound ([`Self::late`]).
+    fn counts_late(&self) -> bool {
+        false
+    }
+
+    /// Of the samples of [`Self::summary`], those that took longer than `bound`, requests that
+    /// were not answered included. None where it cannot tell, and without samples. Where bounds
+    /// of buckets are all that is known, a sample that may have been late counts as late.
+    fn late(&self, _now: Time, _bound: Span) -> Option<u64> {
+        None
+    }
+
+    /// What was handed to it and not taken, since it began.
+    fn refused(&self) -> Refused;
+}
+
+/// Where samples come from: what they include, and who has to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Our own load generator: from the intended time of sending to the answer.
+    Probe,
+    /// Clients of the service, as they measured it.
+    Clients,
+    /// The application's own histogram: without the network, and mostly without what a request
+    /// waited before the application took it.
+    Application,
+}
+
+/// A quantile of the latency, as well as the source knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantile {
+    /// Known.
+    Within {
+        /// The best estimate.
+        estimate: Span,
+        /// It is not longer than this: the upper end of the bucket that holds it.
+        upper: Span,
+    },
+    /// Longer than this; how long is not known: it was not answered, or lies in the last bucket,
+    /// which has no end.
+    Beyond(Span),
+}
+
+impl Quantile {
+    /// What a policy is shown of a quantile that has no upper end: an hour, which no target
+    /// reaches and sums still bear.
+    pub const UNBOUNDED: Span = Span::from_millis(3_600_000);
+
+    /// The best estimate; [`Self::UNBOUNDED`] where there is none.
+    pub fn estimate(self) -> Span {
+        match self {
+            Self::Within { estimate, .. } => estimate,
+            Self::Beyond(_) => Self::UNBOUNDED,
+        }
+    }
+}
+
+/// What a source knows of the latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencySummary {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Requests behind it, those that failed included.
+    pub samples: u64,
+    /// The time since the newest of them.
+    pub age: Span,
+    /// Mean of the answered ones, where the source knows it.
+    pub mean: Option<Span>,
+    /// Median.
+    pub p50: Quantile,
+    /// 95 % took no longer.
+    pub p95: Quantile,
+    /// 99 % took no longer.
+    pub p99: Quantile,
+}
+
+impl LatencySummary {
+    /// As a policy sees it, with the number of late ones. The median stands for a mean that the
+    /// source does not know.
+    pub fn view(&self, late: u64) -> LatencyView {
+        LatencyView {
+            samples: self.samples,
+            late,
+            mean: self.mean.unwrap_or_else(|| self.p50.estimate()),
+            p95: self.p95.estimate(),
+            p99: self.p99.estimate(),
+            age: self.age,
+        }
+    }
+}
+
+/// What was not taken, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Not in the format.
+    pub malformed: u64,
+    /// Latencies or counts below zero.
+    pub negative: u64,
+    /// Not a number, or infinite.
+    pub not_a_number: u64,
+    /// Latencies above an hour, counts that no service reaches, texts that are too long.
+    pub absurd: u64,
+    /// From the future.
+    pub future: u64,
+    /// From longer ago than the source looks back.
+    pub old: u64,
+    /// Contradicting itself: a bucket that holds less than one below it, or that shrinks.
+    pub inconsistent: u64,
+}
+
+impl Refused {
+    /// All reasons together.
+    pub fn total(&self) -> u64 {
+        let Self { malformed, negative, not_a_number, absurd, future, old, inconsistent } = self;
+        malformed + negative + not_a_number + absurd + future + old + inconsistent
+    }
+}
+
+/// Asks a source for what a policy sees: takes in what has arrived, and counts what took longer
+/// than the policy's bound where the source can. None without a sample that is young enough.
+pub fn look(
+    source: &mut (impl LatencySource + ?Sized),
+    now: Time,
+    late_after: Option<Span>,
+) -> Option<LatencyView> {
+    source.poll(now);
+    let summary = source.summary(now)?;
+    let late = late_after.and_then(|bound| source.late(now, bound));
+    Some(summary.view(late.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knows one summary once it has been polled.
+    struct Known(bool);
+
+    impl LatencySource for Known {
+        fn origin(&self) -> Origin {
+            Origin::Clients
+        }
+        fn poll(&mut self, _: Time) {
+            self.0 = true;
+        }
+        fn summary(&self, _: Time) -> Option<LatencySummary> {
+            let known = Quantile::Within { estimate: Span::from_micros(2), upper: Span::FOREVER };
+            self.0.then_some(LatencySummary {
+                origin: Origin::Clients,
+                samples: 100,
+                age: Span::from_millis(5),
+                mean: None,
+                p50: known,
+                p95: known,
+                p99: Quantile::Beyond(Span::from_micros(3)),
+            })
+        }
+        fn counts_late(&self) -> bool {
+            true
+        }
+        fn late(&self, _: Time, bound: Span) -> Option<u64> {
+            Some(if bound < Span::from_micros(3) { 2 } else { 1 })
+        }
+        fn refused(&self) -> Refused {
+            Refused::default()
+        }
+    }
+
+    #[test]
+    fn a_policy_sees_samples_age_and_late_ones_and_no_quantile_that_nobody_knows() {
+        let seen = look(&mut Known(false), Time::ZERO, Some(Span::from_micros(2))).unwrap();
+        assert_eq!((seen.samples, seen.late, seen.age), (100, 2, Span::from_millis(5)));
+        assert_eq!((seen.mean, seen.p95), (Span::from_micros(2), Span::from_micros(2)));
+        assert_eq!(seen.p99, Quantile::UNBOUNDED, "later than any target");
+        assert_eq!(look(&mut Known(false), Time::ZERO, None).unwrap().late, 0, "no bound");
+    }
+}
