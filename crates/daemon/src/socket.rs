@@ -154,6 +154,24 @@ impl Drop for Server {
     }
 }
 
+/// Answers whoever connects, in threads that end with the process: one for each connection, so
+/// that a silent one does not keep others out. `answer` is as for [`serve`].
+pub fn serve_all(
+    listener: UnixListener,
+    answer: impl Fn(Request) -> Option<Answer> + Clone + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = serve(&stream, answer) {
+                    tracing::debug!("control socket: {error}");
+                }
+            });
+        }
+    });
+}
+
 /// Answers one connection, request by request, until it ends. `answer` gives nothing when the
 /// daemon has ended meanwhile.
 ///
