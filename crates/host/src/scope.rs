@@ -21,14 +21,20 @@ impl Scope {
     /// Of a machine whose kernel serves the packets: what has a meaning without workers.
     pub const KERNEL: Self = Self { workers: false, ..Self::ROUTER };
 
-    /// What is left out because nobody wants it governed.
-    pub(super) fn notes(self) -> Vec<String> {
-        let left = [
+    /// Of the notes on what is missing, those that matter; and what nobody wants governed.
+    pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
+        for (knob, governed) in [
             ("frequency", self.frequency),
             ("idle states", self.idle),
             ("interrupt moderation", self.moderation),
-        ];
-        let left = left.into_iter().filter(|(_, governed)| !governed);
-        left.map(|(knob, _)| format!("{knob}: left alone, as configured")).collect()
+        ] {
+            if !governed {
+                notes.retain(|note| {
+                    !note.strip_prefix(knob).is_some_and(|rest| rest.starts_with(':'))
+                });
+                notes.push(format!("{knob}: left alone, as configured"));
+            }
+        }
+        notes
     }
 }

@@ -30,7 +30,7 @@ impl Survey {
     pub fn find(options: &HostOptions, knobs: &impl Knobs) -> Self {
         let HostOptions { tree, layout, rights, scope, .. } = options;
         let rights = *rights;
-        let mut notes = scope.notes();
+        let mut notes = Vec::new();
         let uncores = Uncores::find(tree, options.uncore, &mut notes);
         let frequencies = Frequencies::find(tree, layout, uncores, &mut notes);
         let idle = IdleStates::find(tree, layout, rights, &mut notes);
@@ -42,6 +42,7 @@ impl Survey {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
         }
+        let notes = scope.notes(notes);
         Self { frequencies, idle, tables, moderation, affinity, notes }
     }
 

@@ -4,7 +4,7 @@
 use crate::workers::Work;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
@@ -34,8 +34,8 @@ impl Cpus {
     pub fn new(tree: &Tree, cpus: &[u32]) -> Self {
         let cores = cpus.iter().map(|&cpu| Core { cpu, ..Core::default() });
         let mut new = Self {
-            stat: Text::new(tree.path("/proc/stat")),
-            softnet: Text::new(tree.path("/proc/net/softnet_stat")),
+            stat: Text::new(tree, "/proc/stat"),
+            softnet: Text::new(tree, "/proc/net/softnet_stat"),
             cores: cores.collect(),
         };
         new.look();
@@ -99,25 +99,23 @@ fn core_of(cores: &mut [Core], cpu: u32) -> Option<&mut Core> {
 /// A file of the kernel that is read again and again, without being opened or allocating anew.
 struct Text {
     path: PathBuf,
+    /// Stays open on the running machine; the file of a recording may be another one each time.
     file: Option<File>,
+    live: bool,
     buffer: Vec<u8>,
 }
 
 impl Text {
-    fn new(path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref().to_owned();
-        Self { file: File::open(&path).ok(), path, buffer: vec![0; 4096] }
+    fn new(tree: &Tree, path: &str) -> Self {
+        let path = tree.path(path);
+        Self { path, file: None, live: tree.is_live(), buffer: vec![0; 4096] }
     }
 
     /// What it holds now; nothing where it cannot be read.
     fn read(&mut self) -> &str {
         /// Of more than a thousand CPUs.
         const MOST: usize = 4 << 20;
-        if !self.path.exists() {
-            self.file = None;
-            return "";
-        }
-        if self.file.is_none() {
+        if self.file.is_none() || !self.live {
             self.file = File::open(&self.path).ok();
         }
         let Some(file) = &self.file else { return "" };
