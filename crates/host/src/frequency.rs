@@ -46,9 +46,9 @@ impl Frequencies {
         let covered = served.iter().fold(CoreSet::EMPTY, |sum, (_, cores)| sum.union(*cores));
         let writable = served.iter().all(|(policy, _)| writable(tree, policy.number));
         if served.is_empty() {
-            notes.push("frequency: no cpufreq policy for the workers' CPUs".into());
+            notes.push("frequency: no cpufreq policy for the governed CPUs".into());
         } else if covered != all {
-            notes.push("frequency: not every worker's CPU has a cpufreq policy".into());
+            notes.push("frequency: not every governed CPU has a cpufreq policy".into());
         } else if !writable {
             notes.push(
                 "frequency: scaling_max_freq may not be written (root, /sys not read-only)".into(),
@@ -66,7 +66,7 @@ impl Frequencies {
         };
         if served.iter().any(|(policy, _)| range(policy) != range(served[0].0)) {
             notes.push(
-                "frequency: the CPUs have different ranges; the first worker's is offered, the \
+                "frequency: the CPUs have different ranges; the first one's is offered, the \
                  others get the nearest that they have"
                     .into(),
             );

@@ -9,9 +9,12 @@ pub struct Port {
     pub interface: Option<String>,
     /// Its receive queues.
     pub queues: u32,
+    /// The core that each queue's interrupts go to, by number of the queue; empty for a router,
+    /// whose workers share the queues out as [`Layout`] says.
+    pub cores: Vec<usize>,
 }
 
-/// The workers of a router and their queues.
+/// The workers of a router and their queues, or the cores of a machine whose kernel serves them.
 ///
 /// Worker q serves the queues q, q + workers, q + 2 workers … of each port; a policy sees those
 /// of one port that one worker serves as one queue.
@@ -32,10 +35,14 @@ impl Layout {
     }
 
     /// The queues of a port that a worker serves.
-    pub fn queues(&self, port: usize, worker: usize) -> impl Iterator<Item = u32> + use<> {
-        let count = self.ports.get(port).map_or(0, |port| port.queues);
-        let first = u32::try_from(worker).unwrap_or(u32::MAX);
-        (first..count).step_by(self.workers.max(1))
+    pub fn queues(&self, port: usize, worker: usize) -> impl Iterator<Item = u32> {
+        let port = self.ports.get(port);
+        let count = port.map_or(0, |port| port.queues);
+        let serves = move |queue: &u32| {
+            let fixed = port.and_then(|port| port.cores.get(*queue as usize));
+            fixed.copied().unwrap_or_else(|| self.worker(*queue)) == worker
+        };
+        (0..count).filter(serves)
     }
 
     /// The queues as a policy sees them: by port, and there by worker.
@@ -52,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_queue_has_one_worker() {
-        let port = |queues| Port { interface: Some("eth0".into()), queues };
+        let port = |queues| Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
         let layout = Layout { workers: 3, cpus: vec![], ports: vec![port(8), port(1)] };
         assert_eq!(layout.queues(0, 1).collect::<Vec<_>>(), [1, 4, 7]);
         assert_eq!(layout.worker(7), 1);
@@ -62,5 +69,14 @@ mod tests {
         let seen: Vec<_> = layout.platform_queues().iter().map(|q| (q.port, q.core)).collect();
         assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 0)]);
         assert_eq!(layout.queues(9, 0).count(), 0);
+    }
+
+    #[test]
+    fn where_no_worker_serves_queues_belong_to_the_cores_of_their_interrupts() {
+        let port = Port { interface: Some("eth0".into()), queues: 3, cores: vec![2, 0, 2] };
+        let layout = Layout { workers: 3, cpus: vec![0, 1, 2], ports: vec![port] };
+        assert_eq!(layout.queues(0, 2).collect::<Vec<_>>(), [0, 2]);
+        let seen: Vec<_> = layout.platform_queues().iter().map(|q| q.core).collect();
+        assert_eq!(seen, [0, 2]);
     }
 }

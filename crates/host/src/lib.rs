@@ -16,12 +16,14 @@ mod energy;
 mod frequency;
 mod freshness;
 mod idle;
+mod kernel_stack;
 mod kernel_time;
 mod layout;
 mod moderation;
 mod plan;
 mod polling;
 mod redirect;
+mod scope;
 mod senses;
 mod status;
 mod survey;
@@ -32,11 +34,13 @@ mod watchdog;
 mod workers;
 mod writes;
 
+pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
-pub use plan::{LaterWrite, PlanError, PowerPlan, plan};
+pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
+pub use scope::Scope;
 pub use status::{Status, Stuck};
-pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, take_over};
+pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, hand_back, take_over};
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{Unmanned, Work, Workers};
 
@@ -94,6 +98,8 @@ pub struct HostOptions {
     pub meters: bool,
     /// What the router may set once it runs.
     pub rights: Rights,
+    /// Who serves the queues, and which knobs are governed.
+    pub scope: Scope,
 }
 
 /// This machine.
@@ -137,9 +143,9 @@ impl<K: Knobs> Host<K> {
         workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
         let mut survey = Survey::find(&options, &knobs);
-        let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, .. } = options;
+        let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, scope, .. } = options;
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
-        let mut platform = survey.platform(&layout, ring_size, sample);
+        let mut platform = survey.platform(&layout, ring_size, sample, scope);
         platform.check()?;
         let senses = Senses::find(&tree, &layout, &platform.idle_states);
         let meter = if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() };
@@ -155,7 +161,7 @@ impl<K: Knobs> Host<K> {
         }
         let missing = survey.notes.clone();
         Ok(Self {
-            watch: Watch::new(&tree, &knobs, &layout),
+            watch: Watch::new(&tree, &knobs, &layout, scope.workers),
             active: CoreSet::first(platform.cores),
             weights: vec![1; platform.cores],
             cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
@@ -348,6 +354,7 @@ impl<K: Knobs> Machine for Host<K> {
     }
 
     fn observe(&mut self, now: Time, view: &mut View) {
+        self.workers.look(now);
         view.queues.clear();
         let known = self.queues.iter_mut().zip(&mut self.waiting);
         for (queue, (fresh, waiting)) in self.platform.queues.iter().zip(known) {

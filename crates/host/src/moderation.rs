@@ -34,6 +34,8 @@ pub(super) struct Moderation {
     /// By number of the queue as a policy sees it.
     queues: Vec<Queue>,
     wants: Vec<Span>,
+    /// Whether cards without the knob are passed over: else all have to have it.
+    some_will_do: bool,
 }
 
 struct Card {
@@ -50,6 +52,7 @@ impl Moderation {
         knobs: &impl Knobs,
         layout: &Layout,
         rights: Rights,
+        some_will_do: bool,
         notes: &mut Vec<String>,
     ) -> Self {
         let mut cards = BTreeMap::new();
@@ -75,7 +78,8 @@ impl Moderation {
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
         Self {
-            can_set: !missing && rights.set_cards,
+            can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
+            some_will_do,
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
             wants: vec![Span::ZERO; queues.len()],
@@ -109,6 +113,9 @@ impl Moderation {
         };
         *want = period;
         let Some(card) = self.cards.get(&at.port) else {
+            if self.some_will_do {
+                return Taken::Done;
+            }
             return Taken::Failed { why: format!("port {} has no moderation", at.port) };
         };
         let (own, period) = if card.per_queue {

@@ -8,7 +8,8 @@ use wattline_governor::step::{Step, between};
 use wattline_knobs::rivals::{self, Rival};
 use wattline_knobs::{Machine as Settings, Plan, Planned, Setting};
 use wattline_policy::{
-    BuildContext, Observation, OperatingPoint, PlatformError, PolicySpec, SpecError, Trigger, build,
+    BuildContext, Observation, OperatingPoint, Platform, PlatformError, Policy, PolicySpec,
+    SpecError, Trigger, build,
 };
 use wattline_server::ServerModel;
 use wattline_units::Time;
@@ -63,15 +64,32 @@ pub fn plan(
     seed: u64,
     options: HostOptions,
 ) -> Result<PowerPlan, PlanError> {
+    let make = |platform: &Platform| {
+        // Before the first packet, what one costs makes no difference to what is written.
+        let context = BuildContext { platform, server: Some(server), packet: None, seed };
+        build(spec, &context)
+    };
+    plan_with(spec.to_string(), make, |_, _| {}, options)
+}
+
+/// The plan of a policy that is called so and that `make` makes. `bound` makes of any operating
+/// point one that the policy could ask for.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn plan_with(
+    name: String,
+    make: impl FnOnce(&Platform) -> Result<Box<dyn Policy>, SpecError>,
+    bound: impl Fn(&Platform, &mut OperatingPoint),
+    options: HostOptions,
+) -> Result<PowerPlan, PlanError> {
     let tree = options.tree.clone();
     let ports = options.layout.ports.iter();
     let interfaces: Vec<String> = ports.filter_map(|port| port.interface.clone()).collect();
     let options = HostOptions { meters: false, ..options };
     let mut host = Host::new(options, Plan::new(Settings::new(&tree)), Box::new(Unmanned))?;
     let platform = host.platform().clone();
-    // Before the first packet, what one costs makes no difference to what is written.
-    let context = BuildContext { platform: &platform, server: Some(server), packet: None, seed };
-    let mut policy = build(spec, &context)?;
+    let mut policy = make(&platform)?;
     let mut problems = Vec::new();
     let full = host.present();
     let mut first = full.clone();
@@ -91,8 +109,9 @@ pub fn plan(
     go(&mut host, &full, &first, &mut problems);
     let at_start = host.knobs().writes().to_vec();
     let mut from = first;
+    let mut round = extremes(&full, &platform);
+    round.iter_mut().for_each(|point| bound(&platform, point));
     // Twice: what the first is at when it begins is a value, too.
-    let round = extremes(&full, &platform);
     for to in round.iter().chain(&round).cloned() {
         go(&mut host, &from, &to, &mut problems);
         from = to;
@@ -101,7 +120,7 @@ pub fn plan(
     problems.dedup();
     let missing = super::status_of(&host).missing;
     let rivals = rivals::find(&tree, &interfaces);
-    Ok(PowerPlan { policy: spec.to_string(), at_start, later, missing, problems, rivals })
+    Ok(PowerPlan { policy: name, at_start, later, missing, problems, rivals })
 }
 
 /// Takes the steps between two operating points.
@@ -122,7 +141,7 @@ fn go(
 
 /// Operating points that between them use every value that a policy can choose: each number of
 /// cores, each frequency, each idle state, the longest moderation and none.
-fn extremes(full: &OperatingPoint, platform: &wattline_policy::Platform) -> Vec<OperatingPoint> {
+fn extremes(full: &OperatingPoint, platform: &Platform) -> Vec<OperatingPoint> {
     let mut points = Vec::new();
     let turns = platform.cores.max(platform.frequencies.len()).max(platform.idle_states.len());
     for turn in 0..turns {

@@ -8,6 +8,7 @@ use wattline_linux::privileges::Rights;
 use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
 
 /// The tables of all cards.
+#[derive(Default)]
 pub(super) struct Tables {
     pub can_set: bool,
     /// Entries moved so far, of all tables.
@@ -161,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn layout(workers: usize, queues: u32) -> Layout {
-        let port = Port { interface: Some("eth0".into()), queues };
+        let port = Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
         Layout { workers, cpus: Vec::new(), ports: vec![port] }
     }
 

@@ -7,6 +7,7 @@ use super::idle::IdleStates;
 use super::layout::Layout;
 use super::moderation::Moderation;
 use super::redirect::Tables;
+use super::scope::Scope;
 use super::uncore::Uncores;
 use rustix::fs::Access;
 use wattline_knobs::Knobs;
@@ -28,21 +29,34 @@ pub(super) struct Survey {
 
 impl Survey {
     pub fn find(options: &HostOptions, knobs: &impl Knobs) -> Self {
-        let HostOptions { tree, layout, rights, .. } = options;
+        let HostOptions { tree, layout, rights, scope, .. } = options;
         let rights = *rights;
         let mut notes = Vec::new();
         let uncores = Uncores::find(tree, options.uncore, &mut notes);
         let frequencies = Frequencies::find(tree, layout, &mut notes);
         let idle = IdleStates::find(tree, layout, rights, &mut notes);
-        let tables = Tables::find(knobs, layout, rights, &mut notes);
-        let moderation = Moderation::find(tree, knobs, layout, rights, &mut notes);
-        let affinity = Affinity::find(tree, knobs, layout, &mut notes);
+        let mut tables = Tables::default();
+        let mut affinity = Affinity::default();
+        let some_will_do = !scope.workers;
+        let moderation = Moderation::find(tree, knobs, layout, rights, some_will_do, &mut notes);
+        if scope.workers {
+            tables = Tables::find(knobs, layout, rights, &mut notes);
+            affinity = Affinity::find(tree, knobs, layout, &mut notes);
+        }
+        let notes = scope.notes(notes);
         Self { frequencies, idle, tables, moderation, affinity, uncores, notes }
     }
 
     /// The machine as a policy is told about it.
     /// `sample` is how often queues are looked at for a policy that wants to be asked at batches.
-    pub fn platform(&self, layout: &Layout, ring_size: Option<usize>, sample: Span) -> Platform {
+    pub fn platform(
+        &self,
+        layout: &Layout,
+        ring_size: Option<usize>,
+        sample: Span,
+        scope: Scope,
+    ) -> Platform {
+        let asked = if scope.workers { Timing::Sampled(sample) } else { Timing::Never };
         Platform {
             cores: layout.workers,
             frequencies: self.frequencies.steps.clone(),
@@ -54,22 +68,18 @@ impl Survey {
             frequency_transition: Span::ZERO,
             uncore: self.uncores.limits(),
             can: Can {
-                set_cores: self.tables.can_set,
-                set_frequency: self.frequencies.can_set,
-                limit_idle: self.idle.can_limit,
-                set_moderation: self.moderation.can_set,
-                set_weights: self.tables.can_set,
-                set_uncore: !self.uncores.limits().is_empty(),
+                set_cores: self.tables.can_set && scope.workers,
+                set_frequency: self.frequencies.can_set && scope.frequency,
+                limit_idle: self.idle.can_limit && scope.idle,
+                set_moderation: self.moderation.can_set && scope.moderation,
+                set_weights: self.tables.can_set && scope.workers,
+                set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,
                 // A worker waits by what its sockets offer; the kernel has no timer for it, and
                 // what a pause saves nobody has measured.
-                waits: Waits { poll: true, pause: false, sleep: false, interrupt: true },
+                waits: Waits { poll: scope.workers, pause: false, sleep: false, interrupt: true },
                 sees: Sees::NOTHING,
-                asks: Asks {
-                    batch: Timing::Sampled(sample),
-                    fill: Timing::Sampled(sample),
-                    empty_polls: Timing::Never,
-                },
+                asks: Asks { batch: asked, fill: asked, empty_polls: Timing::Never },
             },
         }
     }

@@ -3,6 +3,7 @@
 use super::{Host, HostOptions, Status, Watchdog, Workers};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use wattline_governor::Governor;
 use wattline_governor::runner::Runner;
 use wattline_knobs::restore::{Line, Report, Restored};
 use wattline_knobs::{
@@ -89,9 +90,17 @@ pub fn take_over(
 /// [`TakeOverError::Unrestored`] when some of it could not be: the journal stays, and the watchdog
 /// tries once more when this process has gone.
 pub fn give_back(runner: Runner<ThisMachine>, beside: Beside) -> Result<(), TakeOverError> {
+    hand_back(runner.end().map(Governor::into_machine), beside)
+}
+
+/// The same for a machine whose governor has ended; `None` after a panic of it.
+///
+/// # Errors
+/// As [`give_back`].
+pub fn hand_back(machine: Option<ThisMachine>, beside: Beside) -> Result<(), TakeOverError> {
     // After a panic the session has restored what it could without a word.
-    let left = runner.end().map_or(Ok(()), |governor| {
-        let session = governor.into_machine().into_knobs();
+    let left = machine.map_or(Ok(()), |machine| {
+        let session = machine.into_knobs();
         session.access().hurry(false);
         leave(session)
     });

@@ -20,10 +20,12 @@ pub(super) struct Watch {
     told: BTreeSet<String>,
     /// Settings whose drivers hung at the last look.
     stuck: Vec<Setting>,
+    /// Whether workers of ours serve the queues.
+    workers: bool,
 }
 
 impl Watch {
-    pub fn new(tree: &Tree, knobs: &impl Knobs, layout: &Layout) -> Self {
+    pub fn new(tree: &Tree, knobs: &impl Knobs, layout: &Layout, workers: bool) -> Self {
         let interfaces = layout.ports.iter().filter_map(|port| port.interface.clone());
         let channels = interfaces
             .map(|interface| Setting::Channels { interface })
@@ -37,6 +39,7 @@ impl Watch {
             channels,
             told: BTreeSet::new(),
             stuck: Vec::new(),
+            workers,
         }
     }
 
@@ -73,20 +76,26 @@ impl Watch {
         if let Ok(online) = tree.cpus("/sys/devices/system/cpu/online") {
             let gone = layout.cpus.iter().enumerate().filter(|(_, cpu)| !online.contains(cpu));
             for (worker, cpu) in gone {
-                now.insert(format!(
-                    "CPU {cpu} of worker {worker} is off-line: the worker shares another one, and \
-                     its frequency and idle states cannot be set"
-                ));
+                let whose = if self.workers {
+                    format!(
+                        "CPU {cpu} of worker {worker} is off-line: the worker shares another one, and its"
+                    )
+                } else {
+                    format!("CPU {cpu} is off-line: its")
+                };
+                now.insert(format!("{whose} frequency and idle states cannot be set"));
             }
         }
         for (setting, before) in &self.channels {
             match knobs.read(setting) {
                 Ok(found) if found == *before => {}
                 Ok(found) => {
-                    now.insert(format!(
-                        "{setting}: {before} at the start, {found} now: queues that no worker \
-                         serves lose their packets; restart the router"
-                    ));
+                    let then = if self.workers {
+                        ": queues that no worker serves lose their packets; restart the router"
+                    } else {
+                        ""
+                    };
+                    now.insert(format!("{setting}: {before} at the start, {found} now{then}"));
                 }
                 Err(why) => {
                     now.insert(why.to_string());

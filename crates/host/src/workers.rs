@@ -1,7 +1,7 @@
 //! The router's workers, as the governor of this machine watches and commands them.
 
 use wattline_policy::{QueueView, Wait};
-use wattline_units::Span;
+use wattline_units::{Span, Time};
 
 /// What a worker did since it began; nothing of it ever goes back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub struct Work {
 /// The workers of the running router. What is observed comes from their own rings and
 /// counters, never from a driver's statistics.
 pub trait Workers: Send {
+    /// The machine is about to be looked at: for whoever has to gather counters first.
+    fn look(&mut self, _now: Time) {}
+
     /// What a worker did.
     fn work(&mut self, worker: usize) -> Work;
 

@@ -252,7 +252,7 @@ pub fn rings(interface: &str) -> io::Result<Rings> {
 
 /// One request: `words` starts with the command, holds the whole structure that belongs to
 /// it, and is overwritten by the answer.
-fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
+pub(crate) fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     // SAFETY: all fields of `ifreq` are integers, pointers and unions of them, for which zero
@@ -269,7 +269,8 @@ fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: `ifru_data` points to `words`, live and exclusive during the call. Each caller
     // gives the fixed structure of its command in full; for the redirect table, whose length
     // varies, the kernel writes no more entries and key bytes than the sizes in the request
-    // say, and the buffer was made from those.
+    // say, and the buffer was made from those; statistics have far more room than any driver fills
+    // (`card_statistics`).
     #[allow(unsafe_code)]
     let result = unsafe {
         libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, std::ptr::from_mut(&mut request))

@@ -5,6 +5,7 @@
 //! that run inside the kernel. Used by `wattline-knobs` and `wattline-meters`, and by whatever
 //! works on this machine.
 
+pub mod card_statistics;
 pub mod ethtool;
 pub mod namespace;
 pub mod napi;

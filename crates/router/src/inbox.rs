@@ -1,9 +1,9 @@
 //! What other threads tell the control thread.
 
-use crate::socket::{Answer, Request, serve};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use wattline_daemon::socket::{Answer, Request, serve_all};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
@@ -68,17 +68,6 @@ impl Bell {
     /// Answers the control socket, in threads that end with the process.
     pub fn answer(&self, listener: UnixListener) {
         let bell = self.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let bell = bell.clone();
-                // One thread per connection, so that a silent one does not keep others out.
-                std::thread::spawn(move || {
-                    let outcome = serve(&stream, |request| bell.ask(request));
-                    if let Err(error) = outcome {
-                        tracing::debug!("control socket: {error}");
-                    }
-                });
-            }
-        });
+        serve_all(listener, move |request| bell.ask(request));
     }
 }

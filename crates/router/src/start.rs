@@ -13,13 +13,13 @@ use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
-use crate::socket::{self, Answer, Request};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
+use wattline_daemon::socket::{self, Answer, Request};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink};
 use wattline_dataplane::routes::Routes;
@@ -256,7 +256,7 @@ fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
         _ => None,
     };
     let failed = format!("[metrics] listen = \"{address}\": listening there");
-    let bound = crate::metrics::http::serve(address, metrics)
+    let bound = wattline_daemon::metrics::http::serve(address, metrics)
         .map_err(|source| RouterError::system(failed, source))?;
     tracing::info!("metrics at http://{bound}/metrics");
     Ok(())

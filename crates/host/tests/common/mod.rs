@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::between;
-use wattline_host::{Host, HostOptions, Layout, Port, Unmanned};
+use wattline_host::{Host, HostOptions, Layout, Port, Scope, Unmanned};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
@@ -57,7 +57,7 @@ impl Fixture {
     }
 
     pub fn options(&self, cpus: &[u32]) -> HostOptions {
-        let port = Port { interface: Some("eth9".into()), queues: 4 };
+        let port = Port { interface: Some("eth9".into()), queues: 4, cores: Vec::new() };
         HostOptions {
             tree: self.tree.clone(),
             layout: Layout { workers: 2, cpus: cpus.to_vec(), ports: vec![port] },
@@ -67,6 +67,7 @@ impl Fixture {
             uncore: false,
             meters: false,
             rights: Rights::ALL,
+            scope: Scope::ROUTER,
         }
     }
 

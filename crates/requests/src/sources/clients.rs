@@ -41,12 +41,18 @@ struct Report {
 pub struct ClientReports {
     window: Window,
     refused: Refused,
+    taken: u64,
 }
 
 impl ClientReports {
     /// Looks back so far.
     pub fn new(window: Span) -> Self {
-        Self { window: Window::new(window), refused: Refused::default() }
+        Self { window: Window::new(window), refused: Refused::default(), taken: 0 }
+    }
+
+    /// Reports of which nothing was refused: whoever sends one is there, also without requests.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Takes a datagram that arrived now; `unix_seconds` is the same moment by the wall clock.
@@ -64,6 +70,12 @@ impl ClientReports {
     }
 
     fn take_line(&mut self, line: &[u8], now: Time, unix_seconds: f64) {
+        let refused = self.refused.total();
+        self.take_report(line, now, unix_seconds);
+        self.taken += u64::from(self.refused.total() == refused);
+    }
+
+    fn take_report(&mut self, line: &[u8], now: Time, unix_seconds: f64) {
         let Ok(report) = serde_json::from_slice::<Report>(line) else {
             self.refused.malformed += 1;
             return;
@@ -184,6 +196,8 @@ mod tests {
         ]);
         assert_eq!((clients.refused().malformed, clients.refused().total()), (6, 6));
         let clients = take(&["{\"latency_seconds\":[[-0.1,1],[1e9,1],[0.1,-1],[0.1,2000000000]]}"]);
+        assert_eq!(clients.taken(), 0);
+        assert_eq!(take(&["{}\n{\"latency_seconds\":[[0.1,1]]}"]).taken(), 2);
         let refused = clients.refused();
         assert_eq!((refused.negative, refused.absurd, refused.total()), (2, 2, 4));
         let clients = take(&[

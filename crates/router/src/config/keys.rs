@@ -195,17 +195,28 @@ pub(super) fn allowed(section: Section, name: &str, sections: Sections<'_>) -> &
 /// Every key with its default and what it does, as a configuration file. Keys without a
 /// default and sections that may be repeated are commented out.
 pub fn as_toml(sections: Sections<'_>) -> String {
+    // Others may be repeated, or are not there unless they are wanted.
+    let always = |section| {
+        matches!(
+            section,
+            Section::Top | Section::Router | Section::Log | Section::Metrics | Section::Power
+        )
+    };
+    toml(all(sections).filter(|key| key.section != Section::Capture), always)
+}
+
+/// Some keys in the same form; sections that are not `always` there are commented out.
+pub fn toml<'a>(
+    keys: impl IntoIterator<Item = &'a Key>,
+    always: impl Fn(Section) -> bool,
+) -> String {
     let mut text = String::from(
         "# Every key of a Wattline configuration with its default.\n\
          # Commented lines are examples of keys that have no fixed default.\n",
     );
     let mut current = Section::Top;
-    for key in all(sections).filter(|key| key.section != Section::Capture) {
-        // Sections that may be repeated, or that are not there unless they are wanted.
-        let optional = !matches!(
-            key.section,
-            Section::Top | Section::Router | Section::Log | Section::Metrics | Section::Power
-        );
+    for key in keys {
+        let optional = !always(key.section);
         if key.section != current {
             let comment = if optional { "# " } else { "" };
             let _ = writeln!(text, "\n{comment}{}", key.section.heading());
@@ -227,9 +238,14 @@ pub fn as_toml(sections: Sections<'_>) -> String {
 
 /// The same list as the body of a reference page, in Markdown.
 pub fn as_markdown(sections: Sections<'_>) -> String {
+    markdown(all(sections))
+}
+
+/// Some keys as the body of a reference page.
+pub fn markdown<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
     let mut text = String::new();
     let mut current = None;
-    for key in all(sections) {
+    for key in keys {
         if current != Some(key.section) {
             let _ = write!(
                 text,

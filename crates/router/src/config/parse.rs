@@ -10,6 +10,7 @@ use super::settings::*;
 use super::words::*;
 use super::{ports, routes_file, statics};
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,18 +123,10 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
     reader.refuse_unknown(root);
     let ports = ports::read(reader, root);
     let (router, xdp_forward) = read_router(reader, root, &ports);
-    let log_level = single(reader, root, Section::Log, "log")
-        .and_then(|log| {
-            reader.refuse_unknown(&log);
-            reader.parsed(&log, "level", parse_level)
-        })
-        .map_or(LogLevel::Info, |level| level.value);
+    let log_level = read_log(reader, root);
     let routes = statics::read_routes(reader, root, &ports);
     let neighbours = statics::read_neighbours(reader, root, &ports);
-    let metrics = single(reader, root, Section::Metrics, "metrics").and_then(|metrics| {
-        reader.refuse_unknown(&metrics);
-        Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
-    });
+    let metrics = read_metrics(reader, root);
     let power = single(reader, root, Section::Power, "power")
         .map(|table| read_power(reader, &table))
         .unwrap_or_default();
@@ -163,6 +156,56 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
     }
     config
 }
+
+/// `[log]`: how much is logged.
+pub fn read_log(reader: &mut Reader, root: &Table) -> LogLevel {
+    let level = single(reader, root, Section::Log, "log").and_then(|log| {
+        reader.refuse_unknown(&log);
+        reader.parsed(&log, "level", parse_level)
+    });
+    level.map_or(LogLevel::Info, |level| level.value)
+}
+
+/// `[metrics]`: where they are served.
+pub fn read_metrics(reader: &mut Reader, root: &Table) -> Option<SocketAddr> {
+    let metrics = single(reader, root, Section::Metrics, "metrics")?;
+    reader.refuse_unknown(&metrics);
+    Some(reader.parsed(&metrics, "listen", |text| text.parse().ok())?.value)
+}
+
+/// Reads a text that is no router's configuration: beside `[log]` and `[metrics]`, the sections of
+/// these applications alone may stand in it. `daemon` is what reads the text, as messages name it.
+///
+/// # Errors
+/// With everything that is wrong in it.
+pub fn document<T>(
+    (text, file): (&str, &str),
+    daemon: &str,
+    sections: Sections<'_>,
+    read: impl FnOnce(&mut Reader, &Table) -> T,
+) -> Result<T, Problems> {
+    let mut reader = Reader::new(text, sections);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    errors.iter().for_each(|error| reader.syntax(error));
+    let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
+    let own: Vec<&str> = sections.iter().flat_map(|section| section.names()).copied().collect();
+    for name in ROUTERS {
+        if let Some(span) = root.span_of(name).filter(|_| !own.contains(&name)) {
+            let message = format!("belongs into the configuration of a router, not of {daemon}");
+            reader.problem(Section::Top, name, &span, message);
+        }
+    }
+    reader.refuse_unknown(&root);
+    let read = read(&mut reader, &root);
+    if reader.problems.is_empty() {
+        Ok(read)
+    } else {
+        Err(reader.into_problems(file.to_owned()))
+    }
+}
+
+/// What stands at the top level of a router's configuration alone.
+const ROUTERS: [&str; 6] = ["routes_file", "router", "port", "route", "neighbour", "power"];
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
 /// to the last section, which is where such a line is commonly put.

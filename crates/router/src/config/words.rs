@@ -59,7 +59,7 @@ pub fn parse_name(text: &str) -> Option<String> {
 }
 
 /// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
-pub(super) fn parse_interface(text: &str) -> Option<String> {
+pub fn parse_interface(text: &str) -> Option<String> {
     let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
     let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
     (named && text.chars().all(legal)).then(|| text.to_owned())

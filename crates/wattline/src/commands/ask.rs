@@ -3,7 +3,7 @@
 use crate::exit::ExitError;
 use serde_json::Value;
 use std::path::PathBuf;
-use wattline_router::socket::{self, Request, SocketError};
+use wattline_daemon::socket::{self, Request, SocketError};
 
 /// Which router.
 #[derive(Debug, clap::Args)]

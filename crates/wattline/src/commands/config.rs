@@ -2,10 +2,12 @@
 
 use crate::applications;
 use crate::exit::ExitError;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_router::config::{Config, keys, routes_file};
+use wattline_govern::config::keys as own;
+use wattline_router::config::keys::{self, Key};
+use wattline_router::config::{Config, routes_file};
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]
@@ -15,10 +17,16 @@ pub struct Args {
     /// Print the keys as the tables of the reference page.
     #[arg(long, conflicts_with = "check")]
     markdown: bool,
+    /// The configuration of `wattline govern` instead of a router's.
+    #[arg(long)]
+    govern: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if args.govern {
+        return govern(args, json);
+    }
     let sections = applications::sections();
     if let Some(path) = &args.check {
         let config = Config::load(path, &sections)?;
@@ -29,23 +37,42 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut out = std::io::stdout().lock();
     if json {
-        let list: Vec<_> = keys::all(&sections)
-            .map(|key| {
-                json!({
-                    "section": key.section.heading(),
-                    "key": key.name,
-                    "default": key.default,
-                    "example": key.example,
-                    "allowed": key.allowed,
-                    "meaning": key.doc,
-                })
-            })
-            .collect();
-        writeln!(out, "{:#}", json!({ "keys": list }))?;
+        writeln!(out, "{:#}", json!({ "keys": listed(keys::all(&sections)) }))?;
     } else if args.markdown {
         write!(out, "{}", keys::as_markdown(&sections))?;
     } else {
         write!(out, "{}", keys::as_toml(&sections))?;
     }
     Ok(())
+}
+
+/// The keys of a governor.
+fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
+    if let Some(path) = &args.check {
+        wattline_govern::config::Config::load(path)?;
+        return Ok(());
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", json!({ "keys": listed(own::all()) }))?;
+    } else if args.markdown {
+        write!(out, "{}", own::as_markdown())?;
+    } else {
+        write!(out, "{}", own::as_toml())?;
+    }
+    Ok(())
+}
+
+fn listed<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<Value> {
+    let one = |key: &Key| {
+        json!({
+            "section": key.section.heading(),
+            "key": key.name,
+            "default": key.default,
+            "example": key.example,
+            "allowed": key.allowed,
+            "meaning": key.doc,
+        })
+    };
+    keys.map(one).collect()
 }

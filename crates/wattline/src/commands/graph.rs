@@ -4,7 +4,7 @@ use super::ask::Which;
 use crate::exit::ExitError;
 use serde_json::Value;
 use std::io::{self, Write};
-use wattline_router::socket::Request;
+use wattline_daemon::socket::Request;
 
 /// Which router, and how to draw it.
 #[derive(Debug, clap::Args)]

@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod duration;
 mod fit;
+mod govern;
 mod graph;
 mod guard;
 mod load;
@@ -42,9 +43,11 @@ pub enum Command {
     Demo(demo::Args),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
-    /// Print the counters of a running router.
+    /// Govern this machine: let its power follow its load, without a router.
+    Govern(govern::Args),
+    /// Print the counters of a running router or governor.
     Stats(stats::Args),
-    /// Watch a running router: rates, cores, frequencies, watts, drops.
+    /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
     /// Draw the nodes of a running router with their packets, cycles and drops.
     Graph(graph::Args),
@@ -99,6 +102,7 @@ impl Command {
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
             Self::Top(args) => top::run(&args, json),
+            Self::Govern(args) => govern::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),
             Self::Active(args) => active::run(&args, json),
             Self::Reload(args) => reload::run(&args, json),

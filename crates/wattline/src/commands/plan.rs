@@ -7,7 +7,9 @@ use crate::output;
 use crate::platforms::{PlanError, plan};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use wattline_govern::GovernPlan;
+use wattline_govern::config::Config as Governor;
 use wattline_host::PowerPlan;
 use wattline_router::config::Config;
 
@@ -19,16 +21,29 @@ const LONGEST_VALUE: usize = 40;
 /// Of which configuration, on which machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, TOML; its `[power]` section counts.
-    config: PathBuf,
+    /// The configuration, TOML; its `[power]` section counts. With --govern that of `wattline
+    /// govern`, or none for its built-in profile.
+    #[arg(required_unless_present = "govern")]
+    config: Option<PathBuf>,
+    /// Of `wattline govern` instead of a router.
+    #[arg(long)]
+    govern: bool,
     #[command(flatten)]
     root: Root,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let config = Config::load(&args.config, &applications::sections())?;
     let tree = args.root.tree()?;
+    if args.govern {
+        let path = args.config.as_deref();
+        let config = path.map_or_else(|| Ok(Governor::built_in()), Governor::load)?;
+        let plan = wattline_govern::plan(&config, &tree).map_err(of_machine)?;
+        return output::print(&plan, json, print_govern);
+    }
+    // Clap has seen that it is there.
+    let path = args.config.as_deref().unwrap_or(Path::new(""));
+    let config = Config::load(path, &applications::sections())?;
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
         return output::print(&none, json, |out, _| {
@@ -36,6 +51,23 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         });
     };
     output::print(&plan, json, print)
+}
+
+/// What a governor of the machine would do, and why.
+fn print_govern(out: &mut impl Write, plan: &GovernPlan) -> std::io::Result<()> {
+    for line in plan.intent.iter().map(String::as_str).chain(plan.remedies.iter().copied()) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    print(out, &plan.plan)
+}
+
+fn of_machine(error: wattline_host::PlanError) -> ExitError {
+    let code = match error {
+        wattline_host::PlanError::Policy(_) => ExitError::CONFIG,
+        wattline_host::PlanError::Platform(_) => ExitError::UNAVAILABLE,
+    };
+    ExitError::new(code, error)
 }
 
 fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {

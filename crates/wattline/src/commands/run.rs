@@ -50,7 +50,7 @@ fn print(account: &Stats, json: bool) -> Result<(), ExitError> {
 }
 
 /// Begins to log; the level can be changed at any time.
-fn log_to_standard_error() -> Arc<AtomicU8> {
+pub(super) fn log_to_standard_error() -> Arc<AtomicU8> {
     let level = Arc::new(AtomicU8::new(LogLevel::Info as u8));
     let shared = level.clone();
     // Dynamic, since the answer for one place in the code changes with a reload.

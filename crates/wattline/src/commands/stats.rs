@@ -1,10 +1,12 @@
 //! `wattline stats`: the counters of a router.
 
+mod governor;
+
 use super::ask::Which;
 use crate::exit::ExitError;
 use serde_json::Value;
 use std::io::{self, Write};
-use wattline_router::socket::Request;
+use wattline_daemon::socket::Request;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -89,6 +91,9 @@ fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
 
 /// The counters as tables.
 pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
+    if stats["govern"].is_object() {
+        return governor::print(stats, out);
+    }
     writeln!(out, "{:<24} {:>16}", "frames", "packets")?;
     for key in ["received", "generated", "forwarded", "punted", "held"] {
         writeln!(out, "{key:<24} {:>16}", number(&stats[key]))?;

@@ -3,7 +3,7 @@
 use super::ask::Which;
 use crate::exit::ExitError;
 use std::io::Write;
-use wattline_router::socket::Request;
+use wattline_daemon::socket::Request;
 
 /// Which router.
 #[derive(Debug, clap::Args)]

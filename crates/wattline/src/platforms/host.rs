@@ -10,7 +10,7 @@ use wattline_governor::account::Totals;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    Beside, HostOptions, Layout, Port, TakeOverError, ThisMachine, give_back, take_over,
+    Beside, HostOptions, Layout, Port, Scope, TakeOverError, ThisMachine, give_back, take_over,
 };
 use wattline_knobs::SessionError;
 use wattline_linux::privileges::Rights;
@@ -93,8 +93,11 @@ pub(super) fn options_of(
     queues: impl Fn(usize) -> u32,
 ) -> HostOptions {
     let ports = config.ports.iter().enumerate().map(|(number, port)| match &port.kind {
-        PortKind::Interface(name) => Port { interface: Some(name.clone()), queues: queues(number) },
-        PortKind::Capture { .. } => Port { interface: None, queues: 1 },
+        PortKind::Interface(name) => {
+            let interface = Some(name.clone());
+            Port { interface, queues: queues(number), cores: Vec::new() }
+        }
+        PortKind::Capture { .. } => Port { interface: None, queues: 1, cores: Vec::new() },
     });
     let router = &config.router;
     let layout = Layout {
@@ -111,6 +114,7 @@ pub(super) fn options_of(
         uncore: config.power.uncore,
         meters: true,
         rights,
+        scope: Scope::ROUTER,
     }
 }
 

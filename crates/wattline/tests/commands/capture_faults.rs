@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_router::socket::{Request, ask};
+use wattline_daemon::socket::{Request, ask};
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 
 const PATIENCE: Duration = Duration::from_secs(60);

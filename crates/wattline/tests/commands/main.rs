@@ -3,6 +3,7 @@
 mod capture_faults;
 mod captures;
 mod flow_records;
+mod govern;
 mod governor;
 mod ipsec_peers;
 mod load;

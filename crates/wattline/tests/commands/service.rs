@@ -8,12 +8,17 @@ use std::time::Duration;
 const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
 
 #[test]
-fn the_unit_file_is_accepted_by_systemd() {
-    let unit =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/wattline.service");
+fn the_unit_files_are_accepted_by_systemd() {
+    for name in ["wattline.service", "wattline-govern.service"] {
+        verify(name);
+    }
+}
+
+fn verify(name: &str) {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name);
     let text = std::fs::read_to_string(unit).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let copy = directory.path().join("wattline.service");
+    let copy = directory.path().join(name);
     // The program is not installed where it is tested.
     std::fs::write(&copy, text.replace("/usr/bin/wattline", BINARY)).unwrap();
     let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&copy).output();

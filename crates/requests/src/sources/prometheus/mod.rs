@@ -41,15 +41,18 @@ impl PrometheusHistogram {
     }
 
     /// Takes the text of a scrape made now. From the second one on there is a summary, of the
-    /// requests between the last two.
-    pub fn take(&mut self, text: &str, now: Time) {
+    /// requests between the last two. Whether the text holds the histogram at all.
+    pub fn take(&mut self, text: &str, now: Time) -> bool {
         let Some(scrape) =
             Scrape::parse(text, &self.selector, self.unit_seconds, &mut self.refused)
         else {
-            return;
+            return false;
         };
-        let Some(last) = self.last.replace(scrape) else { return };
-        let Some(scrape) = &self.last else { return };
+        if scrape.series.is_empty() {
+            return false;
+        }
+        let Some(last) = self.last.replace(scrape) else { return true };
+        let Some(scrape) = &self.last else { return true };
         let mut sum = Series::default();
         for (labels, series) in &scrape.series {
             // A series that was not there before may have begun at any time.
@@ -61,6 +64,7 @@ impl PrometheusHistogram {
         }
         self.known = summary(&sum).map(|summary| (summary, now));
         self.increase = sum;
+        true
     }
 }
 

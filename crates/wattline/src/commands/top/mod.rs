@@ -33,7 +33,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let look = || Ok(Sample::of(&args.which.ask(wattline_router::socket::Request::Stats)?));
+    let look = || Ok(Sample::of(&args.which.ask(wattline_daemon::socket::Request::Stats)?));
     let first: Sample = look()?;
     if !(json || args.once) {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {

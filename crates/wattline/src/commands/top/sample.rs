@@ -121,6 +121,11 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or(0)
 }
 
+/// Of a governor without workers, which tells times instead of cycles: busy is a ratio of either.
+fn nanos(value: &Value, key: &str) -> u64 {
+    value[key].as_f64().map_or(0, |seconds| (seconds * 1e9) as u64)
+}
+
 fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
@@ -155,8 +160,8 @@ impl Sample {
         }
         let worker = |worker: &Value| WorkerCounts {
             active: worker["active"] == Value::Bool(true),
-            useful_cycles: number(worker, "useful_cycles"),
-            empty_cycles: number(worker, "empty_cycles"),
+            useful_cycles: number(worker, "useful_cycles") + nanos(worker, "busy_seconds"),
+            empty_cycles: number(worker, "empty_cycles") + nanos(worker, "idle_seconds"),
             sleeping_cycles: number(worker, "sleeping_cycles"),
             received: number(worker, "received"),
             sleeps: number(worker, "sleeps"),
@@ -312,6 +317,19 @@ pub mod tests {
         // What was never dropped is not listed; what was lost at a port is.
         let reasons: Vec<_> = glance.drops.iter().map(|drop| drop.reason.as_str()).collect();
         assert_eq!(reasons, ["no-route", "receive-ring-full"]);
+    }
+
+    #[test]
+    fn a_governor_without_workers_tells_times() {
+        let at = |seconds: f64| {
+            Sample::of(&json!({
+                "uptime_seconds": seconds,
+                "workers": [{"cpu": 0, "active": true, "received": 100.0 * seconds,
+                             "busy_seconds": 0.25 * seconds, "idle_seconds": 0.75 * seconds}],
+            }))
+        };
+        let glance = Glance::between(&at(2.0), &at(6.0));
+        assert!((glance.workers[0].busy_ratio - 0.25).abs() < 1e-6);
     }
 
     #[test]

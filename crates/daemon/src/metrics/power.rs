@@ -6,9 +6,9 @@
 use super::exposition::{Exposition, Kind};
 use serde_json::Value;
 
-/// The metrics of a governor; none where there is none. `power` is what the router says of it
+/// The metrics of a governor; none where there is none. `power` is what the daemon says of it
 /// to `stats`.
-pub(super) fn of_governor(to: &mut Exposition, power: &Value) {
+pub fn of_governor(to: &mut Exposition, power: &Value) {
     if !power.is_object() {
         return;
     }
@@ -112,64 +112,5 @@ fn machine(to: &mut Exposition, host: &Value) {
         let help = "Settings that are left out because their driver does not answer.";
         to.family("wattline_knobs_stuck", Kind::Gauge, help);
         to.sample(&[], stuck.len() as f64);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-    use wattline_governor::ledger::{Knob, Ledger};
-    use wattline_governor::machine::Taken;
-    use wattline_units::Time;
-
-    fn text_of(power: &Value) -> String {
-        let mut text = Exposition::default();
-        of_governor(&mut text, power);
-        text.into_text()
-    }
-
-    #[test]
-    fn a_governor_s_figures_carry_their_source_and_add_up() {
-        let mut ledger = Ledger::default();
-        for _ in 0..3 {
-            ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
-        }
-        let altered = Taken::Altered { found: "2.4 GHz".into() };
-        ledger.note(Time::ZERO, Knob::Frequency, 0, altered, false);
-        let knobs: Vec<_> = ledger.entries().collect();
-        let text = text_of(&json!({
-            "latency_histogram": {"packets": 3, "sum_seconds": 0.5, "buckets": [[1e-6, 1], [0.2, 2]]},
-            "source": "emulated", "power_watts": 131.5, "energy_joules": 10.0,
-            "energy_by_component_joules": {"cpu-cores": 4.0, "memory": 1.0},
-            "energy_unmetered_seconds": 2.5,
-            "frequency_hertz": [1.6e9, 3.2e9], "knobs": knobs,
-            "host": {"sensors": {"rapl:0": true, "hwmon0/power1": false}, "stuck": [{}]},
-        }));
-        for line in [
-            "wattline_energy_joules_total{source=\"emulated\",component=\"cpu-cores\"} 4",
-            "wattline_energy_joules_total{source=\"emulated\",component=\"rest\"} 5",
-            "wattline_energy_unmetered_seconds{source=\"emulated\"} 2.5",
-            "wattline_power_watts{source=\"emulated\"} 131.5",
-            "wattline_core_frequency_hertz{core=\"1\"} 3200000000",
-            "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"} 3",
-            "wattline_knob_writes_total{knob=\"frequency\",result=\"altered\"} 1",
-            "wattline_knob_writes_total{knob=\"frequency\",result=\"failed\"} 0",
-            "wattline_latency_seconds_bucket{le=\"0.000001\"} 1",
-            "wattline_latency_seconds_bucket{le=\"+Inf\"} 3",
-            "wattline_latency_seconds_sum 0.5",
-            "wattline_sensor_up{source=\"rapl:0\"} 1",
-            "wattline_sensor_up{source=\"hwmon0/power1\"} 0",
-            "wattline_knobs_stuck 1",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_zero_watts() {
-        assert_eq!(text_of(&Value::Null), "");
-        let text = text_of(&json!({"source": "unavailable", "power_watts": null, "knobs": []}));
-        assert_eq!(text, "");
     }
 }

@@ -16,17 +16,17 @@ const LONGEST_REQUEST: u64 = 64 << 10;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a router can be asked.
+/// What a daemon can be asked; one that has no such thing refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Its counters: [`crate::stats::Stats`].
+    /// Its counters.
     Stats,
-    /// Its nodes with their counters, and the edges between them.
+    /// The nodes of a router with their counters, and the edges between them.
     Graph,
     /// Its counters as a text in the format of Prometheus.
     Metrics,
-    /// Serve traffic with the first so many workers; park the others.
+    /// Serve traffic with the first so many workers of a router; park the others.
     Active {
         /// How many, from 1.
         workers: u16,
@@ -47,17 +47,19 @@ pub enum Answer {
     Error(String),
 }
 
-/// Why a router could not be asked.
+/// Why a daemon could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// No router runs, as far as one can see.
-    #[error("no router answers in {0}: is one running? name its socket with --socket")]
+    /// None runs, as far as one can see.
+    #[error(
+        "no router and no governor answers in {0}: is one running? name its socket with --socket"
+    )]
     None(PathBuf),
     /// More than one does.
-    #[error("several routers run: choose one with --socket: {}", .0.join(", "))]
+    #[error("several routers or governors run: choose one with --socket: {}", .0.join(", "))]
     Several(Vec<String>),
     /// This one does not answer.
-    #[error("no router answers at {path}: {source}")]
+    #[error("nothing answers at {path}: {source}")]
     Silent {
         /// Its socket.
         path: PathBuf,
@@ -65,10 +67,10 @@ pub enum SocketError {
         source: io::Error,
     },
     /// It refuses.
-    #[error("the router refuses: {0}")]
+    #[error("it refuses: {0}")]
     Refused(String),
     /// The socket cannot be made.
-    #[error("{path}: {source}; [router] socket = \"PATH\" puts it elsewhere")]
+    #[error("{path}: {source}; socket = \"PATH\" in the configuration puts it elsewhere")]
     Bind {
         /// Where.
         path: PathBuf,
@@ -77,7 +79,7 @@ pub enum SocketError {
     },
 }
 
-/// The directory in which routers put their sockets, unless the configuration says otherwise.
+/// The directory in which daemons put their sockets, unless the configuration says otherwise.
 pub fn directory() -> PathBuf {
     if let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
         return PathBuf::from(directory).join("wattline");
@@ -89,7 +91,7 @@ pub fn directory() -> PathBuf {
     std::env::temp_dir().join(format!("wattline-{}", user.as_raw()))
 }
 
-/// The socket of a router that runs this configuration file in this process.
+/// The socket of a daemon that runs this configuration file in this process.
 pub fn default_path(config: &Path) -> PathBuf {
     let name = config.file_stem().unwrap_or_default().to_string_lossy();
     // A path is limited to 107 bytes (unix(7)).
@@ -104,11 +106,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, and its directory if that is missing. A file that a dead router left
+    /// Makes the socket, and its directory if that is missing. A file that a dead daemon left
     /// behind is replaced; a living one is not.
     ///
     /// # Errors
-    /// When that is impossible, or another router answers there.
+    /// When that is impossible, or another daemon answers there.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let error = |source| SocketError::Bind { path: path.to_owned(), source };
         if let Some(directory) = path.parent() {
@@ -122,7 +124,7 @@ impl Server {
                 return Err(error(io::Error::new(io::ErrorKind::AlreadyExists, message)));
             }
             if UnixStream::connect(path).is_ok() {
-                let message = "another router answers there";
+                let message = "another router or governor answers there";
                 return Err(error(io::Error::new(io::ErrorKind::AddrInUse, message)));
             }
             std::fs::remove_file(path).map_err(error)?;
@@ -152,12 +154,30 @@ impl Drop for Server {
     }
 }
 
+/// Answers whoever connects, in threads that end with the process: one for each connection, so
+/// that a silent one does not keep others out. `answer` is as for [`serve`].
+pub fn serve_all(
+    listener: UnixListener,
+    answer: impl Fn(Request) -> Option<Answer> + Clone + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = serve(&stream, answer) {
+                    tracing::debug!("control socket: {error}");
+                }
+            });
+        }
+    });
+}
+
 /// Answers one connection, request by request, until it ends. `answer` gives nothing when the
-/// router has ended meanwhile.
-pub(crate) fn serve(
-    stream: &UnixStream,
-    answer: impl Fn(Request) -> Option<Answer>,
-) -> io::Result<()> {
+/// daemon has ended meanwhile.
+///
+/// # Errors
+/// When the connection fails.
+pub fn serve(stream: &UnixStream, answer: impl Fn(Request) -> Option<Answer>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream);
@@ -168,8 +188,9 @@ pub(crate) fn serve(
             return Ok(());
         }
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => answer(request)
-                .unwrap_or_else(|| Answer::Error("the router has just ended".to_owned())),
+            Ok(request) => {
+                answer(request).unwrap_or_else(|| Answer::Error("it has just ended".to_owned()))
+            }
             Err(error) => Answer::Error(format!("not a request: {error}")),
         };
         let mut text = serde_json::to_string(&answer)?;
@@ -179,7 +200,7 @@ pub(crate) fn serve(
     }
 }
 
-/// Asks the router at `path`.
+/// Asks the daemon at `path`.
 ///
 /// # Errors
 /// When it does not answer or refuses.
@@ -201,7 +222,7 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
     }
 }
 
-/// The socket of the only router that runs, as far as the usual directory shows.
+/// The socket of the only daemon that runs, as far as the usual directory shows.
 ///
 /// # Errors
 /// When there is none, or more than one.
@@ -227,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_dead_routers_socket_is_replaced() {
+    fn only_a_dead_daemon_s_socket_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("notes.txt");
         std::fs::write(&file, "dear").unwrap();

@@ -1,4 +1,4 @@
-//! Telling the service manager how the router is (sd_notify(3)): a datagram to the socket that
+//! Telling the service manager how a daemon is (sd_notify(3)): a datagram to the socket that
 //! `NOTIFY_SOCKET` names. Without one, nothing is told.
 
 use std::io;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Notifier {
     socket: Option<UnixDatagram>,
-    /// How often it wants to hear that the router is alive, and when it was told last.
+    /// How often it wants to hear that the daemon is alive, and when it was told last.
     alive: Option<(Duration, Instant)>,
 }
 
@@ -34,17 +34,17 @@ impl Notifier {
         Self { socket: Some(socket), alive: period.map(|period| (period, Instant::now())) }
     }
 
-    /// The router forwards.
+    /// The daemon does its work.
     pub fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// The router is on its way out.
+    /// The daemon is on its way out.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// The router is alive: told as often as is wanted, however often this is called.
+    /// The daemon is alive: told as often as is wanted, however often this is called.
     pub fn alive(&mut self, now: Instant) {
         let Some((period, last)) = &mut self.alive else { return };
         if now.saturating_duration_since(*last) >= *period / 2 {
@@ -75,7 +75,7 @@ fn connect(address: &str) -> io::Result<UnixDatagram> {
     };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address)?;
-    // A manager that does not read must not stop the router.
+    // A manager that does not read must not stop the daemon.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// What kind of number a family holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows while the router runs.
+    /// Only grows while the daemon runs.
     Counter,
     /// Goes up and down.
     Gauge,

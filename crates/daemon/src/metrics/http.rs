@@ -7,12 +7,12 @@ use tiny_http::{Header, Method, Response, Server};
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Serves `metrics` at this address, in a thread that ends with the process; gives the address
-/// in use, which names the port where 0 was asked for. `metrics` gives nothing once the router
+/// in use, which names the port where 0 was asked for. `metrics` gives nothing once the daemon
 /// has ended.
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub(crate) fn serve(
+pub fn serve(
     address: SocketAddr,
     metrics: impl Fn() -> Option<String> + Send + 'static,
 ) -> io::Result<SocketAddr> {
@@ -24,7 +24,7 @@ pub(crate) fn serve(
             let (status, text) = match (request.method(), path) {
                 (Method::Get | Method::Head, "/metrics") => match metrics() {
                     Some(text) => (200, text),
-                    None => (503, "the router has ended\n".to_owned()),
+                    None => (503, "it has ended\n".to_owned()),
                 },
                 (Method::Get | Method::Head, _) => (404, "metrics are at /metrics\n".to_owned()),
                 _ => (405, "only GET is answered\n".to_owned()),

@@ -1,0 +1,9 @@
+//! What a daemon counts, for Prometheus: the text format, the endpoint, and the families that all
+//! governed machines have.
+
+mod exposition;
+pub mod http;
+mod power;
+
+pub use exposition::{Exposition, Kind};
+pub use power::of_governor;

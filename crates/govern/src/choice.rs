@@ -1,0 +1,144 @@
+//! The policy of a configuration on a machine, and the refusal of one that cannot work there.
+
+use crate::config::Config;
+use crate::guard::{Bounds, Guarded, RuleSeen, Target};
+use wattline_policy::{
+    BuildContext, CoreView, Observation, OperatingPoint, Platform, Policy, PolicySpec, QueueView,
+    SpecError, SpecProblem, Trigger, Wait, build,
+};
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_units::Time;
+
+/// Mean length in bytes of a packet that policies reckon with: what a server receives is not
+/// known beforehand.
+const MEAN_BYTES: u32 = 600;
+
+/// What can be used instead of a policy that cannot work.
+const INSTEAD: &str = "use ondemand, conservative, table or performance";
+
+/// The policy of a configuration, within its bounds; `seen` tells what rules.
+///
+/// # Errors
+/// When the policy's text makes no sense, or it cannot work on this machine.
+pub fn policy(
+    config: &Config,
+    platform: &Platform,
+    seen: RuleSeen,
+) -> Result<Box<dyn Policy>, SpecError> {
+    let spec = PolicySpec::parse(&config.policy)?;
+    let refused = |why: String| SpecError {
+        text: spec.to_string(),
+        problems: vec![SpecProblem::Unsupported(why)],
+    };
+    let file = ServerFile::load(&config.server).map_err(|error| refused(error.to_string()))?;
+    let server = file.model().map_err(|error| refused(error.to_string()))?;
+    let context = context(config, platform, server);
+    if let Some(why) = unfit(&mut *build(&spec, &context)?, platform) {
+        return Err(refused(format!("{why}; {INSTEAD}")));
+    }
+    // Anew: the one that was tried has seen a start already.
+    let inner = build(&spec, &context)?;
+    let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
+    let bounds = Bounds::of(config, platform);
+    Ok(Box::new(Guarded::new(inner, bounds, target, seen)))
+}
+
+fn context<'a>(
+    config: &Config,
+    platform: &'a Platform,
+    server: &'a ServerModel,
+) -> BuildContext<'a> {
+    let cost = server.packet_cost(Application::Ipv4, MEAN_BYTES);
+    BuildContext {
+        platform,
+        server: Some(server),
+        packet: cost.map(|cost| (cost, MEAN_BYTES)),
+        seed: config.seed.into(),
+    }
+}
+
+/// Why a policy cannot work where the kernel serves the packets.
+fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
+    if policy.looks_at().offered {
+        return Some("it has to know the rate that comes, which only a simulator does");
+    }
+    let observation = Observation {
+        platform,
+        trigger: Trigger::Start,
+        queues: &vec![QueueView::default(); platform.queues.len()],
+        cores: &vec![CoreView::default(); platform.cores],
+        latency: None,
+        power: None,
+        entries: &[],
+        offered: None,
+    };
+    let mut point = OperatingPoint::full(platform);
+    let ask = policy.decide(Time::ZERO, &observation, &mut point);
+    if !ask.watched().is_empty() || ask.after_empty_polls.is_some() {
+        return Some(
+            "it decides at batches of packets and fill levels of rings, which only Wattline's own \
+             workers see (`wattline run`); here the kernel serves the packets",
+        );
+    }
+    if point.cores.iter().any(|core| core.wait != Wait::Interrupt) {
+        return Some("it lets cores poll for packets; here the kernel waits for interrupts");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, POLICIES, Queue, Waits};
+    use wattline_units::{Hertz, Span};
+
+    fn platform() -> Platform {
+        Platform {
+            cores: 4,
+            frequencies: vec![Hertz(1e9), Hertz(2e9)],
+            domain: FrequencyDomain::Core,
+            frequency_transition: Span::ZERO,
+            idle_states: vec![IdleState {
+                name: "C1".into(),
+                exit_latency: Span::from_micros(1),
+                exit_latency_measured: None,
+            }],
+            queues: (0..4).map(|core| Queue { port: 0, core }).collect(),
+            ring_size: None,
+            moderation: (Span::ZERO, Span::from_millis(1)),
+            can: Can {
+                waits: Waits { interrupt: true, ..Waits::NONE },
+                asks: Asks::NOTHING,
+                ..Can::EVERY_KNOB
+            },
+        }
+    }
+
+    /// Every policy works or is refused by name with what to use instead; none is taken that
+    /// would never be asked.
+    #[test]
+    fn policies_that_need_batches_are_refused_by_name() {
+        let (mut works, mut refused) = (Vec::new(), Vec::new());
+        for info in POLICIES {
+            let text = format!("[govern]\npolicy = \"{}\"\n", info.name);
+            let Ok(config) = Config::parse(&text, "test") else { continue };
+            match policy(&config, &platform(), RuleSeen::default()) {
+                Ok(policy) => works.push(policy.name()),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains(info.name), "{error}");
+                    refused.push(info.name);
+                }
+            }
+        }
+        for name in ["ondemand", "conservative", "table", "performance", "napi"] {
+            assert!(works.contains(&name), "{name}: {works:?}");
+        }
+        for name in ["powersave", "oracle", "poll"] {
+            assert!(refused.contains(&name), "{name}: {refused:?}");
+        }
+        let config = Config::parse("[govern]\npolicy = \"powersave\"\n", "test").unwrap();
+        let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
+        assert!(error.contains("batches") && error.contains("use ondemand"), "{error}");
+    }
+}

@@ -1,0 +1,261 @@
+//! The configuration of a governor: TOML; whatever it does not say comes from a profile.
+
+pub mod keys;
+mod parse;
+
+use crate::profile::{self, Profile};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use wattline_host::Scope;
+use wattline_knobs::OnExit;
+use wattline_requests::http::Url;
+use wattline_requests::sources::Selector;
+use wattline_router::config::read::document;
+use wattline_router::config::{ConfigError, LogLevel, Problem, Problems};
+use wattline_units::Span;
+
+/// A configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the defaults come from.
+    pub profile: Profile,
+    /// The policy, as it was written.
+    pub policy: String,
+    /// What may be turned.
+    pub scope: Scope,
+    /// The CPUs; empty: all that are on line.
+    pub cpus: Vec<u32>,
+    /// The interfaces; empty: all with hardware behind them.
+    pub interfaces: Vec<String>,
+    /// The longest time to wake up in; `None` for any.
+    pub idle_latency: Option<Span>,
+    /// What becomes of interrupt moderation.
+    pub moderation: Moderation,
+    /// Whether the uncore follows the cores.
+    pub uncore: bool,
+    /// The 99th percentile that is to be kept.
+    pub latency_target: Option<Span>,
+    /// How long it has to be kept before the policy decides again.
+    pub latency_hold: Span,
+    /// How long a source may say nothing.
+    pub latency_silence: Span,
+    /// Who measures latency.
+    pub latency: Vec<SourceSettings>,
+    /// Name or path of the server model.
+    pub server: String,
+    /// Seed of policies.
+    pub seed: u32,
+    /// How the machine is left.
+    pub on_exit: OnExit,
+    /// The control socket, where it is named.
+    pub socket: Option<PathBuf>,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// What becomes of the distance of a card's interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moderation {
+    /// It stays as it is.
+    Keep,
+    /// The policy decides.
+    Policy,
+    /// Always so long.
+    Fixed(Span),
+}
+
+/// A source of latency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceSettings {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
+}
+
+/// Who measures.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceKind {
+    /// Clients, which report to a socket.
+    Clients {
+        /// The socket.
+        socket: PathBuf,
+        /// How far reports count back.
+        window: Span,
+    },
+    /// The application, whose metrics are read.
+    Prometheus {
+        /// The page.
+        url: Url,
+        /// The histogram.
+        histogram: Selector,
+        /// The unit of its bounds.
+        unit: Span,
+        /// How often it is read.
+        period: Span,
+    },
+}
+
+impl Config {
+    /// Whether interrupt moderation is governed.
+    pub fn moderates(&self) -> bool {
+        self.scope.moderation && self.moderation != Moderation::Keep
+    }
+
+    /// What holds without a file.
+    ///
+    /// # Panics
+    /// Never: the built-in profile is tested.
+    pub fn built_in() -> Self {
+        let base = profile::PROFILES[0];
+        Self::parse(base.text, base.name).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    /// Reads and checks a file; paths in it are relative to its directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with everything that is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable =
+            |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let file = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|_| Problems {
+            file: file.clone(),
+            list: vec![Problem {
+                line: 1,
+                key: "syntax".to_owned(),
+                value: String::new(),
+                message: "is not UTF-8 text".to_owned(),
+            }],
+            routes: None,
+        })?;
+        let mut config = Self::parse(&text, &file)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        for source in &mut config.latency {
+            if let SourceKind::Clients { socket, .. } = &mut source.kind {
+                *socket = directory.join(&*socket);
+            }
+        }
+        Ok(config)
+    }
+
+    /// Checks a text; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
+        document((text, file), "`wattline govern`", parse::SECTIONS, parse::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::PROFILES;
+    use wattline_policy::PolicySpec;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, "test").map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn every_profile_says_everything_that_it_stands_for() {
+        for profile in PROFILES {
+            let config = parse(profile.text).unwrap();
+            assert_eq!(config.profile, profile);
+            PolicySpec::parse(&config.policy).unwrap();
+            for key in ["policy", "knobs", "idle_latency", "moderation", "uncore"] {
+                let line = format!("\n{key} = ");
+                assert!(profile.text.contains(&line), "{}: {key}", profile.name);
+            }
+            // To say nothing but the profile is to say the same.
+            let short = format!("[govern]\nprofile = \"{}\"\n", profile.name);
+            assert_eq!(parse(&short).unwrap(), config);
+        }
+        assert_eq!(parse("").unwrap(), Config::built_in());
+        assert_eq!(Config::built_in().profile.name, "balanced");
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let config = parse(
+            "[log]\nlevel = \"debug\"\n[metrics]\nlisten = \"127.0.0.1:9\"\n\
+             [govern]\nprofile = \"max-save\"\npolicy = \"napi\"\nknobs = [\"idle\"]\n\
+             cpus = [3, 1]\ninterfaces = [\"eth0\"]\nidle_latency = \"7us\"\n\
+             moderation = \"policy\"\nuncore = false\nlatency_target = \"2ms\"\n\
+             latency_hold = \"1s\"\nlatency_silence = \"3s\"\nserver = \"own.toml\"\nseed = 7\n\
+             on_exit = \"keep\"\nsocket = \"/run/x\"\n\
+             [[latency]]\nname = \"a\"\nclients = \"a.sock\"\nwindow = \"1s\"\n\
+             [[latency]]\nname = \"b\"\nprometheus = \"http://127.0.0.1:1/m\"\n\
+             histogram = \"x_seconds\"\nunit = \"1ms\"\nperiod = \"2s\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.policy, "napi");
+        let scope = config.scope;
+        assert_eq!((scope.frequency, scope.idle, scope.moderation), (false, true, false));
+        assert_eq!((config.cpus, config.interfaces), (vec![1, 3], vec!["eth0".to_owned()]));
+        assert_eq!(config.idle_latency, Some(Span::from_micros(7)));
+        assert_eq!((config.moderation, config.uncore), (Moderation::Policy, false));
+        assert_eq!(config.latency_target, Some(Span::from_millis(2)));
+        assert_eq!(config.latency_hold, Span::from_millis(1000));
+        assert_eq!(config.latency_silence, Span::from_millis(3000));
+        assert_eq!((&*config.server, config.seed, config.on_exit), ("own.toml", 7, OnExit::Keep));
+        assert_eq!(config.socket, Some("/run/x".into()));
+        assert_eq!(config.log_level, LogLevel::Debug);
+        assert_eq!(config.metrics, Some(([127, 0, 0, 1], 9).into()));
+        let window = Span::from_millis(1000);
+        let clients = SourceKind::Clients { socket: "a.sock".into(), window };
+        assert_eq!(config.latency[0], SourceSettings { name: "a".into(), kind: clients });
+        let SourceKind::Prometheus { unit, period, .. } = &config.latency[1].kind else { panic!() };
+        assert_eq!((*unit, *period), (Span::from_millis(1), Span::from_millis(2000)));
+    }
+
+    #[test]
+    fn mistakes_name_what_is_allowed() {
+        const SOURCE: &str = "[[latency]]\nname = \"a\"\n";
+        for (text, says) in [
+            ("[govern]\nprofile = \"fast\"\n", "\"max-save\""),
+            ("[govern]\npolicy = \"ondemnd\"\n", "ondemand"),
+            ("[govern]\nknobs = [\"cores\"]\n", "\"moderation\""),
+            ("[govern]\ncpus = [1, 1]\n", "without repetition"),
+            ("[govern]\ninterfaces = [\"a b\"]\n", "names of interfaces"),
+            ("[govern]\nidle_latency = \"never\"\n", "\"any\""),
+            ("[govern]\nmoderation = \"1h\"\n", "\"keep\""),
+            ("[govern]\nlatency_target = \"0s\"\n", "1us"),
+            ("[govern]\nprofil = \"latency\"\n", "did you mean \"profile\""),
+            ("[power]\nplatform = \"host\"\n", "configuration of a router"),
+            ("[[port]]\nname = \"a\"\n", "configuration of a router"),
+            ("[goven]\n", "did you mean \"govern\""),
+            (SOURCE, "either `clients` or `prometheus`"),
+            ("[[latency]]\nclients = \"x\"\n", "is missing"),
+            ("[[latency]]\nname = \"a\"\nprometheus = \"ftp://x\"\n", "http://"),
+            ("[[latency]]\nname = \"a\"\nprometheus = \"http://x/\"\n", "histogram"),
+            (
+                "[[latency]]\nname=\"a\"\nclients=\"x\"\n[[latency]]\nname=\"a\"\nclients=\"y\"\n",
+                "stands twice",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        let two = parse("[govern]\nseed = -1\nuncore = 3\n").unwrap_err();
+        assert_eq!(two.lines().count(), 2, "{two}");
+    }
+
+    #[test]
+    fn any_bytes_are_accepted_or_refused_with_a_reason() {
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let mut text = PROFILES[2].text.as_bytes().to_vec();
+            for change in bytes.chunks_exact(3) {
+                let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % text.len();
+                text[at] = change[2];
+            }
+            if let Err(problems) = Config::parse(&String::from_utf8_lossy(&text), "fuzz") {
+                assert!(!problems.list.is_empty());
+            }
+        });
+    }
+}

@@ -1,0 +1,271 @@
+//! From the text of a configuration to [`Config`].
+
+use super::keys::{GOVERN, KEYS, LATENCY};
+use super::{Config, Moderation, SourceKind, SourceSettings};
+use crate::profile::{self, PROFILES};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use toml::de::DeValue;
+use wattline_host::Scope;
+use wattline_knobs::OnExit;
+use wattline_policy::PolicySpec;
+use wattline_requests::http::Url;
+use wattline_requests::sources::Selector;
+use wattline_router::config::read::{
+    Key, Reader, Table, between, document, each, parse_interface, parse_name, read_log,
+    read_metrics, required, single, whole,
+};
+use wattline_router::config::{
+    ApplicationSection, PortSettings, Sections, Settings as ApplicationSettings,
+};
+use wattline_units::Span;
+
+/// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
+const LONGEST_SOCKET_PATH: usize = 100;
+/// More CPUs than any machine that Linux runs on has.
+const MOST_CPUS: u32 = 4096;
+
+/// The governor's own sections, as the reader of configurations knows such: it takes their names
+/// and keys from here, [`read`] reads them.
+struct Own;
+
+impl ApplicationSection for Own {
+    fn names(&self) -> &'static [&'static str] {
+        &["govern", "latency"]
+    }
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+    fn read(
+        &self,
+        _: &mut Reader,
+        _: &Table,
+        _: &[PortSettings],
+    ) -> Option<Arc<dyn ApplicationSettings>> {
+        None
+    }
+}
+
+/// All sections that may stand in the file beside `[log]` and `[metrics]`.
+pub const SECTIONS: Sections<'static> = &[&Own];
+
+/// What a profile holds and a file may say otherwise.
+struct Base {
+    policy: String,
+    scope: Scope,
+    idle_latency: Option<Span>,
+    moderation: Moderation,
+    uncore: bool,
+}
+
+impl Base {
+    /// Nothing governed: what a profile says comes on top.
+    fn nothing() -> Self {
+        Self {
+            policy: "performance".to_owned(),
+            scope: scope(&[]),
+            idle_latency: None,
+            moderation: Moderation::Keep,
+            uncore: false,
+        }
+    }
+
+    fn of(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
+        if let Some(policy) = reader.string(table, "policy") {
+            match PolicySpec::parse(&policy.value) {
+                Ok(_) => base.policy = policy.value,
+                Err(error) => {
+                    let message = format!("is wrong: {error}");
+                    reader.problem(table.section, "policy", &policy.span, message);
+                }
+            }
+        }
+        if let Some(knobs) = reader.list(table, "knobs", false, knob) {
+            let knobs: Vec<Knob> = knobs.value.into_iter().map(|knob| knob.value).collect();
+            base.scope = scope(&knobs);
+        }
+        let longest = Duration::from_secs(10);
+        let idle = |text: &str| match text {
+            "any" => Some(None),
+            text => between(Duration::ZERO, longest)(text).map(|span| Some(Span::from(span))),
+        };
+        if let Some(idle) = reader.parsed(table, "idle_latency", idle) {
+            base.idle_latency = idle.value;
+        }
+        if let Some(moderation) = reader.parsed(table, "moderation", moderation) {
+            base.moderation = moderation.value;
+        }
+        base.uncore = reader.boolean(table, "uncore").unwrap_or(base.uncore);
+        base
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Knob {
+    Frequency,
+    Idle,
+    Moderation,
+}
+
+fn knob(value: &DeValue) -> Option<Knob> {
+    match value.as_str()? {
+        "frequency" => Some(Knob::Frequency),
+        "idle" => Some(Knob::Idle),
+        "moderation" => Some(Knob::Moderation),
+        _ => None,
+    }
+}
+
+fn scope(knobs: &[Knob]) -> Scope {
+    let has = |knob| knobs.contains(&knob);
+    Scope {
+        frequency: has(Knob::Frequency),
+        idle: has(Knob::Idle),
+        moderation: has(Knob::Moderation),
+        ..Scope::KERNEL
+    }
+}
+
+fn moderation(text: &str) -> Option<Moderation> {
+    match text {
+        "keep" => Some(Moderation::Keep),
+        "policy" => Some(Moderation::Policy),
+        text => between(Duration::ZERO, Duration::from_millis(10))(text)
+            .map(|span| Moderation::Fixed(span.into())),
+    }
+}
+
+/// Reads the whole file.
+pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
+    let table = single(reader, root, GOVERN, "govern");
+    let named = table.as_ref().and_then(|table| reader.parsed(table, "profile", profile::find));
+    let profile = named.map_or(PROFILES[0], |profile| profile.value);
+    let base = base_of(profile);
+    let mut config = Config {
+        profile,
+        policy: String::new(),
+        scope: base.scope,
+        cpus: Vec::new(),
+        interfaces: Vec::new(),
+        idle_latency: None,
+        moderation: Moderation::Keep,
+        uncore: false,
+        latency_target: None,
+        latency_hold: Span::from_millis(5_000),
+        latency_silence: Span::from_millis(10_000),
+        latency: Vec::new(),
+        server: "westmere-2010".to_owned(),
+        seed: 1,
+        on_exit: OnExit::Restore,
+        socket: None,
+        log_level: read_log(reader, root),
+        metrics: read_metrics(reader, root),
+    };
+    let Base { policy, scope, idle_latency, moderation, uncore } = match &table {
+        Some(table) => {
+            reader.refuse_unknown(table);
+            read_own(reader, table, &mut config);
+            Base::of(reader, table, base)
+        }
+        None => base,
+    };
+    config.latency = read_sources(reader, root);
+    Config { policy, scope, idle_latency, moderation, uncore, ..config }
+}
+
+/// What the file of a profile says.
+fn base_of(profile: profile::Profile) -> Base {
+    let read = |reader: &mut Reader, root: &Table| {
+        let nothing = Base::nothing();
+        match single(reader, root, GOVERN, "govern") {
+            Some(table) => Base::of(reader, &table, nothing),
+            None => nothing,
+        }
+    };
+    let own = (profile.text, profile.name);
+    document(own, "a profile", SECTIONS, read).unwrap_or_else(|_| Base::nothing())
+}
+
+/// The keys that no profile speaks of.
+fn read_own(reader: &mut Reader, table: &Table, config: &mut Config) {
+    let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < MOST_CPUS);
+    if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
+        config.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
+        config.cpus.sort_unstable();
+        if config.cpus.windows(2).any(|pair| pair[0] == pair[1]) {
+            reader.not_allowed(GOVERN, "cpus", &cpus.span);
+        }
+    }
+    let name = |value: &DeValue| parse_interface(value.as_str()?);
+    if let Some(names) = reader.list(table, "interfaces", false, name) {
+        config.interfaces = names.value.into_iter().map(|name| name.value).collect();
+    }
+    let hour = Duration::from_secs(3600);
+    let mut span = |key, low, to: &mut Span| {
+        if let Some(span) = reader.parsed(table, key, between(low, hour)) {
+            *to = span.value.into();
+        }
+    };
+    let mut target = Span::ZERO;
+    span("latency_target", Duration::from_micros(1), &mut target);
+    config.latency_target = (target > Span::ZERO).then_some(target);
+    span("latency_hold", Duration::ZERO, &mut config.latency_hold);
+    span("latency_silence", Duration::from_millis(100), &mut config.latency_silence);
+    let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    if let Some(server) = reader.parsed(table, "server", named) {
+        config.server = server.value;
+    }
+    if let Some(seed) = reader.integer(table, "seed", 0..=u32::MAX) {
+        config.seed = seed.value;
+    }
+    if let Some(on_exit) = reader.parsed(table, "on_exit", |text| text.parse().ok()) {
+        config.on_exit = on_exit.value;
+    }
+    config.socket = reader.parsed(table, "socket", socket_path).map(|path| path.value);
+}
+
+fn socket_path(text: &str) -> Option<PathBuf> {
+    (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into())
+}
+
+fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
+    let mut sources: Vec<SourceSettings> = Vec::new();
+    for table in each(reader, root, LATENCY, "latency") {
+        reader.refuse_unknown(&table);
+        let name = required(reader, &table, "name", parse_name);
+        let kind = read_source(reader, &table);
+        let (Some(name), Some(kind)) = (name, kind) else { continue };
+        if sources.iter().any(|known| known.name == name.value) {
+            let message = "stands twice: each source has a name of its own".to_owned();
+            reader.problem(LATENCY, "name", &name.span, message);
+        }
+        sources.push(SourceSettings { name: name.value, kind });
+    }
+    sources
+}
+
+fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
+    if table.has("clients") == table.has("prometheus") {
+        let message = "needs either `clients` or `prometheus`".to_owned();
+        reader.problem_in(table, "", message);
+        return None;
+    }
+    let hour = Duration::from_secs(3600);
+    let mut span = |key, low, high, default| {
+        let found = reader.parsed(table, key, between(low, high));
+        found.map_or(default, |span| Span::from(span.value))
+    };
+    let tenth = Duration::from_millis(100);
+    let window = span("window", tenth, hour, Span::from_millis(5_000));
+    let period = span("period", tenth, hour, Span::from_millis(1_000));
+    let minute = Duration::from_secs(60);
+    let unit = span("unit", Duration::from_nanos(1), minute, Span::from_millis(1_000));
+    if table.has("clients") {
+        let socket = reader.parsed(table, "clients", socket_path)?.value;
+        return Some(SourceKind::Clients { socket, window });
+    }
+    let url = reader.parsed(table, "prometheus", |text| text.parse::<Url>().ok());
+    let histogram = required(reader, table, "histogram", |text| text.parse::<Selector>().ok());
+    Some(SourceKind::Prometheus { url: url?.value, histogram: histogram?.value, unit, period })
+}

@@ -1,0 +1,142 @@
+//! What the kernel counts of interfaces and CPUs since its start, for statistics and metrics: read
+//! when somebody asks.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wattline_linux::sysfs::Tree;
+
+/// An interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Interface {
+    /// Its name.
+    pub name: String,
+    /// As the kernel says it; `gone` where there is no such interface any more.
+    pub state: String,
+    /// Packets that came in.
+    pub received_packets: u64,
+    /// Bytes of them.
+    pub received_bytes: u64,
+    /// Packets that went out.
+    pub transmitted_packets: u64,
+    /// Bytes of them.
+    pub transmitted_bytes: u64,
+    /// Packets that the card had no room for.
+    pub missed_packets: u64,
+}
+
+impl Interface {
+    pub fn read(tree: &Tree, name: &str) -> Self {
+        let folder = format!("/sys/class/net/{name}");
+        let count = |file: &str| tree.number(format!("{folder}/statistics/{file}")).unwrap_or(0);
+        let state = tree.text(format!("{folder}/operstate"));
+        Self {
+            name: name.to_owned(),
+            state: state.unwrap_or_else(|_| "gone".to_owned()),
+            received_packets: count("rx_packets"),
+            received_bytes: count("rx_bytes"),
+            transmitted_packets: count("tx_packets"),
+            transmitted_bytes: count("tx_bytes"),
+            missed_packets: count("rx_missed_errors"),
+        }
+    }
+}
+
+/// A CPU's interrupts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Interrupts {
+    /// Of devices.
+    pub hard: u64,
+    /// Soft interrupts for received packets.
+    pub receive: u64,
+    /// Soft interrupts for sent packets.
+    pub transmit: u64,
+}
+
+/// By CPU (Documentation/filesystems/proc.rst, `/proc/interrupts` and `/proc/softirqs`).
+pub(crate) fn interrupts(tree: &Tree) -> BTreeMap<u32, Interrupts> {
+    let mut all: BTreeMap<u32, Interrupts> = BTreeMap::new();
+    let mut each = |file: &str, add: &dyn Fn(&mut Interrupts, &str, u64)| {
+        let text = tree.text(file).unwrap_or_default();
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_default().split_ascii_whitespace();
+        let cpus: Vec<u32> =
+            head.filter_map(|name| name.strip_prefix("CPU")?.parse().ok()).collect();
+        for line in lines {
+            let Some((name, counts)) = line.split_once(':') else { continue };
+            let counts = counts.split_ascii_whitespace().map_while(|word| word.parse().ok());
+            for (cpu, count) in cpus.iter().zip(counts) {
+                add(all.entry(*cpu).or_default(), name.trim(), count);
+            }
+        }
+    };
+    // Those with a name instead of a number (timers, calls between CPUs) are no device's.
+    each("/proc/interrupts", &|of, name, count| {
+        if name.bytes().all(|byte| byte.is_ascii_digit()) {
+            of.hard += count;
+        }
+    });
+    each("/proc/softirqs", &|of, name, count| match name {
+        "NET_RX" => of.receive += count,
+        "NET_TX" => of.transmit += count,
+        _ => {}
+    });
+    all
+}
+
+/// What this process takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Own {
+    /// Seconds of processors, in user and in kernel mode.
+    pub cpu_seconds: f64,
+    /// Memory that is resident.
+    pub resident_bytes: u64,
+}
+
+impl Own {
+    /// `/proc/self/stat`, fields 14 and 15 in ticks of a hundredth, and `/proc/self/status`.
+    pub fn read() -> Self {
+        let tree = Tree::live();
+        let stat = tree.text("/proc/self/stat").unwrap_or_default();
+        // The name in brackets may hold anything; field 3 follows the last one.
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let ticks = rest.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|word| word.parse::<u64>().ok()).sum();
+        let status = tree.text("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Self {
+            cpu_seconds: ticks as f64 / 100.0,
+            resident_bytes: kibibytes.unwrap_or(0).saturating_mul(1024),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_summed_by_cpu() {
+        let root = tempfile::tempdir().unwrap();
+        let proc = root.path().join("proc");
+        std::fs::create_dir_all(&proc).unwrap();
+        let hard = "       CPU0  CPU2\n 24:  1  10  IO-APIC 5-edge x\n 25: 2 20 PCI y\nLOC: 9 9 Local\nERR: 5\n";
+        std::fs::write(proc.join("interrupts"), hard).unwrap();
+        let soft = "  CPU0 CPU2\n HI: 7 7\n NET_TX: 3 4\n NET_RX: 5 6\n";
+        std::fs::write(proc.join("softirqs"), soft).unwrap();
+        let found = interrupts(&Tree::at(root.path()));
+        let expected = [
+            (0, Interrupts { hard: 3, receive: 5, transmit: 3 }),
+            (2, Interrupts { hard: 30, receive: 6, transmit: 4 }),
+        ];
+        assert_eq!(found, BTreeMap::from(expected));
+        assert_eq!(interrupts(&Tree::at("/nowhere")), BTreeMap::new());
+    }
+
+    #[test]
+    fn an_interface_that_has_gone_says_so_and_this_process_takes_memory() {
+        let gone = Interface::read(&Tree::at("/nowhere"), "eth0");
+        assert_eq!((&*gone.state, gone.received_packets), ("gone", 0));
+        assert!(Own::read().resident_bytes > 100_000);
+    }
+}

@@ -1,0 +1,342 @@
+//! The daemon: it governs until it is told to stop, whatever comes and goes meanwhile.
+
+use crate::config::Config;
+use crate::error::GovernError;
+use crate::fingerprint::Fingerprint;
+use crate::guard::Rule;
+use crate::metrics;
+use crate::session::Session;
+use crate::stats::{Around, stats};
+use crate::tell;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use wattline_daemon::notify::Notifier;
+use wattline_daemon::socket::{Answer, Request, Server, default_path, serve_all};
+use wattline_knobs::rivals::{self, Rival};
+use wattline_linux::sysfs::Tree;
+use wattline_router::config::LogLevel;
+
+/// Counts are noted, and rules told, this often.
+const TICK: Duration = Duration::from_secs(1);
+/// The machine's parts are looked at this often; what changes twice in between has changed once.
+const PARTS: Duration = Duration::from_secs(2);
+/// Other programs that set the same knobs are looked for this often: all processes are asked.
+const RIVALS: Duration = Duration::from_secs(60);
+/// How long a request over the socket may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Something to do.
+enum Message {
+    Signal(i32),
+    Request(Request, Sender<Answer>),
+}
+
+/// What to govern, and by what.
+pub struct Options {
+    /// The configuration; none for the built-in profile.
+    pub config: Option<PathBuf>,
+    /// The machine's files.
+    pub tree: Tree,
+    /// Sets how much is logged.
+    pub set_log_level: Box<dyn Fn(LogLevel)>,
+}
+
+/// A machine that is governed.
+pub struct Daemon {
+    options: Options,
+    config: Config,
+    /// None only where neither a new configuration nor the old one could be brought into force.
+    session: Option<Session>,
+    fingerprint: Fingerprint,
+    rivals: Vec<Rival>,
+    rule: Rule,
+    restarts: u64,
+    started: Instant,
+    socket: Server,
+    inbox: Receiver<Message>,
+    signals: signal_hook::iterator::Handle,
+    stopping: bool,
+}
+
+/// Reads the configuration, the built-in one without a file.
+fn load(path: Option<&Path>) -> Result<Config, GovernError> {
+    path.map_or_else(|| Ok(Config::built_in()), |path| Ok(Config::load(path)?))
+}
+
+impl Daemon {
+    /// Takes the machine over.
+    ///
+    /// # Errors
+    /// When it cannot be governed; it is as before then.
+    pub fn start(options: Options) -> Result<Self, GovernError> {
+        let config = load(options.config.as_deref())?;
+        (options.set_log_level)(config.log_level);
+        let (sender, inbox) = channel();
+        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
+            .map_err(|error| GovernError::system("waiting for signals", error))?;
+        let handle = signals.handle();
+        let bell = sender.clone();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if bell.send(Message::Signal(signal)).is_err() {
+                    break;
+                }
+            }
+        });
+        let name = options.config.clone().unwrap_or_else(|| PathBuf::from("govern"));
+        let path = config.socket.clone().unwrap_or_else(|| default_path(&name));
+        let socket = Server::bind(&path)?;
+        let listener = socket
+            .listener()
+            .map_err(|error| GovernError::system("listening on the control socket", error))?;
+        let fingerprint = Fingerprint::of(&options.tree, &config);
+        let session = Session::begin(&config, &options.tree)?;
+        serve_all(listener, asking(sender.clone()));
+        if let Some(address) = config.metrics {
+            let ask = asking(sender);
+            let text = move || match ask(Request::Metrics)? {
+                Answer::Ok(text) => text.as_str().map(str::to_owned),
+                Answer::Error(_) => None,
+            };
+            let bound = wattline_daemon::metrics::http::serve(address, text).map_err(|error| {
+                GovernError::system(format!("[metrics] listen = \"{address}\""), error)
+            })?;
+            tracing::info!("metrics at http://{bound}/metrics");
+        }
+        let mut daemon = Self {
+            rivals: Vec::new(),
+            // Any other is told at the first look.
+            rule: Rule::Policy,
+            restarts: 0,
+            started: Instant::now(),
+            signals: handle,
+            stopping: false,
+            options,
+            config,
+            session: Some(session),
+            fingerprint,
+            socket,
+            inbox,
+        };
+        daemon.introduce();
+        daemon.look_for_rivals();
+        Ok(daemon)
+    }
+
+    /// Where its control socket is.
+    pub fn socket_path(&self) -> &Path {
+        self.socket.path()
+    }
+
+    /// Governs until a signal or a request says stop. Gives the last statistics, and what went
+    /// wrong on the way out.
+    pub fn run(mut self) -> (Value, Result<(), GovernError>) {
+        let mut notifier = Notifier::from_environment();
+        notifier.ready();
+        let longest = notifier.patience().map_or(TICK, |most| most.min(TICK));
+        let begin = Instant::now();
+        let mut due = [TICK, PARTS, RIVALS].map(|period| begin + period);
+        let mut failed = None;
+        while !self.stopping && failed.is_none() {
+            let now = Instant::now();
+            notifier.alive(now);
+            for (index, period) in [TICK, PARTS, RIVALS].into_iter().enumerate() {
+                if due[index] > now {
+                    continue;
+                }
+                due[index] = now + period;
+                match index {
+                    0 => self.tick(),
+                    1 => failed = self.look_at_parts().err(),
+                    _ => self.look_for_rivals(),
+                }
+            }
+            let next = due.into_iter().min().unwrap_or(now).saturating_duration_since(now);
+            match self.inbox.recv_timeout(next.min(longest)) {
+                Ok(message) => failed = failed.or(self.handle(message).err()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+            }
+        }
+        notifier.stopping();
+        self.signals.close();
+        let last = self.stats();
+        let ended = self.session.map_or(Ok(()), Session::end).map_err(GovernError::from);
+        // A machine that is left changed matters more than what led to the end.
+        (last, ended.and(failed.map_or(Ok(()), Err)))
+    }
+
+    fn handle(&mut self, message: Message) -> Result<(), GovernError> {
+        match message {
+            Message::Signal(SIGHUP) => match self.reload() {
+                Ok(report) => {
+                    tracing::info!("configuration read again: {report}");
+                    Ok(())
+                }
+                Err(Reload::Refused(error)) => {
+                    tracing::error!("the configuration stays as it was:\n{error}");
+                    Ok(())
+                }
+                Err(Reload::Lost(error)) => Err(error),
+            },
+            Message::Signal(_) => {
+                self.stopping = true;
+                Ok(())
+            }
+            Message::Request(request, answer) => {
+                let (text, outcome) = self.answer(request);
+                // Whoever asked may have gone.
+                let _ = answer.send(text);
+                outcome
+            }
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> (Answer, Result<(), GovernError>) {
+        let answer = match request {
+            Request::Stats => Answer::Ok(self.stats()),
+            Request::Metrics => Answer::Ok(metrics::text(&self.stats(), &self.options.tree).into()),
+            Request::Reload => match self.reload() {
+                Ok(report) => Answer::Ok(report),
+                Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
+                Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
+            },
+            Request::Stop => {
+                self.stopping = true;
+                Answer::Ok(json!({}))
+            }
+            Request::Graph => Answer::Error("a governor has no graph: a router has".to_owned()),
+            Request::Active { .. } => {
+                Answer::Error("a governor has no workers: a router has".to_owned())
+            }
+        };
+        (answer, Ok(()))
+    }
+
+    fn stats(&mut self) -> Value {
+        let around = Around {
+            config: &self.config,
+            tree: &self.options.tree,
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            rivals: &self.rivals,
+            restarts: self.restarts,
+        };
+        self.session.as_mut().map_or_else(|| json!({}), |session| stats(session, &around))
+    }
+
+    fn tick(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        session.tick();
+        let rule = session.rule();
+        if rule != self.rule {
+            tell::rule(rule, self.rule, &self.config, session.look().as_ref());
+            self.rule = rule;
+        }
+    }
+
+    fn look_for_rivals(&mut self) {
+        let Some(session) = &self.session else { return };
+        // Cards are asked for their own ways only where they are moderated.
+        let moderates = self.config.moderates();
+        let interfaces = if moderates { session.inventory.interfaces() } else { Vec::new() };
+        let found = rivals::find(&self.options.tree, &interfaces);
+        let found = tell::relevant(found, &self.config);
+        for rival in found.iter().filter(|rival| !self.rivals.contains(rival)) {
+            tell::rival(rival);
+        }
+        self.rivals = found;
+    }
+
+    /// Begins anew where CPUs or interfaces came, or interfaces went: as soon as no governed CPU is
+    /// off line.
+    fn look_at_parts(&mut self) -> Result<(), GovernError> {
+        let now = Fingerprint::of(&self.options.tree, &self.config);
+        let governed = self.session.as_ref().map(|session| &session.inventory.layout.cpus);
+        let all_there = governed.is_none_or(|cpus| now.has(cpus));
+        if now == self.fingerprint || !all_there {
+            return Ok(());
+        }
+        for change in now.changes_since(&self.fingerprint) {
+            tracing::warn!("{change}: governing begins anew");
+        }
+        self.fingerprint = now;
+        let config = self.config.clone();
+        self.begin_anew(config)
+    }
+
+    /// Gives the machine back and takes it over again. The old configuration holds where the new
+    /// one does not work.
+    fn begin_anew(&mut self, config: Config) -> Result<(), GovernError> {
+        self.restarts += 1;
+        if let Some(Err(error)) = self.session.take().map(Session::end) {
+            // What the journal still holds, the next stretch restores before it begins.
+            tracing::error!("{error}");
+        }
+        let tree = &self.options.tree;
+        let (session, config) = match Session::begin(&config, tree) {
+            Ok(session) => (session, config),
+            Err(error) if config == self.config => return Err(error),
+            Err(error) => {
+                tracing::error!("{error}; the former configuration is taken again");
+                (Session::begin(&self.config, tree)?, self.config.clone())
+            }
+        };
+        (self.session, self.config) = (Some(session), config);
+        self.introduce();
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Result<Value, Reload> {
+        let new = load(self.options.config.as_deref()).map_err(Reload::Refused)?;
+        if let Some(session) = &self.session {
+            session.check(&new).map_err(Reload::Refused)?;
+        }
+        let mut needs_restart = Vec::new();
+        for (name, same) in [
+            ("[metrics] listen", new.metrics == self.config.metrics),
+            ("[govern] socket", new.socket == self.config.socket),
+        ] {
+            if !same {
+                needs_restart.push(name);
+            }
+        }
+        let new =
+            Config { metrics: self.config.metrics, socket: self.config.socket.clone(), ..new };
+        (self.options.set_log_level)(new.log_level);
+        let applied = new != self.config;
+        if applied {
+            self.fingerprint = Fingerprint::of(&self.options.tree, &new);
+            self.begin_anew(new).map_err(Reload::Lost)?;
+            self.look_for_rivals();
+        }
+        let applied: &[&str] = if applied { &["[govern]"] } else { &[] };
+        Ok(json!({ "applied": applied, "needs_restart": needs_restart, "not_as_configured": [] }))
+    }
+
+    fn introduce(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        if let Some(seen) = session.look() {
+            tell::introduction(&self.config, &session.inventory, &seen, &session.status());
+        }
+    }
+}
+
+/// What became of a reload that did not work.
+enum Reload {
+    /// Everything is as it was.
+    Refused(GovernError),
+    /// The machine is not governed any more.
+    Lost(GovernError),
+}
+
+/// Asks the daemon's thread and waits for its answer; nothing once it has ended.
+fn asking(sender: Sender<Message>) -> impl Fn(Request) -> Option<Answer> + Clone + Send + 'static {
+    move |request| {
+        let (answer, receiver) = channel();
+        sender.send(Message::Request(request, answer)).ok()?;
+        receiver.recv_timeout(PATIENCE).ok()
+    }
+}

@@ -1,0 +1,46 @@
+//! Why a machine is not governed.
+
+use std::io;
+use wattline_daemon::socket::SocketError;
+use wattline_host::TakeOverError;
+use wattline_policy::SpecError;
+use wattline_router::config::ConfigError;
+
+/// Why a machine is not governed.
+#[derive(Debug, thiserror::Error)]
+pub enum GovernError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The policy's text makes no sense, or it cannot work on this machine.
+    #[error("[govern] policy: {0}")]
+    Policy(#[from] SpecError),
+    /// A source of latency cannot be opened.
+    #[error("[[latency]] {name}: {source}")]
+    Source {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The machine cannot be taken over, or was not given back as it was found.
+    #[error(transparent)]
+    Machine(#[from] TakeOverError),
+    /// The control socket cannot be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Something of the system does not work.
+    #[error("{what}: {source}")]
+    System {
+        /// What was done.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl GovernError {
+    pub(crate) fn system(what: impl Into<String>, source: io::Error) -> Self {
+        Self::System { what: what.into(), source }
+    }
+}

@@ -1,0 +1,309 @@
+//! A policy within bounds: what the configuration says of idle states and moderation, and the
+//! latency target, which stands above whatever the policy would save.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use wattline_policy::{
+    AskAgain, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
+};
+use wattline_units::{Span, Time};
+
+use crate::config::{Config, Moderation};
+
+/// The target is looked at this often.
+const CHECK: Span = Span::from_millis(100);
+
+/// What rules the operating point now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The policy.
+    Policy,
+    /// The highest capacity, because the latency target is not kept.
+    Late,
+    /// The highest capacity, because a source is silent: nobody knows whether the target is kept.
+    Silent,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Policy, Self::Late, Self::Silent];
+
+    /// As statistics and metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Late => "latency-target",
+            Self::Silent => "silent-source",
+        }
+    }
+}
+
+/// What rules, for whoever wants to tell it.
+#[derive(Debug, Clone, Default)]
+pub struct RuleSeen(Arc<AtomicU8>);
+
+impl RuleSeen {
+    /// What rules now.
+    pub fn get(&self) -> Rule {
+        Rule::ALL[usize::from(self.0.load(Ordering::Relaxed)).min(Rule::ALL.len() - 1)]
+    }
+
+    fn set(&self, rule: Rule) {
+        self.0.store(rule as u8, Ordering::Relaxed);
+    }
+}
+
+/// What the configuration says of every operating point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Index of the deepest idle state.
+    deepest: usize,
+    /// The distance of interrupts, where it is always the same.
+    moderation: Option<Span>,
+}
+
+impl Bounds {
+    /// On a platform.
+    pub fn of(config: &Config, platform: &Platform) -> Self {
+        let within = |longest: Span| {
+            platform.idle_states.iter().rposition(|state| state.exit_latency <= longest)
+        };
+        // The lightest state is always allowed: a CPU has to wait somewhere.
+        let deepest =
+            config.idle_latency.map_or(platform.deepest(), |span| within(span).unwrap_or(0));
+        let moderation = match config.moderation {
+            Moderation::Fixed(span) => Some(span),
+            Moderation::Keep | Moderation::Policy => None,
+        };
+        Self { deepest, moderation }
+    }
+
+    /// Makes an operating point one that is allowed.
+    pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
+        for core in &mut point.cores {
+            core.idle_limit = core.idle_limit.min(self.deepest);
+        }
+        if let Some(span) = self.moderation {
+            point.set_moderation(platform, span);
+        }
+    }
+}
+
+/// A latency target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The 99th percentile that is to be kept.
+    pub p99: Span,
+    /// How long it has to be kept before the policy decides again.
+    pub hold: Span,
+}
+
+/// A policy within bounds.
+pub struct Guarded {
+    inner: Box<dyn Policy>,
+    bounds: Bounds,
+    target: Option<Target>,
+    seen: RuleSeen,
+    /// What the policy wants, and when it wants to be asked.
+    wanted: Option<OperatingPoint>,
+    ask: AskAgain,
+    /// Not kept until then.
+    late_until: Time,
+}
+
+impl Guarded {
+    /// Puts a policy within bounds; `seen` tells what rules.
+    pub fn new(
+        inner: Box<dyn Policy>,
+        bounds: Bounds,
+        target: Option<Target>,
+        seen: RuleSeen,
+    ) -> Self {
+        let late_until = Time::ZERO;
+        Self { inner, bounds, target, seen, wanted: None, ask: AskAgain::NEVER, late_until }
+    }
+
+    /// What the latency says.
+    fn rule(&mut self, now: Time, latency: Option<LatencyView>) -> Rule {
+        let Some(target) = self.target else { return Rule::Policy };
+        // Without a view somebody who should measure does not. A view without samples is that of
+        // a service without requests, which keeps every target.
+        let Some(view) = latency else { return Rule::Silent };
+        if view.samples > 0 && view.p99 > target.p99 {
+            self.late_until = now + target.hold;
+            return Rule::Late;
+        }
+        if now < self.late_until { Rule::Late } else { Rule::Policy }
+    }
+}
+
+impl Policy for Guarded {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn looks_at(&self) -> Looks {
+        let looks = self.inner.looks_at();
+        if self.target.is_some() { looks.and_latency() } else { looks }
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let wanted = self.wanted.get_or_insert_with(|| point.clone());
+        // Between its own times the policy is not asked: its rules count periods.
+        let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
+        if due {
+            self.ask = self.inner.decide(now, seen, wanted);
+        }
+        point.copy_from(wanted);
+        let rule = self.rule(now, seen.latency);
+        self.seen.set(rule);
+        self.bounds.apply(seen.platform, point);
+        if rule != Rule::Policy {
+            let platform = seen.platform;
+            point.set_frequency(platform.fastest());
+            point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
+            point.set_moderation(platform, platform.moderation.0);
+        }
+        let mut ask = self.ask;
+        if self.target.is_some() {
+            ask.at = ask.at.min(now + CHECK);
+        }
+        ask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_policy::{
+        BuildContext, Can, CoreView, FrequencyDomain, IdleState, PolicySpec, Queue, QueueView,
+        build,
+    };
+    use wattline_units::Hertz;
+
+    fn platform() -> Platform {
+        let idle = |name: &str, micros| IdleState {
+            name: name.into(),
+            exit_latency: Span::from_micros(micros),
+            exit_latency_measured: None,
+        };
+        Platform {
+            cores: 2,
+            frequencies: [1e9, 2e9, 3e9].map(Hertz).to_vec(),
+            domain: FrequencyDomain::Core,
+            frequency_transition: Span::ZERO,
+            idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 130)],
+            queues: (0..2).map(|core| Queue { port: 0, core }).collect(),
+            ring_size: None,
+            moderation: (Span::ZERO, Span::from_millis(1)),
+            can: Can::EVERY_KNOB,
+        }
+    }
+
+    struct Bench {
+        platform: Platform,
+        policy: Guarded,
+        seen: RuleSeen,
+        point: OperatingPoint,
+        cores: [CoreView; 2],
+        now: Time,
+    }
+
+    impl Bench {
+        fn new(config: &str) -> Self {
+            let config = Config::parse(config, "test").unwrap();
+            let platform = platform();
+            let spec = PolicySpec::parse(&config.policy).unwrap();
+            let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+            let bounds = Bounds::of(&config, &platform);
+            let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
+            let seen = RuleSeen::default();
+            let policy =
+                Guarded::new(build(&spec, &context).unwrap(), bounds, target, seen.clone());
+            let point = OperatingPoint::full(&platform);
+            let cores = [CoreView::default(); 2];
+            Self { platform, policy, seen, point, cores, now: Time::ZERO }
+        }
+
+        /// Some milliseconds later, in which both cores slept.
+        fn ask(&mut self, millis: u64, trigger: Trigger, latency: Option<LatencyView>) -> AskAgain {
+            self.now += Span::from_millis(millis);
+            self.cores.iter_mut().for_each(|core| core.asleep += Span::from_millis(millis));
+            let observation = Observation {
+                platform: &self.platform,
+                trigger,
+                queues: &[QueueView::default(); 2],
+                cores: &self.cores,
+                latency,
+                power: None,
+                entries: &[],
+                offered: None,
+            };
+            self.policy.decide(self.now, &observation, &mut self.point)
+        }
+
+        fn timer(&mut self, millis: u64, latency: Option<LatencyView>) -> (Rule, usize, usize) {
+            self.ask(millis, Trigger::Timer, latency);
+            (self.seen.get(), self.point.cores[1].frequency, self.point.cores[1].idle_limit)
+        }
+    }
+
+    fn p99(micros: u64) -> Option<LatencyView> {
+        let p99 = Span::from_micros(micros);
+        Some(LatencyView { samples: 10, p99, ..LatencyView::default() })
+    }
+
+    #[test]
+    fn a_configuration_bounds_whatever_the_policy_asks_for() {
+        let mut bench = Bench::new("[govern]\nidle_latency = \"100us\"\nmoderation = \"80us\"\n");
+        bench.ask(0, Trigger::Start, None);
+        bench.timer(100, None);
+        assert!(bench.point.cores.iter().all(|core| core.idle_limit == 1 && core.frequency == 0));
+        assert_eq!(bench.point.moderation, [Span::from_micros(80); 2]);
+        let mut lightest = Bench::new("[govern]\nidle_latency = \"0us\"\n");
+        lightest.ask(0, Trigger::Start, None);
+        assert_eq!(lightest.timer(100, None), (Rule::Policy, 0, 0));
+    }
+
+    const TARGET: &str = "[govern]\nlatency_target = \"1ms\"\nlatency_hold = \"1s\"\n";
+
+    #[test]
+    fn a_silent_source_leads_to_the_highest_capacity_and_a_service_without_requests_does_not() {
+        let mut bench = Bench::new(TARGET);
+        let ask = bench.ask(0, Trigger::Start, None);
+        assert_eq!(ask.at, Time::ZERO + CHECK);
+        assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
+        let idle = Some(LatencyView::default());
+        assert_eq!(bench.timer(100, idle), (Rule::Policy, 0, 2));
+        assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
+        assert_eq!(bench.point.moderation, [Span::ZERO; 2]);
+        assert_eq!(bench.timer(100, p99(500)), (Rule::Policy, 0, 2));
+    }
+
+    #[test]
+    fn a_target_that_is_missed_holds_the_capacity_for_a_while() {
+        let mut bench = Bench::new(TARGET);
+        bench.ask(0, Trigger::Start, p99(1));
+        assert_eq!(bench.timer(100, p99(1_000)), (Rule::Policy, 0, 2), "kept");
+        assert_eq!(bench.timer(100, p99(1_001)), (Rule::Late, 2, 0));
+        assert_eq!(bench.timer(900, p99(10)), (Rule::Late, 2, 0));
+        assert_eq!(bench.timer(100, p99(10)), (Rule::Policy, 0, 2));
+    }
+
+    #[test]
+    fn the_policy_is_asked_at_its_own_times_only() {
+        let text = "[govern]\npolicy = \"conservative:sampling_rate=1s,freq_step=40\"\n\
+                    latency_target = \"1ms\"\n";
+        let mut bench = Bench::new(text);
+        bench.ask(0, Trigger::Start, p99(1));
+        for _ in 0..9 {
+            assert_eq!(bench.timer(100, p99(1)).1, 2);
+        }
+        assert_eq!(bench.timer(100, p99(1)).1, 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! What this machine has: CPUs, interfaces, queues and the cores that their interrupts go to. What
+//! is left out is named with the reason.
+
+use crate::config::Config;
+use serde::Serialize;
+use wattline_host::{Layout, Port};
+use wattline_knobs::affinity;
+use wattline_linux::sysfs::{Tree, cpu_list};
+use wattline_policy::MAX_CORES;
+
+const NET: &str = "/sys/class/net";
+/// More queues than any card has.
+const MOST_QUEUES: usize = 4096;
+
+/// What is there to be governed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inventory {
+    /// CPUs as cores of a policy; interfaces as ports.
+    pub layout: Layout,
+    /// What is left out, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Something of this machine that is not governed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// CPUs or interfaces.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Inventory {
+    /// Looks at the machine, as far as the configuration lets it.
+    pub fn find(tree: &Tree, config: &Config) -> Self {
+        let mut left_out = Vec::new();
+        let cpus = cpus(tree, config, &mut left_out);
+        let interfaces = interfaces(tree, config, &mut left_out);
+        let ports = interfaces.into_iter().map(|interface| port(tree, interface, &cpus));
+        let ports = ports.collect();
+        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out }
+    }
+
+    /// The names of the interfaces.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.layout.ports.iter().filter_map(|port| port.interface.clone()).collect()
+    }
+}
+
+fn cpus(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<u32> {
+    let mut leave = |cpus: &[u32], why: &str| {
+        if !cpus.is_empty() {
+            let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            let what = format!("CPU {}", names.join(", "));
+            left_out.push(LeftOut { what, why: why.to_owned() });
+        }
+    };
+    let online = tree.cpus("/sys/devices/system/cpu/online").unwrap_or_else(|_| vec![0]);
+    let wanted = |cpu: &u32| config.cpus.is_empty() || config.cpus.contains(cpu);
+    let (mut taken, others): (Vec<u32>, Vec<u32>) = online.iter().partition(|cpu| wanted(cpu));
+    leave(&others, "not among [govern] cpus");
+    let off: Vec<u32> = config.cpus.iter().copied().filter(|cpu| !online.contains(cpu)).collect();
+    leave(&off, "off line, or there is none");
+    if config.cpus.is_empty() {
+        let present = tree.cpus("/sys/devices/system/cpu/present").unwrap_or_default();
+        let off: Vec<u32> = present.into_iter().filter(|cpu| !online.contains(cpu)).collect();
+        leave(&off, "off line");
+    }
+    if taken.len() > MAX_CORES {
+        let surplus = taken.split_off(MAX_CORES);
+        leave(&surplus, "a policy handles 128 CPUs: choose them by [govern] cpus");
+    }
+    taken
+}
+
+fn interfaces(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<String> {
+    let mut leave = |what: &str, why: &str| {
+        left_out.push(LeftOut { what: what.to_owned(), why: why.to_owned() });
+    };
+    let mut all = tree.entries(NET);
+    // Hand-made trees have the settings of a card without the card.
+    let recorded = if tree.is_live() { Vec::new() } else { tree.entries("/ethtool") };
+    all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
+    let mut taken = Vec::new();
+    for name in all {
+        let link = format!("{NET}/{name}");
+        // Such as the file `bonding_masters`.
+        let is_interface = tree.path(&link).is_dir() || recorded.contains(&name);
+        let hardware = tree.exists(format!("{link}/device")) || recorded.contains(&name);
+        if !is_interface {
+            continue;
+        }
+        if !config.interfaces.is_empty() && !config.interfaces.contains(&name) {
+            leave(&name, "not among [govern] interfaces");
+        } else if name == "lo" {
+            leave(&name, "the loopback: no interrupts, no knobs");
+        } else if !hardware && config.interfaces.is_empty() {
+            leave(&name, "virtual: no interrupts of its own, no knobs");
+        } else {
+            taken.push(name);
+        }
+    }
+    for name in config.interfaces.iter().filter(|name| !taken.contains(name)) {
+        leave(name, "named by [govern] interfaces, but there is none of this name");
+    }
+    taken
+}
+
+fn port(tree: &Tree, interface: String, cpus: &[u32]) -> Port {
+    let queues = tree.numbered(format!("{NET}/{interface}/queues"), "rx-").len();
+    let channels =
+        || tree.number::<usize>(format!("/ethtool/{interface}/combined-channels")).unwrap_or(1);
+    let count = if queues > 0 { queues } else { channels() }.clamp(1, MOST_QUEUES);
+    let core = |queue: usize| {
+        let home = home(tree, &interface, queue as u32);
+        let core = home.and_then(|cpu| cpus.iter().position(|own| *own == cpu));
+        core.unwrap_or(queue % cpus.len().max(1))
+    };
+    let cores = (0..count).map(core).collect();
+    Port { interface: Some(interface), queues: count as u32, cores }
+}
+
+/// The CPU that takes a queue's interrupts; where several may, the first.
+fn home(tree: &Tree, interface: &str, queue: u32) -> Option<u32> {
+    let interrupt = *affinity::interrupts(tree, interface, queue).first()?;
+    let list = |name: &str| {
+        let text = tree.text(format!("/proc/irq/{interrupt}/{name}")).ok()?;
+        cpu_list(&text)?.first().copied()
+    };
+    list("effective_affinity_list").or_else(|| list("smp_affinity_list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            let machine = Self(tempfile::tempdir().unwrap());
+            machine.write("sys/devices/system/cpu/online", "0-2");
+            machine.write("sys/devices/system/cpu/present", "0-3");
+            machine
+        }
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        fn find(&self, config: &str) -> Inventory {
+            let config = Config::parse(config, "test").unwrap();
+            Inventory::find(&Tree::at(self.0.path()), &config)
+        }
+    }
+
+    fn left_out(inventory: &Inventory) -> Vec<String> {
+        inventory.left_out.iter().map(|one| format!("{}: {}", one.what, one.why)).collect()
+    }
+
+    #[test]
+    fn all_cpus_and_cards_are_taken_and_what_is_not_is_named() {
+        let machine = Machine::new();
+        for name in ["lo", "veth1", "eth0"] {
+            machine.write(&format!("sys/class/net/{name}/queues/rx-0/rps_cpus"), "0");
+        }
+        machine.write("sys/class/net/bonding_masters", "");
+        machine.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "0");
+        for (interrupt, queue, cpu) in [(24, 0, "2"), (25, 1, "0-1")] {
+            machine.write(&format!("sys/class/net/eth0/device/msi_irqs/{interrupt}"), "msix");
+            machine.write(&format!("proc/irq/{interrupt}/eth0-TxRx-{queue}/x"), "");
+            machine.write(&format!("proc/irq/{interrupt}/effective_affinity_list"), cpu);
+        }
+        let found = machine.find("");
+        assert_eq!(found.layout.cpus, [0, 1, 2]);
+        let [port] = &found.layout.ports[..] else { panic!("{found:?}") };
+        assert_eq!((port.interface.as_deref(), port.queues), (Some("eth0"), 2));
+        assert_eq!(port.cores, [2, 0]);
+        let left = left_out(&found);
+        assert_eq!(left.len(), 3, "{left:?}");
+        for what in ["CPU 3: off line", "lo: the loopback", "veth1: virtual"] {
+            assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_chooses_and_what_it_names_in_vain_is_told() {
+        let machine = Machine::new();
+        machine.write("sys/class/net/eth0/device/vendor", "");
+        machine.write("sys/class/net/eth1/device/vendor", "");
+        machine.write("sys/class/net/tap0/mtu", "");
+        let found =
+            machine.find("[govern]\ncpus = [1, 7]\ninterfaces = [\"eth1\", \"tap0\", \"eth9\"]\n");
+        assert_eq!(found.layout.cpus, [1]);
+        assert_eq!(found.interfaces(), ["eth1", "tap0"]);
+        let left = left_out(&found);
+        for what in ["CPU 0, 2: not among", "CPU 7: off line", "eth0: not among", "eth9: named"] {
+            assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_still_has_a_cpu() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let found = machine.find("");
+        assert_eq!((found.layout.workers, found.layout.ports.len()), (1, 0));
+    }
+}

@@ -1,0 +1,213 @@
+//! Latency from what is there: clients that report, and the application's own histogram. Each source
+//! with its number of samples and their age; one that says nothing is named.
+
+mod clients;
+mod page;
+
+use crate::config::{SourceKind, SourceSettings};
+use clients::Clients;
+use page::Page;
+use serde::Serialize;
+use std::io;
+use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
+use wattline_policy::LatencyView;
+use wattline_units::{Span, Time};
+
+/// A source that also says when it was heard last: a service without requests has no samples,
+/// and is yet not silent.
+trait Heard: LatencySource + Send {
+    /// When it said something that made sense; `None` if it never did.
+    fn heard(&self) -> Option<Time>;
+
+    /// What went wrong when it was asked last.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+}
+
+/// All sources of a configuration.
+#[derive(Default)]
+pub struct Feed {
+    sources: Vec<(String, Box<dyn Heard>)>,
+    silence: Span,
+}
+
+/// A source as statistics tell of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceState {
+    /// Its name.
+    pub name: String,
+    /// Where its samples come from.
+    pub origin: Origin,
+    /// Whether it says nothing.
+    pub silent: bool,
+    /// The time since it said something; absent if it never did.
+    pub heard_seconds_ago: Option<f64>,
+    /// Why not, as far as that is known.
+    pub problem: Option<String>,
+    /// Requests behind the figures; 0 where there are none.
+    pub samples: u64,
+    /// The time since the newest of them.
+    pub age_seconds: Option<f64>,
+    /// Mean.
+    pub latency_mean_seconds: Option<f64>,
+    /// Median; absent where unknown or beyond what the source can tell.
+    pub latency_p50_seconds: Option<f64>,
+    /// 95th percentile.
+    pub latency_p95_seconds: Option<f64>,
+    /// 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
+    /// What was handed to it and refused, by reason.
+    pub refused: Refused,
+}
+
+impl Feed {
+    /// Opens all sources. One that is silent for longer than `silence` is told to be so.
+    ///
+    /// # Errors
+    /// When a socket or a thread cannot be made, with the source's name.
+    pub fn open(settings: &[SourceSettings], silence: Span) -> Result<Self, (String, io::Error)> {
+        let open = |one: &SourceSettings| {
+            let failed = |error| (one.name.clone(), error);
+            let source: Box<dyn Heard> = match &one.kind {
+                SourceKind::Clients { socket, window } => {
+                    Box::new(Clients::open(socket, *window).map_err(failed)?)
+                }
+                SourceKind::Prometheus { url, histogram, unit, period } => {
+                    let unit = unit.as_seconds();
+                    let page = Page::open(url.clone(), histogram.clone(), unit, *period);
+                    Box::new(page.map_err(failed)?)
+                }
+            };
+            Ok((one.name.clone(), source))
+        };
+        let sources = settings.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self { sources, silence })
+    }
+
+    /// What a policy sees of all sources together: `None` where one is silent or there is none, a
+    /// view without samples where nothing was asked of the services, else the worst of them.
+    pub fn look(&mut self, now: Time) -> Option<LatencyView> {
+        let silence = self.silence;
+        let mut worst = None::<LatencyView>;
+        let mut silent = self.sources.is_empty();
+        for (_, source) in &mut self.sources {
+            source.poll(now);
+            silent |= is_silent(&**source, now, silence);
+            let Some(summary) = source.summary(now).filter(|known| known.age <= silence) else {
+                continue;
+            };
+            let view = summary.view(0);
+            if worst.is_none_or(|known| view.p99 > known.p99) {
+                worst = Some(view);
+            }
+        }
+        (!silent).then(|| worst.unwrap_or_default())
+    }
+
+    /// Each source, for statistics.
+    pub fn states(&self, now: Time) -> Vec<SourceState> {
+        let seconds = |quantile: Quantile| match quantile {
+            Quantile::Within { estimate, .. } => Some(estimate.as_seconds()),
+            Quantile::Beyond(_) => None,
+        };
+        let state = |(name, source): &(String, Box<dyn Heard>)| {
+            let known = source.summary(now);
+            let of = |what: fn(&LatencySummary) -> Quantile| seconds(what(known.as_ref()?));
+            SourceState {
+                name: name.clone(),
+                origin: source.origin(),
+                silent: is_silent(&**source, now, self.silence),
+                heard_seconds_ago: source.heard().map(|at| now.since(at).as_seconds()),
+                problem: source.problem(),
+                samples: known.map_or(0, |known| known.samples),
+                age_seconds: known.map(|known| known.age.as_seconds()),
+                latency_mean_seconds: known.and_then(|known| Some(known.mean?.as_seconds())),
+                latency_p50_seconds: of(|known| known.p50),
+                latency_p95_seconds: of(|known| known.p95),
+                latency_p99_seconds: of(|known| known.p99),
+                refused: source.refused(),
+            }
+        };
+        self.sources.iter().map(state).collect()
+    }
+}
+
+fn is_silent(source: &dyn Heard, now: Time, silence: Span) -> bool {
+    source.heard().is_none_or(|at| now.since(at) > silence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+    use std::path::Path;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn feed(sockets: &[&Path]) -> Feed {
+        let settings: Vec<SourceSettings> = sockets
+            .iter()
+            .enumerate()
+            .map(|(number, socket)| SourceSettings {
+                name: format!("s{number}"),
+                kind: SourceKind::Clients {
+                    socket: (*socket).to_owned(),
+                    window: Span::from_millis(4_000),
+                },
+            })
+            .collect();
+        Feed::open(&settings, Span::from_millis(1_000)).unwrap()
+    }
+
+    fn report(socket: &Path, text: &str) {
+        UnixDatagram::unbound().unwrap().send_to(text.as_bytes(), socket).unwrap();
+    }
+
+    #[test]
+    fn nobody_who_measures_is_no_view_and_no_request_is_an_empty_one() {
+        assert_eq!(Feed::default().look(at(5)), None);
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("1"), folder.path().join("2"));
+        let mut feed = feed(&[&one, &two]);
+        assert_eq!(feed.look(at(10)), None);
+        // A report without requests says that somebody is there.
+        report(&one, "{\"latency_seconds\":[]}");
+        report(&two, "{}");
+        assert_eq!(feed.look(at(20)), Some(LatencyView::default()));
+        report(&one, "{\"latency_seconds\":[[0.001,9]]}");
+        report(&two, "{\"latency_seconds\":[[0.004,5]]}");
+        let view = feed.look(at(30)).unwrap();
+        assert_eq!((view.samples, view.p99.as_seconds().round()), (5, 0.0));
+        assert!(view.p99 > Span::from_micros(3_900), "the worst: {view:?}");
+        // One of them falls silent: nobody knows any more.
+        report(&one, "{}");
+        assert_eq!(feed.look(at(1_040)), None);
+        let silent: Vec<bool> = feed.states(at(1_040)).iter().map(|one| one.silent).collect();
+        assert_eq!(silent, [false, true]);
+    }
+
+    /// What lies is refused and counted, and whoever only lies is silent.
+    #[test]
+    fn lies_do_not_break_a_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("1");
+        let mut feed = feed(&[&socket]);
+        for lie in [
+            "nonsense",
+            "{\"latency_seconds\":[[-1,1]]}",
+            "{\"latency_seconds\":[[0.1,1]],\"time_unix_seconds\":9e12}",
+            "{\"latency_seconds\":[[1e9,1]]}",
+        ] {
+            report(&socket, lie);
+        }
+        assert_eq!(feed.look(at(10)), None);
+        let state = &feed.states(at(10))[0];
+        let refused = state.refused;
+        assert_eq!((refused.malformed, refused.negative), (1, 1));
+        assert_eq!((refused.future, refused.absurd), (1, 1));
+        assert!(state.silent && state.samples == 0 && state.heard_seconds_ago.is_none());
+    }
+}

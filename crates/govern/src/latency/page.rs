@@ -1,0 +1,213 @@
+//! The application's metrics, read now and then by a thread of their own.
+
+use super::Heard;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Refused};
+use wattline_requests::http::Url;
+use wattline_requests::sources::{PrometheusHistogram, Selector};
+use wattline_units::{Span, Time};
+
+/// An application that does not answer for so long is given up until the next time.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longer pages are refused.
+const LONGEST: u64 = 16 << 20;
+
+/// What the thread got last.
+type Slot = Arc<Mutex<Option<Result<String, String>>>>;
+
+/// A page, and the histogram on it.
+pub(super) struct Page {
+    histogram: PrometheusHistogram,
+    latest: Slot,
+    heard: Option<Time>,
+    problem: Option<String>,
+    /// The thread ends when this goes.
+    _running: Sender<()>,
+}
+
+impl Page {
+    /// Begins to read the page once in `period`.
+    pub fn open(url: Url, histogram: Selector, unit: f64, period: Span) -> io::Result<Self> {
+        let latest = Slot::default();
+        let (running, stop) = channel();
+        let slot = Arc::clone(&latest);
+        std::thread::Builder::new()
+            .name("latency".to_owned())
+            .spawn(move || read_on(&url, period.into(), &slot, &stop))?;
+        let histogram = PrometheusHistogram::new(histogram, unit);
+        Ok(Self { histogram, latest, heard: None, problem: None, _running: running })
+    }
+}
+
+fn read_on(url: &Url, period: Duration, slot: &Slot, stop: &Receiver<()>) {
+    loop {
+        let began = Instant::now();
+        let page =
+            get(url).map_err(|error| format!("http://{}{}: {error}", url.authority, url.path));
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
+        match stop.recv_timeout(period.saturating_sub(began.elapsed())) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return,
+        }
+    }
+}
+
+impl LatencySource for Page {
+    fn origin(&self) -> Origin {
+        self.histogram.origin()
+    }
+
+    fn poll(&mut self, now: Time) {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match latest {
+            None => {}
+            Some(Err(problem)) => self.problem = Some(problem),
+            Some(Ok(text)) => {
+                self.problem = None;
+                let refused = self.histogram.refused().total();
+                if self.histogram.take(&text, now) {
+                    self.heard = Some(now);
+                } else if self.histogram.refused().total() == refused {
+                    self.problem = Some("the page has no such histogram".to_owned());
+                }
+            }
+        }
+    }
+
+    fn summary(&self, now: Time) -> Option<LatencySummary> {
+        self.histogram.summary(now)
+    }
+
+    fn refused(&self) -> Refused {
+        self.histogram.refused()
+    }
+}
+
+impl Heard for Page {
+    fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.problem.clone()
+    }
+}
+
+/// The body of a page. HTTP/1.0, so that the answer ends with the connection and is not chunked
+/// (RFC 1945).
+fn get(url: &Url) -> io::Result<String> {
+    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let address = url.resolve().map_err(|error| wrong(error.to_string()))?;
+    let end = Instant::now() + PATIENCE;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let head = format!(
+        "GET {} HTTP/1.0\r\nHost: {}\r\nUser-Agent: wattline\r\nAccept: text/plain\r\n\r\n",
+        url.path, url.authority
+    );
+    stream.write_all(head.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        // One that trickles is as bad as one that is silent.
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(more) => answer.extend_from_slice(&buffer[..more]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if answer.len() as u64 > LONGEST {
+            return Err(wrong(format!("the page is longer than {LONGEST} bytes")));
+        }
+    }
+    let mut fields = [httparse::EMPTY_HEADER; 64];
+    let mut response = httparse::Response::new(&mut fields);
+    let parsed = response.parse(&answer).map_err(|error| wrong(error.to_string()))?;
+    let httparse::Status::Complete(length) = parsed else {
+        return Err(wrong("the answer ends within its head".to_owned()));
+    };
+    match response.code {
+        Some(200) => {}
+        code => return Err(wrong(format!("answers {}", code.unwrap_or(0)))),
+    }
+    let body = answer.split_off(length);
+    String::from_utf8(body).map_err(|_| wrong("the page is not UTF-8 text".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers so many requests with this, and says where.
+    fn server(answers: Vec<String>) -> Url {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut buffer = [0; 1024];
+                let _ = stream.read(&mut buffer);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        url.parse().unwrap()
+    }
+
+    fn page(body: &str) -> String {
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{body}")
+    }
+
+    #[test]
+    fn a_page_is_read_and_every_other_answer_is_a_reason() {
+        assert_eq!(get(&server(vec![page("x 1\n")])).unwrap(), "x 1\n");
+        for (answer, says) in [
+            ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), "answers 404"),
+            ("HTTP/1.1 200 OK\r\n".to_owned(), "ends within its head"),
+            ("SSH-2.0-x\r\n".to_owned(), "invalid"),
+            (String::new(), "ends within its head"),
+        ] {
+            let error = get(&server(vec![answer])).unwrap_err().to_string();
+            assert!(error.contains(says), "{says}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_is_followed_and_a_page_without_it_is_no_sign_of_life() {
+        let body = |count: u32| {
+            page(&format!(
+                "x_bucket{{le=\"0.001\"}} 0\nx_bucket{{le=\"0.01\"}} {count}\n\
+                 x_bucket{{le=\"+Inf\"}} {count}\nx_count {count}\n"
+            ))
+        };
+        let url = server(vec![page("y 1\n"), body(10), body(110), body(110)]);
+        let period = Span::from_millis(30);
+        let mut source = Page::open(url, "x".parse().unwrap(), 1.0, period).unwrap();
+        let began = Instant::now();
+        let (mut problems, mut most) = (Vec::new(), 0);
+        while began.elapsed() < Duration::from_secs(20) {
+            let now = Time::ZERO + Span::from(began.elapsed());
+            source.poll(now);
+            problems.extend(source.problem());
+            most = most.max(source.summary(now).map_or(0, |summary| summary.samples));
+            // In the end nobody answers any more.
+            if problems.last().is_some_and(|last| last.contains("refused")) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(problems[0].contains("no such histogram"), "{problems:?}");
+        assert!(problems.last().unwrap().contains("refused"), "{problems:?}");
+        assert!(source.heard().is_some());
+        assert_eq!(most, 100);
+    }
+}

@@ -1,0 +1,32 @@
+//! The governor of any Linux server, without a router: `wattline govern`.
+//!
+//! It takes the knobs that the machine has (frequency, idle states, interrupt moderation), lets a
+//! policy decide by what the kernel counts, and leaves no trace when it ends, is killed or
+//! crashes: every write goes through the journal of `wattline-knobs`. Without a configuration a
+//! built-in [`profile`] holds. Where somebody measures latency ([`latency`]) and there is a target,
+//! the target stands above what could be saved.
+//!
+//! [`Daemon`] is its life; [`plan`] says beforehand what it would do.
+#![forbid(unsafe_code)]
+
+mod choice;
+pub mod config;
+mod counters;
+mod daemon;
+mod error;
+mod fingerprint;
+mod guard;
+mod inventory;
+pub mod latency;
+mod metrics;
+mod plan;
+pub mod profile;
+mod served;
+mod session;
+mod stats;
+mod tell;
+
+pub use daemon::{Daemon, Options};
+pub use error::GovernError;
+pub use inventory::LeftOut;
+pub use plan::{GovernPlan, plan};

@@ -1,0 +1,41 @@
+//! The built-in profiles: configurations to begin with, each a documented file to be copied.
+
+/// A profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in a line.
+    pub summary: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+/// All of them, the default first.
+pub const PROFILES: [Profile; 3] = [
+    Profile {
+        name: "balanced",
+        summary: "the frequency follows the load of each core; nothing else is touched",
+        text: include_str!("../profiles/balanced.toml"),
+    },
+    Profile {
+        name: "latency",
+        summary: "saves only where nobody should notice; no deep sleep",
+        text: include_str!("../profiles/latency.toml"),
+    },
+    Profile {
+        name: "max-save",
+        summary: "the least watts that carry the load; answers may take longer",
+        text: include_str!("../profiles/max-save.toml"),
+    },
+];
+
+/// The profile of a name.
+pub fn find(name: &str) -> Option<Profile> {
+    PROFILES.into_iter().find(|profile| profile.name == name)
+}
+
+/// The names, as an error message says them.
+pub fn names() -> String {
+    PROFILES.map(|profile| format!("\"{}\"", profile.name)).join(", ")
+}

@@ -1,0 +1,183 @@
+//! One stretch of governing: from taking the machine over to giving it back. What the machine
+//! consists of is fixed meanwhile; when that changes, another stretch begins.
+
+use crate::choice;
+use crate::config::Config;
+use crate::error::GovernError;
+use crate::guard::{Rule, RuleSeen};
+use crate::inventory::Inventory;
+use crate::latency::{Feed, SourceState};
+use crate::served::Served;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use wattline_governor::Governor;
+use wattline_governor::account::{Interval, Totals};
+use wattline_governor::ledger::Entry;
+use wattline_governor::machine::{Machine, View};
+use wattline_governor::runner::Runner;
+use wattline_host::{
+    Beside, HostOptions, KernelStack, Status, TakeOverError, hand_back, take_over,
+};
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{OperatingPoint, Platform};
+use wattline_units::Span;
+
+/// A governor whose knobs do not hang answers within so long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Power is the mean of so many seconds.
+const KEPT: usize = 5;
+/// How often queues are looked at for policies that are asked at batches: there are none here.
+const SAMPLE: Span = Span::from_millis(100);
+
+/// A governed machine.
+pub(crate) struct Session {
+    runner: Runner<Served>,
+    beside: Beside,
+    /// What is governed.
+    pub inventory: Inventory,
+    rule: RuleSeen,
+    feed: Arc<Mutex<Feed>>,
+    /// What was counted at the last seconds.
+    ticks: VecDeque<Totals>,
+    last: Option<Seen>,
+}
+
+/// How the machine runs, and what was counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// What the policy is told about it.
+    pub platform: Platform,
+    /// How it runs.
+    pub point: OperatingPoint,
+    /// What was seen of cores and queues.
+    pub view: View,
+    /// Since the begin of this stretch.
+    pub totals: Totals,
+    /// Of the last seconds.
+    pub recent: Interval,
+    /// What became of the steps, by knob.
+    pub knobs: Vec<Entry>,
+    /// Each source of latency.
+    pub sources: Vec<SourceState>,
+    /// The name of the policy.
+    pub policy: &'static str,
+}
+
+/// What a governor may touch, by its configuration.
+pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> HostOptions {
+    // A recording has no rights of its own: whoever governs there is root.
+    let rights = if tree.is_live() { Rights::present() } else { Rights::ALL };
+    let mut scope = config.scope;
+    scope.moderation = config.moderates();
+    HostOptions {
+        tree: tree.clone(),
+        layout: inventory.layout.clone(),
+        ring_size: None,
+        busy_poll: false,
+        sample: SAMPLE,
+        uncore: config.uncore,
+        meters: true,
+        rights,
+        scope,
+    }
+}
+
+impl Session {
+    /// Takes the machine over and begins.
+    ///
+    /// # Errors
+    /// When it cannot be governed; it is as before then.
+    pub fn begin(config: &Config, tree: &Tree) -> Result<Self, GovernError> {
+        let inventory = Inventory::find(tree, config);
+        let feed = Feed::open(&config.latency, config.latency_silence)
+            .map_err(|(name, source)| GovernError::Source { name, source })?;
+        let feed = Arc::new(Mutex::new(feed));
+        let (kernel, notes) = KernelStack::new(tree, &inventory.layout);
+        for note in notes {
+            tracing::info!("{note}");
+        }
+        let options = options(config, &inventory, tree);
+        let (host, beside) = take_over(options, config.on_exit, Box::new(kernel))?;
+        let rule = RuleSeen::default();
+        let machine = Served::new(host, Arc::clone(&feed));
+        let policy = match choice::policy(config, machine.platform(), rule.clone()) {
+            Ok(policy) => policy,
+            Err(error) => {
+                hand_back(Some(machine.into_host()), beside)?;
+                return Err(error.into());
+            }
+        };
+        let runner = Runner::start(Governor::new(machine, policy), SAMPLE.into())
+            .map_err(|error| GovernError::system("starting the governor", error))?;
+        let ticks = VecDeque::new();
+        let mut session = Self { runner, beside, inventory, rule, feed, ticks, last: None };
+        session.tick();
+        Ok(session)
+    }
+
+    /// Notes what was counted up to now: once a second.
+    pub fn tick(&mut self) {
+        if let Some(totals) = self.runner.totals(PATIENCE) {
+            self.ticks.push_back(totals);
+            if self.ticks.len() > KEPT {
+                self.ticks.pop_front();
+            }
+        }
+    }
+
+    /// How the machine runs now; what was known last where its governor does not answer.
+    pub fn look(&mut self) -> Option<Seen> {
+        let (ticks, feed) = (&self.ticks, &self.feed);
+        let seen = self.runner.look(PATIENCE, |governor| {
+            let now = governor.machine().now();
+            let totals = governor.totals(now);
+            let before = ticks.front().unwrap_or(&totals);
+            Seen {
+                recent: Interval::between(before, &totals),
+                view: governor.look(now).clone(),
+                platform: governor.platform().clone(),
+                point: governor.point().clone(),
+                knobs: governor.ledger().entries().cloned().collect(),
+                sources: feed.lock().unwrap_or_else(PoisonError::into_inner).states(now),
+                policy: governor.policy_name(),
+                totals,
+            }
+        });
+        if seen.is_some() {
+            self.last = seen;
+        }
+        self.last.clone()
+    }
+
+    /// What the machine's knobs have to tell.
+    pub fn status(&self) -> Status {
+        self.beside.status()
+    }
+
+    /// What rules the operating point.
+    pub fn rule(&self) -> Rule {
+        self.rule.get()
+    }
+
+    /// Whether a configuration could be used on this machine.
+    ///
+    /// # Errors
+    /// When its policy cannot work here.
+    pub fn check(&self, config: &Config) -> Result<(), GovernError> {
+        if let Some(last) = &self.last {
+            choice::policy(config, &last.platform, RuleSeen::default())?;
+        }
+        Ok(())
+    }
+
+    /// Gives the machine back.
+    ///
+    /// # Errors
+    /// When some of it could not be restored.
+    pub fn end(self) -> Result<(), TakeOverError> {
+        let machine = self.runner.end().map(Governor::into_machine).map(Served::into_host);
+        hand_back(machine, self.beside)
+    }
+}

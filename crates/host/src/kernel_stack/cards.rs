@@ -1,0 +1,173 @@
+//! Packets by receive queue, as the card's driver counts them; else by interface.
+
+use wattline_linux::card_statistics::CardStatistics;
+use wattline_linux::sysfs::Tree;
+
+/// One interface.
+pub(super) struct Card {
+    interface: String,
+    tree: Tree,
+    source: Source,
+    /// By queue: packets that arrived and that were dropped since the begin.
+    sums: Vec<(u64, u64)>,
+    last: Vec<Option<(u64, u64)>>,
+    values: Vec<u64>,
+}
+
+enum Source {
+    /// The driver's own statistics; by queue, where its packets and drops stand among them.
+    Driver(Option<CardStatistics>, Vec<Columns>),
+    /// `/sys/class/net/*/statistics`: all of the interface, as of its first queue.
+    Interface,
+}
+
+/// Places of a queue's figures among the statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Columns {
+    packets: Option<usize>,
+    drops: Option<usize>,
+}
+
+impl Card {
+    /// Second, why its packets are not counted by queue.
+    pub fn open(tree: &Tree, interface: &str, queues: u32) -> (Self, Option<String>) {
+        let (source, note) = source(tree, interface, queues);
+        let count = queues.max(1) as usize;
+        let mut card = Self {
+            interface: interface.to_owned(),
+            tree: tree.clone(),
+            source,
+            sums: vec![(0, 0); count],
+            last: vec![None; count],
+            values: Vec::new(),
+        };
+        card.look();
+        (card, note)
+    }
+
+    /// Packets that arrived at a queue since the begin, those dropped there included, and these.
+    pub fn queue(&self, queue: u32) -> (u64, u64) {
+        self.sums.get(queue as usize).copied().unwrap_or_default()
+    }
+
+    /// Adds what happened since the last look; nothing while the interface does not answer.
+    pub fn look(&mut self) {
+        match &mut self.source {
+            Source::Driver(statistics, columns) => {
+                match statistics {
+                    Some(statistics) => {
+                        if statistics.read(&mut self.values).is_err() {
+                            return;
+                        }
+                    }
+                    None => {
+                        let lines = lines(&self.tree, &self.interface);
+                        self.values = lines.into_iter().map(|(_, value)| value).collect();
+                    }
+                }
+                for (queue, columns) in columns.iter().enumerate() {
+                    let value = |place: Option<usize>| self.values.get(place?).copied();
+                    let Some(packets) = value(columns.packets) else { continue };
+                    let drops = value(columns.drops).unwrap_or(0);
+                    add(&mut self.sums[queue], &mut self.last[queue], packets, drops);
+                }
+            }
+            Source::Interface => {
+                let file = |name: &str| {
+                    let file = format!("/sys/class/net/{}/statistics/{name}", self.interface);
+                    self.tree.number::<u64>(file).ok()
+                };
+                let Some(packets) = file("rx_packets") else { return };
+                let drops = file("rx_missed_errors").unwrap_or(0);
+                add(&mut self.sums[0], &mut self.last[0], packets, drops);
+            }
+        }
+    }
+}
+
+/// Counters that go back (a driver that was loaded again) begin anew.
+fn add(sum: &mut (u64, u64), last: &mut Option<(u64, u64)>, packets: u64, drops: u64) {
+    if let Some((packets_before, drops_before)) = *last {
+        let dropped = drops.saturating_sub(drops_before);
+        sum.0 = sum.0.saturating_add(packets.saturating_sub(packets_before) + dropped);
+        sum.1 = sum.1.saturating_add(dropped);
+    }
+    *last = Some((packets, drops));
+}
+
+fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>) {
+    let mut statistics = None;
+    let names: Vec<String> = if tree.is_live() {
+        statistics = CardStatistics::open(interface).ok();
+        statistics.as_ref().map(|one| one.names().to_vec()).unwrap_or_default()
+    } else {
+        lines(tree, interface).into_iter().map(|(name, _)| name).collect()
+    };
+    let columns: Vec<Columns> = (0..queues).map(|queue| columns(&names, queue)).collect();
+    if columns.iter().all(|columns| columns.packets.is_none()) {
+        let note = format!(
+            "arrivals: the driver of {interface} counts no packets by queue; its {queues} queues \
+             show those of the interface as of the first queue"
+        );
+        return (Source::Interface, (queues > 1).then_some(note));
+    }
+    (Source::Driver(statistics, columns), None)
+}
+
+/// The statistics of a recorded machine: a name and a value on each line.
+fn lines(tree: &Tree, interface: &str) -> Vec<(String, u64)> {
+    let text = tree.text(format!("/ethtool/{interface}/statistics")).unwrap_or_default();
+    let pair = |line: &str| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some((name.trim_end_matches(':').to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// Where the figures of a receive queue stand. Names are the drivers' own: `rx_queue_3_packets`
+/// (igb, igc, ixgbe, ice, virtio_net), `rx-3.packets` (i40e), `rx3_packets` (mlx5, nfp),
+/// `queue_3_rx_cnt` (ena), `[3]: rx_ucast_packets` (bnxt_en), `rx_queue_3_drops`.
+fn columns(names: &[String], queue: u32) -> Columns {
+    let place = |patterns: &[String]| {
+        patterns.iter().find_map(|pattern| names.iter().position(|name| name == pattern))
+    };
+    let packets = [
+        format!("rx_queue_{queue}_packets"),
+        format!("rx{queue}_packets"),
+        format!("rx-{queue}.packets"),
+        format!("rx-{queue}.rx_packets"),
+        format!("queue_{queue}_rx_cnt"),
+        format!("[{queue}]: rx_ucast_packets"),
+    ];
+    let drops = [
+        format!("rx_queue_{queue}_drops"),
+        format!("rx{queue}_drops"),
+        format!("[{queue}]: rx_discards"),
+    ];
+    Columns { packets: place(&packets), drops: place(&drops) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_name_their_queues_each_in_its_own_way() {
+        for (packets, drops) in [
+            ("rx_queue_11_packets", Some("rx_queue_11_drops")),
+            ("rx11_packets", Some("rx11_drops")),
+            ("rx-11.packets", None),
+            ("queue_11_rx_cnt", None),
+            ("[11]: rx_ucast_packets", Some("[11]: rx_discards")),
+        ] {
+            let names: Vec<String> = ["rx_packets", "rx_queue_1_packets", "rx1_packets", packets]
+                .into_iter()
+                .chain(drops)
+                .map(str::to_owned)
+                .collect();
+            let expected = Columns { packets: Some(3), drops: drops.map(|_| 4) };
+            assert_eq!(columns(&names, 11), expected, "{packets}");
+        }
+        assert_eq!(columns(&["rx_queue_1_packets".into()], 2), Columns::default());
+    }
+}

@@ -1,0 +1,40 @@
+//! Who serves a machine's queues, and which of its knobs are governed.
+
+/// What a governor of this machine may touch, beside CPUs, queues and interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// Workers of ours serve the queues: interrupts follow them, redirect tables choose among
+    /// them, they poll or wait as a policy says, and it can be asked at their batches. Without them
+    /// the kernel serves the queues, and all of this stays as it is.
+    pub workers: bool,
+    /// Frequencies, with the energy performance preference that goes with each.
+    pub frequency: bool,
+    /// Idle states.
+    pub idle: bool,
+    /// Interrupt moderation.
+    pub moderation: bool,
+}
+
+impl Scope {
+    /// Of a router: everything.
+    pub const ROUTER: Self = Self { workers: true, frequency: true, idle: true, moderation: true };
+    /// Of a machine whose kernel serves the packets: what has a meaning without workers.
+    pub const KERNEL: Self = Self { workers: false, ..Self::ROUTER };
+
+    /// Of the notes on what is missing, those that matter; and what nobody wants governed.
+    pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
+        for (knob, governed) in [
+            ("frequency", self.frequency),
+            ("idle states", self.idle),
+            ("interrupt moderation", self.moderation),
+        ] {
+            if !governed {
+                notes.retain(|note| {
+                    !note.strip_prefix(knob).is_some_and(|rest| rest.starts_with(':'))
+                });
+                notes.push(format!("{knob}: left alone, as configured"));
+            }
+        }
+        notes
+    }
+}

@@ -1,0 +1,81 @@
+//! `wattline govern`: the governor of this machine, without a router.
+
+use super::root::Root;
+use super::{run, stats};
+use crate::exit::ExitError;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use wattline_govern::{Daemon, GovernError, Options, profile};
+use wattline_host::TakeOverError;
+use wattline_router::config::LogLevel;
+
+/// What to govern by.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, TOML; the profile `balanced` without one. `wattline config --govern`
+    /// prints every key.
+    config: Option<PathBuf>,
+    /// Print a built-in profile, to be copied, and end: balanced, latency or max-save.
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    print_profile: Option<String>,
+    #[command(flatten)]
+    root: Root,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if let Some(name) = &args.print_profile {
+        let Some(profile) = profile::find(name) else {
+            let message = format!("there is no profile \"{name}\": there are {}", profile::names());
+            return Err(ExitError::new(ExitError::USAGE, message));
+        };
+        write!(std::io::stdout(), "{}", profile.text)?;
+        return Ok(());
+    }
+    let level = run::log_to_standard_error();
+    let set_log_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
+    let tree = args.root.tree()?;
+    let options =
+        Options { config: args.config.clone(), tree, set_log_level: Box::new(set_log_level) };
+    let daemon = Daemon::start(options)?;
+    tracing::info!("control socket {}", daemon.socket_path().display());
+    let (account, outcome) = daemon.run();
+    let printed = print(&account, json);
+    // What went wrong matters more than a reader who has gone.
+    outcome?;
+    printed
+}
+
+fn print(account: &serde_json::Value, json: bool) -> Result<(), ExitError> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{account}")?;
+    } else {
+        stats::print(account, &mut out)?;
+    }
+    Ok(())
+}
+
+impl From<GovernError> for ExitError {
+    fn from(error: GovernError) -> Self {
+        let code = match error {
+            GovernError::Config(error) => return error.into(),
+            GovernError::Socket(error) => return error.into(),
+            GovernError::Machine(TakeOverError::Session(error)) => return error.into(),
+            GovernError::Machine(TakeOverError::Platform(_)) => Self::UNAVAILABLE,
+            GovernError::Machine(TakeOverError::Watchdog(_) | TakeOverError::Unrestored(_)) => {
+                Self::IO
+            }
+            GovernError::Policy(_) => Self::CONFIG,
+            GovernError::Source { ref source, .. } | GovernError::System { ref source, .. } => {
+                match source.kind() {
+                    ErrorKind::PermissionDenied => Self::NO_PERMISSION,
+                    ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => Self::CONFIG,
+                    _ => Self::IO,
+                }
+            }
+        };
+        Self::new(code, error)
+    }
+}

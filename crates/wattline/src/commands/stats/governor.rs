@@ -1,0 +1,157 @@
+//! The statistics of a governor without a router.
+
+use super::{number, print_power};
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Interfaces, cores, sources of latency and what rules, as tables.
+pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
+    let govern = &stats["govern"];
+    let list = |value: &'static str| govern[value].as_array().into_iter().flatten();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    writeln!(
+        out,
+        "profile {}, policy {}; {} rules",
+        word(&govern["profile"]),
+        word(&govern["policy"]),
+        match &*word(&govern["rule"]) {
+            "latency-target" => "the highest capacity, because the latency target is missed,",
+            "silent-source" => "the highest capacity, because a source of latency is silent,",
+            _ => "the policy",
+        }
+    )?;
+    writeln!(
+        out,
+        "\n{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  state",
+        "interface", "in (packets)", "in (bytes)", "out (packets)", "out (bytes)", "missed"
+    )?;
+    for port in stats["ports"].as_array().into_iter().flatten() {
+        writeln!(
+            out,
+            "{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  {}",
+            word(&port["name"]),
+            number(&port["received_packets"]),
+            number(&port["received_bytes"]),
+            number(&port["transmitted_packets"]),
+            number(&port["transmitted_bytes"]),
+            number(&port["missed_packets"]),
+            word(&port["state"]),
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:<8} {:>14} {:>12} {:>16} {:>16}",
+        "CPU", "took (packets)", "busy (s)", "frequency (GHz)", "deepest idle"
+    )?;
+    for (core, counts) in stats["workers"].as_array().into_iter().flatten().enumerate() {
+        let gigahertz = stats["power"]["frequency_hertz"][core].as_f64();
+        let idle = stats["power"]["deepest_idle_state"][core].as_str();
+        writeln!(
+            out,
+            "{:<8} {:>14} {:>12.2} {:>16} {:>16}",
+            number(&counts["cpu"]),
+            number(&counts["received"]),
+            counts["busy_seconds"].as_f64().unwrap_or(0.0),
+            gigahertz.map_or("not governed".to_owned(), |hertz| format!("{:.2}", hertz / 1e9)),
+            idle.unwrap_or("not governed"),
+        )?;
+    }
+    let mut head = true;
+    for source in list("latency") {
+        if head {
+            writeln!(
+                out,
+                "\n{:<16} {:>10} {:>10} {:>12} {:>12} {:>10}  state",
+                "latency", "samples", "age (s)", "p50 (us)", "p99 (us)", "refused"
+            )?;
+            head = false;
+        }
+        let micros = |key: &str| match source[key].as_f64() {
+            Some(seconds) => format!("{:.0}", seconds * 1e6),
+            None => "-".to_owned(),
+        };
+        let refused: u64 = source["refused"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(_, count)| number(count))
+            .sum();
+        let state = match (&source["silent"], source["problem"].as_str()) {
+            (Value::Bool(false), None) => String::new(),
+            (Value::Bool(false), Some(problem)) => problem.to_owned(),
+            (_, None) => "SILENT".to_owned(),
+            (_, Some(problem)) => format!("SILENT: {problem}"),
+        };
+        writeln!(
+            out,
+            "{:<16} {:>10} {:>10} {:>12} {:>12} {refused:>10}  {state}",
+            word(&source["name"]),
+            number(&source["samples"]),
+            source["age_seconds"].as_f64().map_or("-".to_owned(), |age| format!("{age:.1}")),
+            micros("latency_p50_seconds"),
+            micros("latency_p99_seconds"),
+        )?;
+    }
+    print_power(&stats["power"], out)?;
+    for one in list("left_out") {
+        writeln!(out, "left out: {}: {}", word(&one["what"]), word(&one["why"]))?;
+    }
+    for rival in list("rivals") {
+        writeln!(
+            out,
+            "also sets {}: {} ({}); to end it: {}",
+            word(&rival["sets"]),
+            word(&rival["name"]),
+            word(&rival["seen"]),
+            word(&rival["remedy"])
+        )?;
+    }
+    let process = &govern["process"];
+    writeln!(
+        out,
+        "this governor took {:.2} s of a processor in {:.0} s, and holds {:.1} MB",
+        process["cpu_seconds"].as_f64().unwrap_or(0.0),
+        stats["uptime_seconds"].as_f64().unwrap_or(0.0),
+        process["resident_bytes"].as_f64().unwrap_or(0.0) / 1e6
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_rules_and_who_is_silent_is_shown() {
+        let stats = json!({
+            "uptime_seconds": 60.0,
+            "ports": [{"name": "eth0", "received_packets": 7, "state": "up"}],
+            "workers": [{"cpu": 5, "received": 9, "busy_seconds": 1.5}],
+            "power": {"policy": "ondemand", "frequency_hertz": [1.6e9], "deepest_idle_state": [null]},
+            "govern": {"profile": "balanced", "policy": "ondemand", "rule": "silent-source",
+                "latency": [{"name": "shop", "silent": true, "problem": "refused", "samples": 0,
+                             "refused": {"negative": 2, "future": 1}}],
+                "left_out": [{"what": "lo", "why": "the loopback"}],
+                "rivals": [{"sets": "x", "name": "TuneD", "seen": "process 7", "remedy": "stop it"}],
+                "process": {"cpu_seconds": 0.05, "resident_bytes": 9e6}},
+        });
+        let mut text = Vec::new();
+        print(&stats, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for words in [
+            "because a source of latency is silent",
+            "SILENT: refused",
+            "left out: lo: the loopback",
+            "TuneD (process 7); to end it: stop it",
+            "0.05 s of a processor in 60 s, and holds 9.0 MB",
+        ] {
+            assert!(text.contains(words), "{words} is missing in\n{text}");
+        }
+        let row = |begin: &str| {
+            let line = text.lines().find(|line| line.starts_with(begin)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("5 ")[..4], ["5", "9", "1.50", "1.60"]);
+        assert_eq!(row("shop")[5], "3");
+    }
+}
