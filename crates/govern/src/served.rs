@@ -4,6 +4,7 @@ use crate::latency::Feed;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_governor::energy::Energy;
 use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::pace::Pace;
 use wattline_governor::step::Step;
 use wattline_host::ThisMachine;
 use wattline_policy::{OperatingPoint, Platform};
@@ -44,6 +45,12 @@ impl Machine for Served {
     }
     fn held(&mut self, step: &Step) -> Option<Step> {
         self.host.held(step)
+    }
+    fn writes(&self, step: &Step) -> u32 {
+        self.host.writes(step)
+    }
+    fn pace(&self) -> Pace {
+        self.host.pace()
     }
     fn settle(&mut self) {
         Machine::settle(&mut self.host);

@@ -149,7 +149,6 @@ impl Flow {
 mod tests {
     use super::*;
     use wattline_scale::rss;
-    use wattline_units::Time;
 
     #[test]
     fn frames_lie_on_the_entry_of_their_packets_and_count_their_flow() {

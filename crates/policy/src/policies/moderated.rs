@@ -4,7 +4,7 @@
 //! are compared with the driver's rule, or with a fixed period, put next to them.
 
 use crate::moderation::RuleKind;
-use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, parse_span};
+use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy};
 use wattline_units::{Span, Time};
 
 /// What may follow the `+`.
@@ -23,7 +23,7 @@ impl Choice {
     /// Reads the part of a policy's text after the `+`.
     pub fn parse(text: &str) -> Option<Self> {
         let rule = RuleKind::ALL.into_iter().find(|rule| rule.name() == text);
-        rule.map(Self::Driver).or_else(|| parse_span(text).map(Self::Fixed))
+        rule.map(Self::Driver).or_else(|| text.parse().ok().map(Self::Fixed))
     }
 }
 

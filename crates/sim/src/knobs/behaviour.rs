@@ -4,7 +4,7 @@ use thiserror::Error;
 use wattline_governor::ledger::Knob;
 use wattline_governor::pace::{Budget, Pace};
 use wattline_governor::step::Step;
-use wattline_policy::{Platform, parse_span};
+use wattline_policy::Platform;
 use wattline_units::Span;
 
 /// What is wrong with one knob.
@@ -139,7 +139,7 @@ impl KnobBehaviour {
             allowed,
         };
         let span = |key, text: &str| {
-            let span = parse_span(text).filter(|span| *span <= LONGEST);
+            let span = text.parse().ok().filter(|span: &Span| *span <= LONGEST);
             span.ok_or_else(|| value(key, text, "a duration of at most 10 days, such as 50us"))
         };
         for (key, text) in settings {

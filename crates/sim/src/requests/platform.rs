@@ -44,8 +44,10 @@ pub fn request_platform(server: &RequestServer) -> Platform {
         queues: (0..cores).map(|core| Queue { port: 0, core }).collect(),
         ring_size: server.nic.rx_ring,
         moderation: range.unwrap_or((Span::ZERO, Span::ZERO)),
+        uncore: Vec::new(),
         can: Can {
             set_cores: false,
+            set_uncore: false,
             set_weights: false,
             driver_rules: true,
             waits: Waits { interrupt: true, ..Waits::NONE },

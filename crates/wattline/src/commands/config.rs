@@ -54,7 +54,7 @@ fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", json!({ "keys": listed(own::all()) }))?;
+        writeln!(out, "{:#}", json!({ "keys": listed(own::all()) }))?;
     } else if args.markdown {
         write!(out, "{}", own::as_markdown())?;
     } else {
