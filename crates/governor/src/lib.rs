@@ -14,6 +14,7 @@ pub mod account;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod energy;
+pub mod knob;
 pub mod latency;
 pub mod ledger;
 pub mod machine;
