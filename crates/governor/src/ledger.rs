@@ -1,100 +1,16 @@
 //! What became of the steps, by the knob that they turned.
 
+pub use super::knob::{Knob, place_of};
+
 use super::machine::Taken;
-use super::step::Step;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_policy::Platform;
 use wattline_units::{Span, Time};
 
 /// A knob of a core or queue that failed, or that somebody else holds, is left alone for so long.
 pub(super) const LEFT_ALONE: Span = Span::from_millis(1_000);
 /// A knob that so many times never did as it was told is said to have no effect.
 const TRIES: u64 = 3;
-
-/// What a step turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// Frequencies.
-    Frequency,
-    /// The deepest idle state of a core.
-    IdleLimit,
-    /// How a core waits.
-    Wait,
-    /// Which cores are active: waking, parking, redirect tables.
-    Cores,
-    /// Interrupt moderation.
-    Moderation,
-    /// Packets of a batch.
-    Batch,
-    /// The uncore's upper limit.
-    Uncore,
-}
-
-impl Knob {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Frequency,
-        Self::IdleLimit,
-        Self::Wait,
-        Self::Cores,
-        Self::Moderation,
-        Self::Batch,
-        Self::Uncore,
-    ];
-
-    /// Its name in reports and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Frequency => "frequency",
-            Self::IdleLimit => "idle-limit",
-            Self::Wait => "wait",
-            Self::Cores => "cores",
-            Self::Moderation => "moderation",
-            Self::Batch => "batch",
-            Self::Uncore => "uncore",
-        }
-    }
-
-    /// The knob of a name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|knob| knob.name() == name)
-    }
-
-    /// The knob that a step turns.
-    pub fn of(step: &Step) -> Self {
-        match step {
-            Step::Frequency { .. } => Self::Frequency,
-            Step::IdleLimit { .. } => Self::IdleLimit,
-            Step::Wait { .. } => Self::Wait,
-            Step::Wake { .. } | Step::Weight { .. } | Step::Redirect { .. } | Step::Park { .. } => {
-                Self::Cores
-            }
-            Step::Moderation { .. } => Self::Moderation,
-            Step::Batch { .. } => Self::Batch,
-            Step::Uncore { .. } => Self::Uncore,
-        }
-    }
-}
-
-/// Which of its kind a step turns: the core's or the queue's own, by number, and of frequencies the
-/// lowest core that shares it; 0 where there is one for all.
-pub fn place_of(step: &Step, platform: &Platform) -> usize {
-    match *step {
-        Step::Frequency { core, .. } => {
-            platform.domain.sharers(core, platform.cores).lowest().unwrap_or(core)
-        }
-        Step::IdleLimit { core, .. } | Step::Wait { core, .. } => core,
-        Step::Moderation { queue, .. } => queue,
-        Step::Wake { .. }
-        | Step::Weight { .. }
-        | Step::Redirect { .. }
-        | Step::Park { .. }
-        | Step::Batch { .. }
-        | Step::Uncore { .. } => 0,
-    }
-}
 
 /// What became of the steps of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -14,6 +14,7 @@ pub mod account;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod energy;
+pub mod knob;
 pub mod latency;
 pub mod ledger;
 pub mod machine;
@@ -43,8 +44,8 @@ pub struct Governor<M> {
     transition: Transition,
     wanted: OperatingPoint,
     /// When the policy wants to be asked, and when anything is to be done.
+    wishes: AskAgain,
     ask: AskAgain,
-    shown: AskAgain,
     totals: LoopTotals,
     /// Up to here the integrals over the operating point are booked.
     now: Time,
@@ -59,8 +60,8 @@ impl<M: Machine> Governor<M> {
             policy,
             wanted: point.clone(),
             transition: Transition::new(machine.platform(), point, machine.pace()),
+            wishes: AskAgain::NEVER,
             ask: AskAgain::NEVER,
-            shown: AskAgain::NEVER,
             totals: LoopTotals::default(),
             now: Time::ZERO,
             machine,
@@ -80,17 +81,17 @@ impl<M: Machine> Governor<M> {
         let platform = self.machine.platform();
         let wanted = match trigger {
             Trigger::Start => true,
-            Trigger::Timer => now >= self.ask.at,
+            Trigger::Timer => now >= self.wishes.at,
             Trigger::Fill { queue } => platform
                 .queues
                 .get(queue)
-                .is_some_and(|queue| self.ask.on_fill.cores.contains(queue.core)),
+                .is_some_and(|queue| self.wishes.on_fill.cores.contains(queue.core)),
             Trigger::Batch { queue, .. } => platform
                 .queues
                 .get(queue)
-                .is_some_and(|queue| self.ask.on_batch.contains(queue.core)),
+                .is_some_and(|queue| self.wishes.on_batch.contains(queue.core)),
             Trigger::EmptyPolls { core } => {
-                self.ask.after_empty_polls.is_some() && self.ask.on_batch.contains(core)
+                self.wishes.after_empty_polls.is_some() && self.wishes.on_batch.contains(core)
             }
         };
         if wanted {
@@ -118,10 +119,10 @@ impl<M: Machine> Governor<M> {
             entries: if looks.entries { &self.view.entries } else { &[] },
             offered: None,
         };
-        self.ask = self.policy.decide(now, &observation, &mut self.wanted);
-        if self.ask.at <= now {
+        self.wishes = self.policy.decide(now, &observation, &mut self.wanted);
+        if self.wishes.at <= now {
             // "At once, but after time has moved on."
-            self.ask.at = now + Span::from_picos(1);
+            self.wishes.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
         if self.wanted != *self.transition.target() {
@@ -153,8 +154,8 @@ impl<M: Machine> Governor<M> {
 
     /// What is asked for next: by the policy, or because steps were put off.
     fn show_ask(&mut self) {
-        let at = self.ask.at.min(self.transition.due());
-        self.shown = AskAgain { at, ..self.ask };
+        let at = self.wishes.at.min(self.transition.due());
+        self.ask = AskAgain { at, ..self.wishes };
     }
 
     /// Books the integrals over the operating point up to now.
@@ -172,7 +173,7 @@ impl<M: Machine> Governor<M> {
 
     /// When the policy wants to be asked next, or steps that were put off are due.
     pub fn ask(&self) -> &AskAgain {
-        &self.shown
+        &self.ask
     }
 
     /// How the machine runs.

@@ -5,7 +5,7 @@
 //! second it bears, and how long each knob stays as it was set. What is put off is done as soon
 //! as the pace allows, and then as the policy wants it by then.
 
-use super::ledger::Knob;
+use super::knob::Knob;
 use wattline_units::{Span, Time};
 
 /// Steps that take capacity away leave this part of the budget to those that add some: a

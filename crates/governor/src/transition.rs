@@ -7,7 +7,8 @@
 //! them lies what is put off for the pace, or is under way. No time passes in it: it says when it
 //! wants to go on ([`Transition::due`]). While nothing fails it allocates nothing once it is warm.
 
-use super::ledger::{Knob, LEFT_ALONE, Ledger, place_of};
+use super::knob::{Knob, keep, place_of};
+use super::ledger::{LEFT_ALONE, Ledger};
 use super::machine::Taken;
 use super::pace::{Pace, Purse};
 use super::step::{Beside, Step, between_beside};
@@ -387,44 +388,5 @@ impl Transition {
             Step::Moderation { queue, period } => point.moderation[queue] = period,
             Step::Batch { packets } => point.batch = packets,
         }
-    }
-}
-
-/// Leaves what a knob sets at a place ([`place_of`]) as it is; says whether something else was
-/// wanted.
-fn keep(
-    (knob, place): (Knob, usize),
-    platform: &Platform,
-    wanted: &mut OperatingPoint,
-    point: &OperatingPoint,
-) -> bool {
-    /// Puts the old value there; whether it was another.
-    fn back<T: PartialEq + Copy>(new: &mut T, old: &T) -> bool {
-        std::mem::replace(new, *old) != *old
-    }
-    let mut cores = wanted.cores.iter_mut().zip(&point.cores);
-    match knob {
-        Knob::Frequency => {
-            let sharers = platform.domain.sharers(place, platform.cores);
-            let sharing = cores.enumerate().filter(|(core, _)| sharers.contains(*core));
-            sharing.fold(false, |kept, (_, (new, old))| {
-                back(&mut new.frequency, &old.frequency) | kept
-            })
-        }
-        Knob::IdleLimit => {
-            cores.nth(place).is_some_and(|(new, old)| back(&mut new.idle_limit, &old.idle_limit))
-        }
-        Knob::Wait => cores.nth(place).is_some_and(|(new, old)| back(&mut new.wait, &old.wait)),
-        Knob::Cores => {
-            let same = wanted.weights == point.weights;
-            wanted.weights.clone_from(&point.weights);
-            back(&mut wanted.active, &point.active) | !same
-        }
-        Knob::Moderation => {
-            let mut queues = wanted.moderation.iter_mut().zip(&point.moderation);
-            queues.nth(place).is_some_and(|(new, old)| back(new, old))
-        }
-        Knob::Batch => back(&mut wanted.batch, &point.batch),
-        Knob::Uncore => back(&mut wanted.uncore, &point.uncore),
     }
 }

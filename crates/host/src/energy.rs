@@ -347,6 +347,32 @@ mod tests {
         assert_eq!(late.source, wattline_units::Source::Measured);
     }
 
+    #[test]
+    fn mean_power_is_that_of_the_last_period_of_the_meters_with_its_source() {
+        let mut meters = Meters::new(survey(&fixture("acpi-power-meter")).meters);
+        let mut at = |seconds| meters.read(Time::ZERO + Span::from_seconds(seconds), |_| {});
+        let (first, second, third) = (at(0.0), at(1.0), at(3.0));
+        let mut power = MeanPower::default();
+        assert_eq!(power.look(&first), None, "no period yet");
+        assert_eq!(power.look(&first), None);
+        let seen = power.look(&second).unwrap();
+        assert_eq!(seen.over, Span::from_seconds(1.0));
+        let watts = second.since(&first).whole.unwrap() / seen.over;
+        assert!((seen.watts.get() - watts.get()).abs() < 1e-9 && watts.get() > 1.0);
+        assert_eq!(seen.provenance.source, wattline_units::Source::Measured);
+        assert_eq!(power.look(&second), Some(seen), "not read meanwhile: the same period");
+        assert_eq!(power.look(&third).unwrap().over, Span::from_seconds(2.0));
+        assert_eq!(power.look(&Energy::default()), None, "unavailable is not 0 W");
+        assert_eq!(power.look(&third), None, "a gap begins anew");
+    }
+
+    #[test]
+    fn meters_are_promised_where_they_are_found() {
+        assert!(EnergyMeter::start(&fixture("acpi-power-meter")).is_there());
+        let nothing = tempfile::tempdir().unwrap();
+        assert!(!EnergyMeter::start(&Tree::at(nothing.path())).is_there());
+    }
+
     /// A sensor that answers as it is told, a second apart.
     struct Scripted(wattline_meters::Description, std::vec::IntoIter<Result<f64, Rejection>>);
 

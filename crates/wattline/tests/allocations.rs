@@ -19,6 +19,11 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_flow_records::nodes as flow_records;
+use wattline_governor::ledger::Knob;
+use wattline_governor::machine::Taken;
+use wattline_governor::pace::{Budget, Pace};
+use wattline_governor::step::Step;
+use wattline_governor::transition::{Actuator, Transition};
 use wattline_ipsec::esp;
 use wattline_ipsec::esp::algorithm::Algorithm;
 use wattline_ipsec::esp::association::{Common, DontFragment, Dscp, Inbound, Limits, Outbound};
@@ -29,6 +34,7 @@ use wattline_ipsec::esp::replay::ReplayWindow;
 use wattline_ipsec::esp::sequence::Sequence;
 use wattline_ipsec::esp::transform::Transform;
 use wattline_packet::redundancy::Key;
+use wattline_policy::OperatingPoint;
 use wattline_ports::memory::{WireEnd, wire};
 use wattline_ports::waiter::PollWaiter;
 use wattline_redundancy::nodes::select::Selection;
@@ -361,4 +367,43 @@ fn a_wait_does_not_either() {
     assert!(before > 0, "it counts");
     waiter.wait(std::time::Duration::ZERO);
     assert_eq!(CALLS.get(), before);
+}
+
+/// A machine that does everything at once.
+struct Willing(wattline_policy::Platform);
+
+impl Actuator for Willing {
+    fn platform(&self) -> &wattline_policy::Platform {
+        &self.0
+    }
+    fn take(&mut self, _: Time, _: &Step) -> Taken {
+        Taken::Done
+    }
+}
+
+#[test]
+fn a_warm_transition_does_not_either_while_nothing_fails() {
+    let file = wattline_server::ServerFile::load("westmere-2010").unwrap();
+    let platform = wattline_cores::platform_of(file.model().unwrap());
+    let full = OperatingPoint::full(&platform);
+    let budget = Budget { writes_per_second: 1e7, burst_writes: 20.0 };
+    let mut pace = Pace { budget: Some(budget), ..Pace::FREE };
+    pace.dwell[Knob::Batch as usize] = Span::from_micros(3);
+    let mut transition = Transition::new(&platform, full.clone(), pace);
+    let (mut machine, mut wanted) = (Willing(platform), full);
+    let mut taken = 0;
+    for turn in 0..2_000_u64 {
+        wanted.set_active(1 + turn as usize % 12, turn as usize % 3, 2);
+        wanted.set_frequency(turn as usize * 5 % 14);
+        wanted.weights[0] = 1 + (turn % 4) as u8;
+        wanted.moderation.fill(Span::from_micros(turn % 7));
+        wanted.batch = 1 + turn as u32 % 64;
+        let now = Time::ZERO + Span::from_micros(turn);
+        let before = CALLS.get();
+        transition.go(now, &mut machine, &mut wanted);
+        let calls = CALLS.get() - before;
+        assert!(turn < 100 || calls == 0, "{calls} calls of the allocator in turn {turn}");
+        taken = transition.ledger().sums().0;
+    }
+    assert!(taken > 10_000, "{taken} steps");
 }

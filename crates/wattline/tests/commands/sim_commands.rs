@@ -265,12 +265,29 @@ fn what_cannot_be_simulated_is_refused() {
     refused(&with(&["--duration=-1s"]), usage, &["-1s", "--duration"]);
     refused(&with(&["--interval", "0s"]), usage, &["interval", "must be between"]);
     refused(&with(&["--app", "nfs"]), usage, &["nfs", "ipv4", "netflow"]);
+    refused(&with(&["--knob-faults", "speed:refuse"]), usage, &["--knob-faults", "speed", "cores"]);
+    refused(&with(&["--knob-faults", "cores:fail=2"]), usage, &["fail=2", "0 to 1"]);
     // All at once, not only the first.
     refused(
         &sim(&["--policy", "x", "--traffic", "y:1", "--duration", "0s"]),
         usage,
         &["duration", "policy", "traffic"],
     );
+}
+
+/// Knobs that refuse and are slow: the report says so, and the policy goes on with the rest.
+#[test]
+fn knobs_can_be_made_to_fail() {
+    let args = ["sim", "--json", "--policy", "powersave", "--traffic", "poisson:5Mpps,size=64"];
+    let faults = ["--duration", "20ms", "--knob-faults", "frequency:refuse;cores:delay=100us"];
+    let report = json(&[&args[..], &faults[..]].concat());
+    assert_eq!(report["knob_faults"], faults[3]);
+    let knobs = report["knobs"].as_array().unwrap();
+    let of = |name: &str| knobs.iter().find(|entry| entry["knob"] == name).expect(name);
+    assert!(of("frequency")["failed"].as_u64() > Some(0));
+    assert_eq!(of("cores")["failed"], 0);
+    let plain = json(&[&args[..], &faults[..2]].concat());
+    assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null(), "as ever");
 }
 
 #[test]
