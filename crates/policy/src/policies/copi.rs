@@ -1,8 +1,11 @@
 //! Co-PI: V/F state and interrupt rate together, from tables of a profile.
 
 mod decide;
+mod options;
 #[cfg(test)]
 mod tests;
+
+pub use options::Options;
 
 use super::fixed::{Fixed, IDLE, idle_state};
 use crate::moderation::RuleKind;
@@ -71,33 +74,6 @@ pub static INFO: PolicyInfo = PolicyInfo {
 /// All idle states, as Linux allows them.
 const IDLE_STATE: Parameter =
     Parameter { default: "deepest", source: "Co-PI leaves idle states to the kernel", ..IDLE };
-
-/// Settings of [`with_tables`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
-    /// Tail latency to stay within; `None` for that of the tables.
-    pub target: Option<Span>,
-    /// Time between two decisions.
-    pub period: Span,
-    /// Share by which the tables' target may be exceeded.
-    pub slack: f64,
-    /// Share that another point has to save.
-    pub hysteresis: f64,
-    /// Share of a gap that a correction takes over.
-    pub correction: f64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            target: None,
-            period: Span::from_millis(100),
-            slack: 0.0,
-            hysteresis: 0.01,
-            correction: 0.5,
-        }
-    }
-}
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     let target = parameters.span("target");

@@ -1,6 +1,6 @@
 //! The monitor and the decision engine of Co-PI (Figure 5 of the paper).
 
-use super::Options;
+use super::options::Options;
 use crate::{LatencyView, Observation, OperatingPoint, Platform};
 use std::sync::Arc;
 use wattline_server::tables::{Choice, ProfileTables};

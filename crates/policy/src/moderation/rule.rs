@@ -1,0 +1,88 @@
+//! The rules by name, and one at work.
+
+use super::{Interrupt, dim, ixgbe, ixgbe_classic};
+use serde::Serialize;
+use std::fmt;
+use wattline_units::Span;
+
+/// Which rule a queue is moderated by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleKind {
+    /// The adaptive rule of Intel's 10G driver, within the range that Co-PI prints.
+    Ixgbe,
+    /// The older rule of the same driver, in three classes.
+    IxgbeClassic,
+    /// Linux's dynamic interrupt moderation.
+    Dim,
+}
+
+impl RuleKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ixgbe, Self::IxgbeClassic, Self::Dim];
+
+    /// Its name in the text of a policy.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ixgbe => "ixgbe",
+            Self::IxgbeClassic => "ixgbe-classic",
+            Self::Dim => "dim",
+        }
+    }
+}
+
+impl fmt::Display for RuleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A rule at work on one queue.
+#[derive(Debug, Clone)]
+pub enum Rule {
+    /// See [`super::ixgbe`].
+    Ixgbe(ixgbe::Ixgbe),
+    /// See [`super::ixgbe_classic`].
+    IxgbeClassic(ixgbe_classic::IxgbeClassic),
+    /// See [`super::dim`].
+    Dim(dim::Dim),
+}
+
+impl Rule {
+    /// As the driver starts it.
+    pub fn new(kind: RuleKind) -> Self {
+        match kind {
+            RuleKind::Ixgbe => Self::Ixgbe(ixgbe::Ixgbe::default()),
+            RuleKind::IxgbeClassic => Self::IxgbeClassic(ixgbe_classic::IxgbeClassic::default()),
+            RuleKind::Dim => Self::Dim(dim::Dim::default()),
+        }
+    }
+
+    /// Which one it is.
+    pub fn kind(&self) -> RuleKind {
+        match self {
+            Self::Ixgbe(_) => RuleKind::Ixgbe,
+            Self::IxgbeClassic(_) => RuleKind::IxgbeClassic,
+            Self::Dim(_) => RuleKind::Dim,
+        }
+    }
+
+    /// The period from now on.
+    pub fn period(&self) -> Span {
+        match self {
+            Self::Ixgbe(rule) => rule.period(),
+            Self::IxgbeClassic(rule) => rule.period(),
+            Self::Dim(rule) => rule.period(),
+        }
+    }
+
+    /// Takes note of an interrupt and gives the period from there on.
+    #[inline]
+    pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
+        match self {
+            Self::Ixgbe(rule) => rule.interrupt(seen),
+            Self::IxgbeClassic(rule) => rule.interrupt(seen),
+            Self::Dim(rule) => rule.interrupt(seen),
+        }
+    }
+}
