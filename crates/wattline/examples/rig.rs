@@ -69,6 +69,7 @@ fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error
     let mut checks =
         if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
     checks::all(&mut machine, &mut checks)?;
+    checks::server(&mut machine, &mut checks)?;
     let boot = machine.boot.as_secs();
     let card = machine.card;
     machine.power_off()?;

@@ -1,7 +1,7 @@
 //! From the text of a configuration to [`Config`].
 
 use super::keys::{GOVERN, KEYS, LATENCY};
-use super::{Config, Moderation, SourceKind, SourceSettings};
+use super::settings::{Config, Moderation, SourceKind, SourceSettings};
 use crate::profile::{self, PROFILES};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Clients that report over a local socket.
 
-use super::Heard;
+use super::heard::Heard;
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -2,28 +2,18 @@
 //! with its number of samples and their age; one that says nothing is named.
 
 mod clients;
+mod heard;
 mod page;
 
 use crate::config::{SourceKind, SourceSettings};
 use clients::Clients;
+use heard::Heard;
 use page::Page;
 use serde::Serialize;
 use std::io;
-use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
+use wattline_governor::latency::{LatencySummary, Origin, Quantile, Refused};
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
-
-/// A source that also says when it was heard last: a service without requests has no samples,
-/// and is yet not silent.
-trait Heard: LatencySource + Send {
-    /// When it said something that made sense; `None` if it never did.
-    fn heard(&self) -> Option<Time>;
-
-    /// What went wrong when it was asked last.
-    fn problem(&self) -> Option<String> {
-        None
-    }
-}
 
 /// All sources of a configuration.
 #[derive(Default)]

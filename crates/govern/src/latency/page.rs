@@ -1,6 +1,6 @@
 //! The application's metrics, read now and then by a thread of their own.
 
-use super::Heard;
+use super::heard::Heard;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -1,5 +1,6 @@
 //! Packets by receive queue, as the card's driver counts them; else by interface.
 
+use super::text::Text;
 use wattline_linux::card_statistics::CardStatistics;
 use wattline_linux::sysfs::Tree;
 
@@ -17,8 +18,9 @@ pub(super) struct Card {
 enum Source {
     /// The driver's own statistics; by queue, where its packets and drops stand among them.
     Driver(Option<CardStatistics>, Vec<Columns>),
-    /// `/sys/class/net/*/statistics`: all of the interface, as of its first queue.
-    Interface,
+    /// `/sys/class/net/*/statistics`: all of the interface, as of its first queue. Packets that came
+    /// in, and those that the card had no room for.
+    Interface(Text, Text),
 }
 
 /// Places of a queue's figures among the statistics.
@@ -72,13 +74,9 @@ impl Card {
                     add(&mut self.sums[queue], &mut self.last[queue], packets, drops);
                 }
             }
-            Source::Interface => {
-                let file = |name: &str| {
-                    let file = format!("/sys/class/net/{}/statistics/{name}", self.interface);
-                    self.tree.number::<u64>(file).ok()
-                };
-                let Some(packets) = file("rx_packets") else { return };
-                let drops = file("rx_missed_errors").unwrap_or(0);
+            Source::Interface(packets, missed) => {
+                let Some(packets) = packets.number() else { return };
+                let drops = missed.number().unwrap_or(0);
                 add(&mut self.sums[0], &mut self.last[0], packets, drops);
             }
         }
@@ -109,7 +107,10 @@ fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>)
             "arrivals: the driver of {interface} counts no packets by queue; its {queues} queues \
              show those of the interface as of the first queue"
         );
-        return (Source::Interface, (queues > 1).then_some(note));
+        let file =
+            |name: &str| Text::new(tree, &format!("/sys/class/net/{interface}/statistics/{name}"));
+        let source = Source::Interface(file("rx_packets"), file("rx_missed_errors"));
+        return (source, (queues > 1).then_some(note));
     }
     (Source::Driver(statistics, columns), None)
 }

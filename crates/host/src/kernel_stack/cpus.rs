@@ -1,12 +1,10 @@
 //! What the CPUs did, from `/proc/stat` and `/proc/net/softnet_stat`
 //! (Documentation/filesystems/proc.rst; net/core/net-procfs.c, `softnet_seq_show`).
 
+use super::text::Text;
 use crate::workers::Work;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use wattline_linux::sysfs::Tree;
-use wattline_units::Span;
+use wattline_units::{Span, Time};
 
 /// Of a tick in `/proc/stat`: `USER_HZ` is 100 on every architecture that Wattline runs on.
 const TICK: Span = Span::from_millis(10);
@@ -20,12 +18,13 @@ pub(super) struct Cpus {
     softnet: Text,
     /// By core: its CPU, the last counters, and what they add up to.
     cores: Vec<Core>,
+    looked: Option<Time>,
 }
 
 #[derive(Default)]
 struct Core {
     cpu: u32,
-    busy_ticks: Option<u64>,
+    idle_ticks: Option<u64>,
     packets: Option<u32>,
     work: Work,
 }
@@ -33,24 +32,34 @@ struct Core {
 impl Cpus {
     pub fn new(tree: &Tree, cpus: &[u32]) -> Self {
         let cores = cpus.iter().map(|&cpu| Core { cpu, ..Core::default() });
-        let mut new = Self {
+        Self {
             stat: Text::new(tree, "/proc/stat"),
             softnet: Text::new(tree, "/proc/net/softnet_stat"),
             cores: cores.collect(),
-        };
-        new.look();
-        new
+            looked: None,
+        }
     }
 
     pub fn work(&self, core: usize) -> Work {
         self.cores.get(core).map(|core| core.work).unwrap_or_default()
     }
 
-    /// Adds what happened since the last look.
-    pub fn look(&mut self) {
+    /// Adds what happened since the last look; the first one begins.
+    pub fn look(&mut self, now: Time) {
+        let passed = self.looked.map_or(Span::ZERO, |looked| now.since(looked));
+        self.looked = Some(now);
+        self.busy(passed);
+        self.packets();
+    }
+
+    /// What is not known to be idle is busy: busy ticks get lost where a hypervisor takes the
+    /// processor away or no tick comes, and idle time is told exactly.
+    fn busy(&mut self, passed: Span) {
         let cores = &mut self.cores;
+        let mut told = false;
         for line in self.stat.read().lines() {
             let Some(rest) = line.strip_prefix("cpu") else { break };
+            told = true;
             let mut words = rest.split_ascii_whitespace();
             // The sum of all has no number.
             let named = !rest.starts_with(' ');
@@ -59,18 +68,22 @@ impl Cpus {
                 continue;
             };
             let Some(core) = core_of(cores, cpu) else { continue };
-            // user nice system idle iowait irq softirq steal; guest time is in user already.
-            let mut busy = 0u64;
-            for (column, word) in words.take(8).enumerate() {
-                if !matches!(column, 3 | 4) {
-                    busy = busy.saturating_add(word.parse().unwrap_or(0));
-                }
-            }
-            // A CPU that comes back on line may count from zero again.
-            let ticks = core.busy_ticks.map_or(0, |last| busy.saturating_sub(last));
-            core.busy_ticks = Some(busy);
-            core.work.useful += TICK * ticks;
+            // user nice system idle iowait
+            let idle = words.skip(3).take(2).filter_map(|word| word.parse::<u64>().ok());
+            let idle = idle.fold(0u64, u64::saturating_add);
+            // Both counters may go back: iowait a little (proc.rst says so), idle to zero where a CPU
+            // comes back on line (Linux before 6.9).
+            let ticks = core.idle_ticks.map_or(0, |last| idle.saturating_sub(last));
+            core.idle_ticks = Some(idle);
+            core.work.useful += passed - (TICK * ticks).min(passed);
         }
+        if !told {
+            // Nothing is known: not a reason to slow down.
+            cores.iter_mut().for_each(|core| core.work.useful += passed);
+        }
+    }
+
+    fn packets(&mut self) {
         for (line, text) in self.softnet.read().lines().enumerate() {
             let mut words = text.split_ascii_whitespace();
             let Some(packets) = words.next().and_then(|word| u32::from_str_radix(word, 16).ok())
@@ -79,7 +92,9 @@ impl Cpus {
             };
             let number = words.nth(CPU_COLUMN - 1);
             let number = number.and_then(|word| u32::from_str_radix(word, 16).ok());
-            let Some(core) = core_of(cores, number.unwrap_or(line as u32)) else { continue };
+            let Some(core) = core_of(&mut self.cores, number.unwrap_or(line as u32)) else {
+                continue;
+            };
             let new = core.packets.map_or(0, |last| packets.wrapping_sub(last));
             core.packets = Some(packets);
             core.work.packets += u64::from(new);
@@ -94,46 +109,4 @@ fn core_of(cores: &mut [Core], cpu: u32) -> Option<&mut Core> {
         return cores.get_mut(cpu as usize);
     }
     cores.iter_mut().find(|core| core.cpu == cpu)
-}
-
-/// A file of the kernel that is read again and again, without being opened or allocating anew.
-struct Text {
-    path: PathBuf,
-    /// Stays open on the running machine; the file of a recording may be another one each time.
-    file: Option<File>,
-    live: bool,
-    buffer: Vec<u8>,
-}
-
-impl Text {
-    fn new(tree: &Tree, path: &str) -> Self {
-        let path = tree.path(path);
-        Self { path, file: None, live: tree.is_live(), buffer: vec![0; 4096] }
-    }
-
-    /// What it holds now; nothing where it cannot be read.
-    fn read(&mut self) -> &str {
-        /// Of more than a thousand CPUs.
-        const MOST: usize = 4 << 20;
-        if self.file.is_none() || !self.live {
-            self.file = File::open(&self.path).ok();
-        }
-        let Some(file) = &self.file else { return "" };
-        let mut length = 0;
-        loop {
-            match file.read_at(&mut self.buffer[length..], length as u64) {
-                Ok(0) => break,
-                Ok(more) => length += more,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => return "",
-            }
-            if length == self.buffer.len() {
-                if length >= MOST {
-                    break;
-                }
-                self.buffer.resize(2 * length, 0);
-            }
-        }
-        std::str::from_utf8(&self.buffer[..length]).unwrap_or_default()
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! | what | from |
 //! |---|---|
-//! | busy time of a core | `/proc/stat`: all but idle and iowait; its resolution is a tick, mostly 10 ms |
+//! | busy time of a core | `/proc/stat`: the time that is neither idle nor iowait; its resolution is a tick, mostly 10 ms |
 //! | packets that a core took | `/proc/net/softnet_stat`, first column: all that NAPI passed on there |
 //! | arrivals at a queue | the driver's statistics where they name the queue, else the interface's |
 //!
@@ -12,6 +12,7 @@
 
 mod cards;
 mod cpus;
+mod text;
 
 use super::layout::Layout;
 use super::workers::{Work, Workers};
@@ -51,7 +52,7 @@ impl KernelStack {
 
 impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
-        self.cpus.look();
+        self.cpus.look(now);
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
             self.asked = Some(now);
             self.cards.iter_mut().flatten().for_each(Card::look);
@@ -165,6 +166,10 @@ mod tests {
         kernel.look(at(1000));
         let work = kernel.work(1);
         assert_eq!((work.useful, work.packets), (Span::from_millis(250), 10));
+        // An hypervisor took the rest of the processor away: there is no idle time in it.
+        machine.stat(26, 75);
+        kernel.look(at(1100));
+        assert_eq!(kernel.work(1).useful, Span::from_millis(350));
         assert_eq!(kernel.work(0).packets, 10);
         let seen = kernel.queue(1, 0);
         // What was dropped had arrived, too.
@@ -197,8 +202,10 @@ mod tests {
         assert_eq!(kernel.queue(1, 0).arrivals, 12);
         std::fs::remove_file(machine.root.path().join("ethtool/eth9/statistics")).unwrap();
         std::fs::remove_file(machine.root.path().join("proc/stat")).unwrap();
+        let before = kernel.work(1).useful;
         kernel.look(at(480));
         assert_eq!(kernel.queue(1, 0).arrivals, 12);
+        assert_eq!(kernel.work(1).useful - before, Span::from_millis(120), "unknown is busy");
         assert!(kernel.set_wait(0, Wait::Poll).is_err());
     }
 }

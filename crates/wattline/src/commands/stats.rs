@@ -1,9 +1,11 @@
 //! `wattline stats`: the counters of a router.
 
 mod governor;
+mod power;
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
@@ -23,68 +25,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         writeln!(out, "{stats:#}")?;
     } else {
         print(&stats, &mut out)?;
-    }
-    Ok(())
-}
-
-/// What the governor does, where there is one.
-fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
-    let word = |key: &str| power[key].as_str().unwrap_or_default();
-    let watts = power["power_watts"].as_f64().map(|watts| format!("{watts:.2} W"));
-    writeln!(
-        out,
-        "\n{} on platform {}: {} ({}, {}), {} of {} cores, {} transitions in {} decisions, {} \
-         table entries moved, {} steps altered and {} failed",
-        word("policy"),
-        word("platform"),
-        watts.as_deref().unwrap_or("power unknown"),
-        word("source"),
-        word("accuracy"),
-        power["cores_active"],
-        power["cores"],
-        power["transitions"],
-        power["decisions"],
-        power["entries_moved"],
-        power["steps_altered"],
-        power["steps_failed"],
-    )?;
-    let micros = |key: &str| power[key].as_f64().map(|seconds| 1e6 * seconds);
-    if let (Some(median), Some(high)) =
-        (micros("latency_p50_seconds"), micros("latency_p99_seconds"))
-    {
-        writeln!(out, "latency of the last 5 s, model time: p50 {median:.1} us, p99 {high:.1} us")?;
-    }
-    print_host(&power["host"], out)
-}
-
-/// What the governed machine has to tell beside.
-fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
-    let kernel = host["kernel"].as_array().filter(|shares| !shares.is_empty());
-    if kernel.is_some() {
-        writeln!(
-            out,
-            "{:<8} {:>8} {:>14} {:>14}   the kernel's time in the last second",
-            "worker", "CPU", "softirq (%)", "ksoftirqd (%)"
-        )?;
-    }
-    for share in kernel.into_iter().flatten() {
-        let percent = |key: &str| 100.0 * share[key].as_f64().unwrap_or(0.0);
-        let (softirq, thread) = (percent("softirq_share"), percent("ksoftirqd_share"));
-        let (worker, cpu) = (number(&share["worker"]), number(&share["cpu"]));
-        writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1}")?;
-    }
-    if let Some(packets) = host["waited_at_moves_packets"].as_u64() {
-        writeln!(out, "{packets} packets waited where table entries moved: may be out of order")?;
-    }
-    for stuck in host["stuck"].as_array().into_iter().flatten() {
-        let setting = stuck["setting"].as_str().unwrap_or_default();
-        let seconds = stuck["stuck_seconds"].as_f64().unwrap_or(0.0);
-        writeln!(out, "left out: {setting}: its driver has not answered for {seconds:.0} s")?;
-    }
-    for (head, key) in [("cannot be set", "missing"), ("trouble", "troubles")] {
-        for line in host[key].as_array().into_iter().flatten() {
-            writeln!(out, "{head}: {}", line.as_str().unwrap_or_default())?;
-        }
     }
     Ok(())
 }
@@ -196,10 +136,6 @@ fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
 }
 
 #[cfg(test)]

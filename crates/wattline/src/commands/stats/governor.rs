@@ -1,6 +1,6 @@
 //! The statistics of a governor without a router.
 
-use super::{number, print_power};
+use super::power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
 

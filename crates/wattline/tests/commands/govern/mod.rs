@@ -209,7 +209,6 @@ fn what_others_change_and_what_goes_is_told_and_governing_goes_on() {
         fs::rename(machine.path(file), kept.join(number.to_string())).unwrap();
     }
     machine.logs("CPU 1 is off-line: its frequency and idle states cannot be set");
-    machine.load(50_000, 0);
     for (number, file) in files.iter().enumerate() {
         fs::rename(kept.join(number.to_string()), machine.path(file)).unwrap();
     }

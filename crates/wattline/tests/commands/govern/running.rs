@@ -12,6 +12,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
@@ -27,6 +29,28 @@ pub struct Machine {
     child: Option<Child>,
     manager: UnixDatagram,
     pub metrics: u16,
+    busy: Arc<AtomicBool>,
+}
+
+/// Writes what the kernel would tell of two CPUs that are both busy or both idle, until the machine
+/// has gone.
+fn tick(stat: PathBuf, busy: &AtomicBool) {
+    let (mut idle, mut last) = (0.0, Instant::now());
+    while stat.parent().is_some_and(Path::exists) {
+        let now = Instant::now();
+        if !busy.load(Ordering::Relaxed) {
+            idle += now.duration_since(last).as_secs_f64() * 100.0;
+        }
+        last = now;
+        let cpu = |cpu: u32| format!("cpu{cpu} 0 0 0 {idle:.0} 0 0 0 0 0 0\n");
+        // In one step: a reader must not find half of it.
+        let new = stat.with_extension("new");
+        let text = format!("cpu 0 0 0 0\n{}{}intr 0\n", cpu(0), cpu(1));
+        if fs::write(&new, text).and_then(|()| fs::rename(&new, &stat)).is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 impl Machine {
@@ -37,11 +61,18 @@ impl Machine {
         let manager = UnixDatagram::bind(root.path().join("notify")).unwrap();
         manager.set_read_timeout(Some(PATIENCE)).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut machine =
-            Self { root, before: BTreeMap::new(), child: None, manager, metrics: port };
+        let mut machine = Self {
+            root,
+            before: BTreeMap::new(),
+            child: None,
+            manager,
+            metrics: port,
+            busy: Arc::default(),
+        };
         machine.write("ethtool/eth9/combined-channels", "2");
         machine.write("ethtool/eth9/statistics", "rx_queue_0_packets 5\nrx_queue_1_packets 0");
-        machine.load(0, 0);
+        let (stat, busy) = (machine.path("proc/stat"), Arc::clone(&machine.busy));
+        std::thread::spawn(move || tick(stat, &busy));
         machine.before = machine.snapshot();
         machine
     }
@@ -65,21 +96,11 @@ impl Machine {
         self.value(&format!("{CPUS}/cpufreq/policy{cpu}/scaling_setspeed"))
     }
 
-    /// Ticks that both CPUs were busy and idle since they began.
-    pub fn load(&self, busy: u64, idle: u64) {
-        let cpu = |cpu: u32| format!("cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0\n");
-        // In one step: a reader must not find half of it.
-        self.write("proc/stat.new", &format!("cpu 0 0 0 0\n{}{}intr 0", cpu(0), cpu(1)));
-        fs::rename(self.path("proc/stat.new"), self.path("proc/stat")).unwrap();
-    }
-
     /// Keeps both CPUs busy until something is so.
     pub fn busy_until(&self, what: &str, mut so: impl FnMut() -> bool) {
-        let began = Instant::now();
-        until(what, || {
-            self.load(1_000 + began.elapsed().as_millis() as u64, 0);
-            so().then_some(())
-        });
+        self.busy.store(true, Ordering::Relaxed);
+        until(what, || so().then_some(()));
+        self.busy.store(false, Ordering::Relaxed);
     }
 
     /// All files but those of Wattline itself, and those that the test moves.
@@ -91,7 +112,8 @@ impl Machine {
                 let path = entry.path();
                 if entry.file_type().unwrap().is_dir() {
                     directories.push(path);
-                } else if path.extension().is_none_or(|extension| extension != "new") {
+                } else if !path.ends_with("statistics") && !path.to_string_lossy().ends_with(".new")
+                {
                     let text = fs::read_to_string(&path).unwrap();
                     files.insert(path, text.trim().as_bytes().to_vec());
                 }

@@ -7,6 +7,7 @@ mod ipsec;
 mod knobs;
 mod power;
 mod sensors;
+mod server;
 mod stretch;
 
 use serde::Serialize;
@@ -85,16 +86,12 @@ impl Checks {
     }
 }
 
-/// Adds all checks on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+/// Adds all checks but those of single applications and daemons on a machine whose guest has `wattline` and the program `agent` in `/bin`.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.
 pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
-    // Governors that follow the load would move the registers while they are looked at.
-    let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
-                 do echo performance > $p/scaling_governor; done";
-    machine.run(fixed, INSIDE)?;
-    machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE)?;
+    prepare(machine)?;
     sensors::check(machine, checks)?;
     power::check(machine, checks)?;
     knobs::check(machine, checks)?;
@@ -105,6 +102,23 @@ pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Adds the checks of `wattline govern` on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn server(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    server::check(machine, checks)
+}
+
+/// Governors that follow the load would move the registers while they are looked at.
+fn prepare(machine: &mut Machine) -> Result<(), Error> {
+    let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
+                 do echo performance > $p/scaling_governor; done";
+    machine.run(fixed, INSIDE)?;
+    machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE).map(drop)
 }
 
 /// The longest names of checks, so that those told one by one stand in columns.

@@ -1,0 +1,102 @@
+//! What a configuration says.
+
+use crate::profile::Profile;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use wattline_host::Scope;
+use wattline_knobs::OnExit;
+use wattline_requests::http::Url;
+use wattline_requests::sources::Selector;
+use wattline_router::config::LogLevel;
+use wattline_units::Span;
+
+/// A configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the defaults come from.
+    pub profile: Profile,
+    /// The policy, as it was written.
+    pub policy: String,
+    /// What may be turned.
+    pub scope: Scope,
+    /// The CPUs; empty: all that are on line.
+    pub cpus: Vec<u32>,
+    /// The interfaces; empty: all with hardware behind them.
+    pub interfaces: Vec<String>,
+    /// The longest time to wake up in; `None` for any.
+    pub idle_latency: Option<Span>,
+    /// What becomes of interrupt moderation.
+    pub moderation: Moderation,
+    /// Whether the uncore follows the cores.
+    pub uncore: bool,
+    /// The 99th percentile that is to be kept.
+    pub latency_target: Option<Span>,
+    /// How long it has to be kept before the policy decides again.
+    pub latency_hold: Span,
+    /// How long a source may say nothing.
+    pub latency_silence: Span,
+    /// Who measures latency.
+    pub latency: Vec<SourceSettings>,
+    /// Name or path of the server model.
+    pub server: String,
+    /// Seed of policies.
+    pub seed: u32,
+    /// How the machine is left.
+    pub on_exit: OnExit,
+    /// The control socket, where it is named.
+    pub socket: Option<PathBuf>,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// What becomes of the distance of a card's interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moderation {
+    /// It stays as it is.
+    Keep,
+    /// The policy decides.
+    Policy,
+    /// Always so long.
+    Fixed(Span),
+}
+
+/// A source of latency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceSettings {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
+}
+
+/// Who measures.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceKind {
+    /// Clients, which report to a socket.
+    Clients {
+        /// The socket.
+        socket: PathBuf,
+        /// How far reports count back.
+        window: Span,
+    },
+    /// The application, whose metrics are read.
+    Prometheus {
+        /// The page.
+        url: Url,
+        /// The histogram.
+        histogram: Selector,
+        /// The unit of its bounds.
+        unit: Span,
+        /// How often it is read.
+        period: Span,
+    },
+}
+
+impl Config {
+    /// Whether interrupt moderation is governed.
+    pub fn moderates(&self) -> bool {
+        self.scope.moderation && self.moderation != Moderation::Keep
+    }
+}

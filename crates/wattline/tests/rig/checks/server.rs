@@ -1,0 +1,157 @@
+//! `wattline govern` on real drivers: frequencies and watts of a machine whose kernel serves the
+//! packets fall and rise with its load, and all is given back.
+
+use super::knobs::{SETTINGS, differences};
+use super::{Checks, INSIDE, Witness, power, sensors};
+use std::time::{Duration, Instant};
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, traffic};
+
+const SOCKET: &str = "/tmp/govern.sock";
+/// How long a busy host may take to let the load be seen.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The control values of the lowest and the highest frequency.
+const LOWEST: [u8; 2] = [16; 2];
+const HIGHEST: [u8; 2] = [33; 2];
+/// Keeps both CPUs busy, until it is told to stop.
+const BURN: &str = "rm -f /tmp/burn.stop; for i in 0 1; do \
+    (while [ ! -e /tmp/burn.stop ]; do :; done) > /dev/null 2>&1 & done; true";
+
+/// Governs the guest by a profile that turns every knob, once to an orderly end and once to a
+/// SIGKILL.
+pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let before = machine.run(SETTINGS, INSIDE)?;
+    let resting = machine.registers()?;
+    checks.equal("fast before it is governed", Witness::Outside, &HIGHEST, &resting);
+    start(machine)?;
+    // The policy looks every 100 ms; an idle guest on a busy host takes a little longer to be idle.
+    let low = wait_for(machine, LOWEST)?;
+    checks.equal("frequencies at low load", Witness::Outside, &LOWEST, &low);
+    // Looking is load, too: the mean of some seconds lies a little above what the lowest costs, and
+    // well below what the machine cost before.
+    let watts = power_watts(machine)?;
+    let [least, most] = [LOWEST, resting].map(|at| f64::from(power::milliwatts(at)) / 1e3);
+    let fell = (least - 0.1..least + (most - least) / 2.0).contains(&watts);
+    checks.equal("watts fall at low load", Witness::Inside, &true, &fell);
+    let moderation = machine.run("ethtool -c eth0 | grep ^rx-usecs:", INSIDE)?;
+    checks.equal("moderation of eth0", Witness::Inside, &"rx-usecs: 100", &moderation.trim());
+    counted(machine, checks)?;
+
+    machine.run(BURN, INSIDE)?;
+    let high = wait_for(machine, HIGHEST)?;
+    checks.equal("frequencies under load", Witness::Outside, &HIGHEST, &high);
+    machine.run("touch /tmp/burn.stop", INSIDE)?;
+    let low = wait_for(machine, LOWEST)?;
+    checks.equal("frequencies after the load", Witness::Outside, &LOWEST, &low);
+    let stats = stats(machine)?;
+    let failed = stats["power"]["steps_failed"].as_u64();
+    checks.equal("steps of the server's governor that failed", Witness::Inside, &Some(0), &failed);
+    let line = "kill -TERM $(cat /tmp/govern.pid); until [ -s /tmp/govern.status ]; \
+                do sleep 0.1; done; cat /tmp/govern.status";
+    let status = machine.run(line, INSIDE)?;
+    checks.equal("exit code of the server's governor", Witness::Inside, &"0", &status.trim());
+    restored(machine, checks, "the end of the server's governor", resting, &before)?;
+
+    start(machine)?;
+    wait_for(machine, LOWEST)?;
+    // A CPU goes and comes back: the kernel keeps what was set for it.
+    let line = "cd /sys/devices/system/cpu/cpu1; echo 0 > online; sleep 3; echo 1 > online";
+    machine.run(line, INSIDE)?;
+    machine.run(BURN, INSIDE)?;
+    let high = wait_for(machine, HIGHEST)?;
+    let what = "frequencies under load, after a CPU was off line";
+    checks.equal(what, Witness::Outside, &HIGHEST, &high);
+    machine.run("touch /tmp/burn.stop", INSIDE)?;
+    wait_for(machine, LOWEST)?;
+    machine.run("kill -KILL $(cat /tmp/govern.pid)", INSIDE)?;
+    restored(machine, checks, "SIGKILL of the server's governor", resting, &before)
+}
+
+/// Frames that come in are counted by the card's queues.
+fn counted(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let offered = |stats: &serde_json::Value| stats["power"]["offered_packets"].as_u64();
+    let first = offered(&stats(machine)?).unwrap_or(0);
+    let [into, out, ..] = &machine.wires[..] else { return Ok(()) };
+    let sent = traffic::pass(into, out, 100.0, Duration::from_secs(2))?.sent;
+    let end = Instant::now() + PATIENCE;
+    let seen = loop {
+        let seen = offered(&stats(machine)?).unwrap_or(0).saturating_sub(first);
+        if seen >= sent || Instant::now() >= end {
+            break seen;
+        }
+    };
+    checks.equal(
+        "frames counted by the server's governor",
+        Witness::Inside,
+        &true,
+        &(seen >= sent),
+    );
+    Ok(())
+}
+
+fn stats(machine: &mut Machine) -> Result<serde_json::Value, Error> {
+    sensors::json(machine, &format!("wattline stats --json --socket {SOCKET}"))
+}
+
+/// The mean power of the last seconds as the governor tells it, once it is of low load alone.
+fn power_watts(machine: &mut Machine) -> Result<f64, Error> {
+    machine.run("sleep 6", INSIDE)?;
+    Ok(stats(machine)?["power"]["power_watts"].as_f64().unwrap_or(f64::NAN))
+}
+
+fn start(machine: &mut Machine) -> Result<(), Error> {
+    machine.run("rm -f /tmp/govern.*", INSIDE)?;
+    for line in ["[govern]", "profile = \"max-save\"", &format!("socket = \"{SOCKET}\"")] {
+        machine.run(&format!("echo '{line}' >> /tmp/govern.toml"), INSIDE)?;
+    }
+    let line = "(sh -c 'echo $$ > /tmp/govern.pid; exec wattline govern /tmp/govern.toml --json' \
+                > /tmp/govern.out 2> /tmp/govern.log; echo $? > /tmp/govern.status) & true";
+    machine.run(line, INSIDE)?;
+    let wait = format!(
+        "until wattline stats --socket {SOCKET} > /tmp/govern.stats 2>&1; do \
+         [ -e /tmp/govern.status ] && {{ cat /tmp/govern.log >&2; exit 1; }}; sleep 0.2; done"
+    );
+    machine.run(&wait, INSIDE).map(drop)
+}
+
+/// Waits until the registers are so, and says what they are in the end.
+fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let registers = machine.registers()?;
+        if registers == wanted || Instant::now() >= end {
+            return Ok(registers);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Whether everything is as it was before.
+fn restored(
+    machine: &mut Machine,
+    checks: &mut Checks,
+    after: &str,
+    resting: [u8; 2],
+    before: &str,
+) -> Result<(), Error> {
+    let registers = wait_for(machine, resting)?;
+    let what = format!("frequencies restored after {after}");
+    checks.equal(what, Witness::Outside, &resting, &registers);
+    // The watchdog restores one after the other.
+    let end = Instant::now() + PATIENCE;
+    let different = loop {
+        let different = differences(&own(before), &own(&machine.run(SETTINGS, INSIDE)?));
+        if different.is_empty() || Instant::now() >= end {
+            break different;
+        }
+    };
+    let what = format!("settings that differ after {after}");
+    checks.equal(what, Witness::Inside, &String::new(), &different);
+    Ok(())
+}
+
+/// Without the interrupts' CPUs, which this governor leaves alone and a CPU that goes moves.
+fn own(settings: &str) -> String {
+    let lines = settings.lines().filter(|line| !line.starts_with("/proc/irq"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
