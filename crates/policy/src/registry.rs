@@ -16,6 +16,7 @@ pub static POLICIES: &[PolicyInfo] = &[
     table::INFO,
     oracle::INFO,
     powersave::INFO,
+    wattline::INFO,
 ];
 
 /// The policy of this name.
