@@ -26,7 +26,7 @@ mod views;
 pub use error::SimError;
 pub use profile::{Phase, Profile};
 pub use report::{CoreResidency, Report, Residency};
-pub use run::{run, run_with};
+pub use run::{run, run_counting_late, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use sweep::sweep;

@@ -2,9 +2,9 @@
 
 use crate::error::SimError;
 use crate::report::Report;
-use crate::run::run;
+use crate::run::{run, run_counting_late};
 use crate::setting::Setting;
-use wattline_policy::PolicySpec;
+use wattline_policy::{BuildContext, Policy, PolicySpec};
 use wattline_server::{Application, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -46,7 +46,26 @@ impl Scenario<'_> {
     pub fn run(&self) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
-        let setting = Setting {
+        run(&self.setting(), source.as_mut())
+    }
+
+    /// Runs it under a policy of the caller's own instead, and counts the packets that took
+    /// longer than `late_after` ([`Report::late_packets`]).
+    ///
+    /// # Errors
+    /// As [`Self::run`], and those of `make`.
+    pub fn run_counting_late(
+        &self,
+        late_after: Span,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Report, SimError> {
+        self.check_links()?;
+        let mut source = self.traffic.build(self.seed)?;
+        run_counting_late(&self.setting(), source.as_mut(), Some(late_after), make)
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        Setting {
             server: self.server,
             application: self.application,
             policy: self.policy.clone(),
@@ -58,8 +77,7 @@ impl Scenario<'_> {
             seed: self.seed,
             log_states: false,
             profile: self.profile,
-        };
-        run(&setting, source.as_mut())
+        }
     }
 
     /// Mean length of a packet in bytes that policies reckon with.
