@@ -137,7 +137,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         hold: Time::ZERO + LEARN,
         waking: None,
         reserve: 0.5,
-        nap_share: 0.92,
+        nap_share: 0.8,
         alerted: false,
         cores: vec![CoreView::default(); platform.cores],
         machine,
