@@ -18,6 +18,7 @@ pub static POLICIES: &[PolicyInfo] = &[
     oracle::INFO,
     powersave::INFO,
     copi::INFO,
+    wattline::INFO,
 ];
 
 /// The policy of this name.

@@ -74,6 +74,9 @@ pub struct Report {
     pub forwarded_rate_pps: f64,
     /// Forwarded bits per second, of frames without preamble and gap.
     pub forwarded_rate_bits_per_second: f64,
+    /// Forwarded packets that took longer than a bound; absent where none was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_packets: Option<u64>,
     /// Shortest latency.
     pub latency_min_seconds: Option<f64>,
     /// Mean latency.
@@ -196,6 +199,7 @@ impl Report {
             offered_rate_pps: (end.arrivals - start.arrivals) as f64 / seconds,
             forwarded_rate_pps: forwarded as f64 / seconds,
             forwarded_rate_bits_per_second: bits.0,
+            late_packets: None,
             latency_min_seconds: latency.min(),
             latency_mean_seconds: latency.mean(),
             latency_p50_seconds: latency.quantile(0.5),

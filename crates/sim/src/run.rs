@@ -9,6 +9,7 @@ use std::time::Instant;
 use wattline_cores::{Latency, ModelError};
 use wattline_policy::{BuildContext, Policy, build};
 use wattline_traffic::Source;
+use wattline_units::Span;
 
 /// Simulates one server under one policy with these packets. The same setting and packets
 /// give the same report, `wall_seconds` and what follows from it aside.
@@ -45,14 +46,39 @@ pub fn run_on(
     source: &mut dyn Source,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
+    play(setting, knobs, source, None, make)
+}
+
+/// [`run_with`], which also counts the packets that took longer than `late_after`, exactly
+/// ([`Report::late_packets`]).
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run_counting_late(
+    setting: &Setting<'_>,
+    source: &mut dyn Source,
+    late_after: Option<Span>,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
+    play(setting, KnobBehaviour::default(), source, late_after, make)
+}
+
+fn play(
+    setting: &Setting<'_>,
+    knobs: KnobBehaviour,
+    source: &mut dyn Source,
+    late_after: Option<Span>,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
     let mut engine = Engine::new(setting, knobs, source, make)?;
+    engine.sink.latency = Latency::with_bound(late_after);
     engine.start()?;
     engine.run_to(setting.warmup.as_picos())?;
     engine.sink.latency.reset();
     let at_start = engine.totals();
-    let mut whole = Latency::new();
+    let mut whole = Latency::with_bound(late_after);
     let mut intervals = Vec::new();
     let mut from = at_start.clone();
     while engine.now < end {
@@ -62,13 +88,16 @@ pub fn run_on(
         if setting.interval.is_some() {
             let latency = &engine.sink.latency;
             let (server, platform) = (setting.server, &engine.platform);
-            intervals.push(Report::between(&from, &until, latency, server, platform));
+            let mut report = Report::between(&from, &until, latency, server, platform);
+            report.late_packets = late_after.map(|_| latency.late());
+            intervals.push(report);
         }
         whole.add(&engine.sink.latency);
         engine.sink.latency.reset();
         from = until;
     }
     let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
+    report.late_packets = late_after.map(|_| whole.late());
     report.intervals = intervals;
     report.states = engine.sink.states.take().unwrap_or_default();
     report.knobs = engine.knob_outcomes();

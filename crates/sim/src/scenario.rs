@@ -3,10 +3,10 @@
 use crate::error::SimError;
 use crate::knobs::KnobBehaviour;
 use crate::report::Report;
-use crate::run::run_on;
+use crate::run::{run_counting_late, run_on};
 use crate::setting::Setting;
 use wattline_cores::ModelError;
-use wattline_policy::{PolicySpec, build};
+use wattline_policy::{BuildContext, Policy, PolicySpec, build};
 use wattline_server::{Application, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -56,7 +56,29 @@ impl Scenario<'_> {
     pub fn run_on(&self, knobs: KnobBehaviour) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
-        let setting = Setting {
+        let setting = self.setting();
+        run_on(&setting, knobs, source.as_mut(), |context| {
+            Ok(build(&setting.policy, context).map_err(ModelError::from)?)
+        })
+    }
+
+    /// Runs it under a policy of the caller's own instead, and counts the packets that took
+    /// longer than `late_after` ([`Report::late_packets`]).
+    ///
+    /// # Errors
+    /// As [`Self::run`], and those of `make`.
+    pub fn run_counting_late(
+        &self,
+        late_after: Span,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Report, SimError> {
+        self.check_links()?;
+        let mut source = self.traffic.build(self.seed)?;
+        run_counting_late(&self.setting(), source.as_mut(), Some(late_after), make)
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        Setting {
             server: self.server,
             application: self.application,
             policy: self.policy.clone(),
@@ -68,10 +90,7 @@ impl Scenario<'_> {
             seed: self.seed,
             log_states: false,
             profile: self.profile,
-        };
-        run_on(&setting, knobs, source.as_mut(), |context| {
-            Ok(build(&setting.policy, context).map_err(ModelError::from)?)
-        })
+        }
     }
 
     /// Mean length of a packet in bytes that policies reckon with.

@@ -19,3 +19,4 @@ pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tortoise;
+pub mod wattline;

@@ -10,6 +10,7 @@ mod poisson;
 mod replay;
 mod self_similar;
 mod trains;
+mod wave;
 
 pub use constant::Constant;
 pub use day::DayProfile;
@@ -21,6 +22,7 @@ pub use poisson::Poisson;
 pub use replay::{Replay, Trace, TracePacket};
 pub use self_similar::SelfSimilar;
 pub use trains::{TrainFlows, TrainLengths, TrainShape, Trains};
+pub use wave::{Wave, WaveShape};
 
 use crate::capture::CaptureError;
 use crate::flows::{Flow, Flows, Popularity, Spread};

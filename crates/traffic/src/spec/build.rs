@@ -5,7 +5,7 @@ use super::{Mistake, Part, Spec, SpecError};
 use crate::capture::{CaptureError, Reader};
 use crate::source::{
     Constant, Content, DayProfile, Links, Mix, Mmpp, Modulated, OnOff, Poisson, Replay,
-    SelfSimilar, Source, Trace, TrainShape, Trains,
+    SelfSimilar, Source, Trace, TrainShape, Trains, Wave,
 };
 
 /// Why a source cannot be had.
@@ -89,6 +89,12 @@ impl Part {
             Kind::Day { rate, duration, spikes } => {
                 let rate = rate.packets_per_second(mean);
                 let modulator = DayProfile::new(rate, most, duration.as_seconds(), spikes, seed);
+                Box::new(Modulated::new(modulator, content, seed))
+            }
+            Kind::Wave { rate, shape, ratio, period, share, rise } => {
+                let rate = rate.packets_per_second(mean);
+                let (period, rise) = (period.as_seconds(), rise.as_seconds());
+                let modulator = Wave::new(shape, rate, ratio, period, share, rise);
                 Box::new(Modulated::new(modulator, content, seed))
             }
             Kind::Capture { ref file, rate, copies, repeat } => {

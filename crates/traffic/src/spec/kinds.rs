@@ -4,19 +4,22 @@ use super::error::did_you_mean;
 use super::fields::Fields;
 use super::quantity::RATE_FORMS;
 use super::sizes::SizeSpec;
-use crate::source::{Links, Rate, TrainFlows, TrainLengths, TrainShape};
+use crate::source::{Links, Rate, TrainFlows, TrainLengths, TrainShape, WaveShape};
 use crate::{Popularity, Spread};
 use std::path::PathBuf;
 use wattline_units::Span;
 
 /// Name, first value, and a line of explanation for every kind.
-pub const KINDS: [(&str, &str, &str); 9] = [
+pub const KINDS: [(&str, &str, &str); 12] = [
     ("constant", "rate", "link-paced packets at a constant rate"),
     ("poisson", "rate", "independent arrivals"),
     ("mmpp", "rate", "Poisson arrivals whose rate switches between a low and a high one"),
     ("self-similar", "rate", "many on/off sources with heavy-tailed times"),
     ("onoff", "rate", "bursts of a given length back to back, at a constant mean rate"),
     ("day", "rate", "a day's load with spikes, compressed; the mean rate over the day"),
+    ("square", "rate", "Poisson arrivals whose rate jumps between low and high at fixed times"),
+    ("sawtooth", "rate", "Poisson arrivals whose rate rises on a straight line and falls at once"),
+    ("flash", "rate", "Poisson arrivals with a flash crowd once a period"),
     ("capture", "file", "replay of a pcap or pcapng file"),
     ("abilene-i-standin", "rate", "synthetic stand-in for PowerSave's backbone trace"),
     ("m57-patents-standin", "rate", "synthetic stand-in for PowerSave's enterprise trace"),
@@ -47,6 +50,7 @@ pub(super) enum Kind {
     SelfSimilar { rate: Rate, hurst: f64, sources: u32, shortest: Span, longest: Span },
     OnOff { rate: Rate, burst: u32 },
     Day { rate: Rate, duration: Span, spikes: u32 },
+    Wave { rate: Rate, shape: WaveShape, ratio: f64, period: Span, share: f64, rise: Span },
     Capture { file: PathBuf, rate: Option<Rate>, copies: u32, repeat: bool },
 }
 
@@ -59,7 +63,8 @@ impl Kind {
             | Self::Mmpp { rate, .. }
             | Self::SelfSimilar { rate, .. }
             | Self::OnOff { rate, .. }
-            | Self::Day { rate, .. } => Some(*rate),
+            | Self::Day { rate, .. }
+            | Self::Wave { rate, .. } => Some(*rate),
             Self::Capture { rate, .. } => *rate,
         }
     }
@@ -74,6 +79,7 @@ impl Kind {
             | Self::SelfSimilar { rate, .. }
             | Self::OnOff { rate, .. }
             | Self::Day { rate, .. }
+            | Self::Wave { rate, .. }
             | Self::Capture { rate: Some(rate), .. } => *rate = rate.times(factor),
             Self::Capture { rate: None, .. } => {}
         }
@@ -145,6 +151,9 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
             duration: fields.span("duration", Span::from_millis(1)..=DAY, MINUTE),
             spikes: fields.number("spikes", 0..=288, 12),
         },
+        "square" => wave(rate, WaveShape::Square, [0.5, 0.0], fields),
+        "sawtooth" => wave(rate, WaveShape::Sawtooth, [0.5, 0.0], fields),
+        "flash" => wave(rate, WaveShape::Square, [0.1, 100e-6], fields),
         "capture" => Kind::Capture {
             file: fields.required("file", "the path of a pcap or pcapng file").into(),
             rate: fields.rate("rate", &links),
@@ -160,6 +169,20 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
         fields.wrong("longest", "is not above the shortest", "more than shortest");
     }
     (kind, common)
+}
+
+fn wave(rate: Rate, shape: WaveShape, [share, rise]: [f64; 2], fields: &mut Fields<'_>) -> Kind {
+    let (ratio, period) = (10.0, Span::from_millis(100));
+    let (ratio, period) =
+        (fields.number("ratio", 1.0..=10_000.0, ratio), fields.span("period", TINY..=DAY, period));
+    let (share, rise) = match shape {
+        WaveShape::Sawtooth => (share, Span::ZERO),
+        WaveShape::Square => (
+            fields.number("share", 0.001..=0.999, share),
+            fields.span("rise", Span::ZERO..=DAY, Span::from_seconds(rise)),
+        ),
+    };
+    Kind::Wave { rate, shape, ratio, period, share, rise }
 }
 
 fn share(share: f64, links: &Links) -> Rate {

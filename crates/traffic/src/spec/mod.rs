@@ -204,6 +204,15 @@ impl Part {
                 ));
             }
         }
+        if let Kind::Wave { shape, ratio, share, .. } = self.kind {
+            let peak = load * crate::source::Wave::peak(shape, ratio, share);
+            if peak > 1.0 + 1e-9 {
+                return Some(format!(
+                    "means a high rate of {:.0} % of what the links carry",
+                    100.0 * peak
+                ));
+            }
+        }
         None
     }
 

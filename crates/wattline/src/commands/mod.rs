@@ -6,10 +6,12 @@ mod bench;
 mod config;
 mod demo;
 mod duration;
+mod envelope;
 mod fit;
 mod govern;
 mod graph;
 mod guard;
+mod league;
 mod load;
 mod lookup;
 mod meter;
@@ -65,6 +67,10 @@ pub enum Command {
     Sim(sim::Args),
     /// Run many simulations side by side: servers, policies, traffics, seeds.
     Sweep(sweep::Args),
+    /// Say what a traffic costs at least within a latency, and what was found that keeps it.
+    Envelope(envelope::Args),
+    /// Play all policies against each other and against the least that is possible.
+    League(league::Args),
     /// List the policies with their parameters, defaults and sources.
     Policies(policies::Args),
     /// List the shipped server models, or show one with the origin of its figures.
@@ -111,6 +117,8 @@ impl Command {
             Self::Lookup(args) => lookup::run(&args, json),
             Self::Sim(args) => sim::run(&args, json),
             Self::Sweep(args) => sweep::run(&args, json),
+            Self::Envelope(args) => envelope::run(&args, json),
+            Self::League(args) => league::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
             Self::Servers(args) => servers::run(&args, json),
             Self::Nics(args) => nics::run(&args, json),

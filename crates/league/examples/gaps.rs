@@ -1,0 +1,60 @@
+//! Policies against the lower bound alone, without the search for schedules: a league for tuning.
+//! `cargo run --release -p wattline-league --example gaps -- [FILE]`
+
+use std::path::Path;
+use wattline_league::bound::{lower_bound, slot_length};
+use wattline_league::{Arrivals, Budget, Case, LeagueError, Plan, plan, play_policy};
+
+fn main() -> Result<(), LeagueError> {
+    let plan = match std::env::args().nth(1) {
+        None => Plan::quick()?,
+        Some(path) => Plan::load(Path::new(&path))?,
+    };
+    let mut cases = Vec::new();
+    for server in &plan.servers {
+        for (text, traffic) in &plan.traffics {
+            for &budget in &plan.budgets {
+                for &seed in &plan.seeds {
+                    let (application, duration, warmup) =
+                        (plan.application, plan.duration, plan.warmup);
+                    let case = Case { server, application, traffic, duration, warmup, seed };
+                    cases.push((text, budget, case));
+                }
+            }
+        }
+    }
+    let play = |(text, budget, case): &(&String, wattline_units::Span, Case<'_>)| {
+        let allowed = Budget::p99(*budget);
+        let slack = case.slack_seconds(allowed, 64)?;
+        let arrivals = Arrivals::of(case, slot_length(case, slack))?;
+        let bound = lower_bound(case, allowed, &arrivals)?;
+        for written in &plan.policies {
+            let spec = plan::policy(written, *budget).map_err(|problem| LeagueError::File {
+                place: written.clone(),
+                problem,
+            })?;
+            let played = play_policy(case, &spec, allowed, &arrivals)?;
+            println!(
+                "{text:<46} seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
+                 lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s",
+                case.seed,
+                if played.feasible { "kept  " } else { "BROKEN" },
+                (played.energy_joules / bound.joules - 1.0) * 100.0,
+                bound.joules,
+                played.late_fraction * 100.0,
+                played.p99_seconds.unwrap_or(f64::NAN) * 1e6,
+                played.dropped_packets,
+                played.reordered_packets,
+                played.cores_active_mean,
+                played.changes_per_second,
+            );
+        }
+        Ok(())
+    };
+    let done = wattline_sim::sweep(&cases, 0, play, || {});
+    let done = done.map_err(|error| LeagueError::File {
+        place: "threads".into(),
+        problem: error.to_string(),
+    })?;
+    done.into_iter().collect()
+}

@@ -1,0 +1,211 @@
+//! The cheapest way to serve packets slot by slot, exactly, backward in time.
+//!
+//! The state is the backlog, a real number. With a convex cost of the packets served in a slot
+//! the least cost from a slot on is a convex function of the backlog at its beginning, made of
+//! straight pieces. One step backward joins the pieces of the slot's cost, of the cost from the
+//! next slot on, and of late packets (which vanish for their price), by rising slope: the
+//! infimal convolution. So nothing is rounded, and nothing is searched.
+
+use super::gaps::{GapClasses, GapCost};
+use super::serving::{Piece, Serving};
+use crate::arrivals::Arrivals;
+
+/// Levels to which the price of a gap is rounded down, so that few different costs exist.
+const LEVELS: usize = 256;
+
+/// The slots of a run.
+pub(super) struct Slots<'a> {
+    arrivals: &'a Arrivals,
+    serving: &'a Serving,
+    gaps: GapClasses,
+    /// The dearest second of a gap.
+    most_gap: f64,
+    /// Most packets that may wait at the end of each slot: those that came within the slack.
+    most_backlog: Vec<f64>,
+}
+
+impl<'a> Slots<'a> {
+    /// A packet is in time when it has left `slack` seconds after it came.
+    pub fn new(arrivals: &'a Arrivals, slack: f64, serving: &'a Serving, cost: &GapCost) -> Self {
+        // A packet may come as late as at the end of its slot.
+        let span = arrivals.slots_around(slack);
+        let mut waiting = 0u64;
+        let most_backlog = (0..arrivals.packets.len()).map(|slot| {
+            waiting += u64::from(arrivals.packets[slot]);
+            if slot >= span {
+                waiting -= u64::from(arrivals.packets[slot - span]);
+            }
+            waiting as f64
+        });
+        let most_backlog = most_backlog.collect();
+        let gaps = GapClasses::of(arrivals, slack, cost);
+        let most_gap = cost.joules(slack) / slack;
+        Self { arrivals, serving, gaps, most_gap, most_backlog }
+    }
+
+    /// The least cost of serving all packets, where a late packet costs the first price in the
+    /// backlog and the second in gaps.
+    pub fn least(&self, prices: (f64, f64)) -> f64 {
+        let slots = self.arrivals.packets.len();
+        let whole = self.arrivals.seconds(0);
+        let level = |level: usize| self.most_gap * level as f64 / LEVELS as f64;
+        let costs: Vec<_> =
+            (0..=LEVELS).map(|index| self.serving.slot(whole, level(index))).collect();
+        // What is left at the end may wait: it is not late yet.
+        let mut rest = Pieces { at_zero: 0.0, pieces: Vec::new() };
+        if let Some(most) = self.most_backlog.last() {
+            rest.pieces.push(Piece { slope: 0.0, width: *most });
+        }
+        let mut joined = Vec::new();
+        for slot in (0..slots).rev() {
+            let gap = self.gaps.watts(slot, prices.1).min(self.most_gap);
+            let index = (gap / self.most_gap * LEVELS as f64).floor();
+            let index = if index.is_finite() { index as usize } else { 0 };
+            let last;
+            let (at_zero, cost) = if slot + 1 == slots {
+                last = self.serving.slot(self.arrivals.seconds(slot), level(index));
+                &last
+            } else {
+                &costs[index]
+            };
+            let came = f64::from(self.arrivals.packets[slot]);
+            let before = if slot == 0 { 0.0 } else { self.most_backlog[slot - 1] };
+            let late = Piece { slope: prices.0, width: came };
+            rest.at_zero += at_zero;
+            rest.join(cost, late, &mut joined);
+            rest.begin_with(came, before);
+        }
+        rest.at_zero
+    }
+}
+
+/// A convex function on an interval that begins at zero: its value there, and its pieces by
+/// rising slope.
+#[derive(Debug, Clone)]
+struct Pieces {
+    at_zero: f64,
+    pieces: Vec<Piece>,
+}
+
+impl Pieces {
+    /// The infimal convolution with pieces of rising slope and one more piece. Values at zero
+    /// are the caller's.
+    fn join(&mut self, other: &[Piece], late: Piece, joined: &mut Vec<Piece>) {
+        joined.clear();
+        let mut put = |piece: Piece| match joined.last_mut() {
+            Some(last) if last.slope == piece.slope => last.width += piece.width,
+            _ if piece.width > 0.0 => joined.push(piece),
+            _ => {}
+        };
+        let (mut a, mut b) = (self.pieces.iter().peekable(), other.iter().peekable());
+        let mut late = Some(late);
+        loop {
+            let slope = |piece: Option<&&Piece>| piece.map_or(f64::INFINITY, |p| p.slope);
+            let (of_a, of_b) = (slope(a.peek()), slope(b.peek()));
+            let of_late = late.map_or(f64::INFINITY, |piece| piece.slope);
+            let next = if of_late <= of_a && of_late <= of_b {
+                late.take()
+            } else if of_a <= of_b {
+                a.next().copied()
+            } else {
+                b.next().copied()
+            };
+            match next {
+                Some(piece) => put(piece),
+                None => break,
+            }
+        }
+        std::mem::swap(&mut self.pieces, joined);
+    }
+
+    /// Of the packets that are there `came` within the slot and the rest, at most `before`, was
+    /// there already: the function of that rest.
+    fn begin_with(&mut self, came: f64, before: f64) {
+        let mut drop = came;
+        let mut gone = 0;
+        for piece in &mut self.pieces {
+            let part = drop.min(piece.width);
+            self.at_zero += part * piece.slope;
+            drop -= part;
+            piece.width -= part;
+            if piece.width > 0.0 {
+                break;
+            }
+            gone += 1;
+        }
+        self.pieces.drain(..gone);
+        let mut room = before;
+        self.pieces.retain_mut(|piece| {
+            piece.width = piece.width.min(room);
+            room -= piece.width;
+            piece.width > 0.0
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Whole packets, all ways to serve them and to let them be late.
+    fn by_hand(came: &[u32], span: usize, cost: &impl Fn(u32) -> f64, price: f64) -> f64 {
+        fn go(
+            slot: usize,
+            backlog: u32,
+            came: &[u32],
+            span: usize,
+            cost: &impl Fn(u32) -> f64,
+            price: f64,
+        ) -> f64 {
+            let Some(&new) = came.get(slot) else { return 0.0 };
+            let most: u32 = came[(slot + 1).saturating_sub(span)..=slot].iter().sum();
+            let mut best = f64::INFINITY;
+            for late in 0..=new {
+                let there = backlog + new - late;
+                for served in 0..=there {
+                    if there - served <= most {
+                        let rest = go(slot + 1, there - served, came, span, cost, price);
+                        best = best.min(cost(served) + f64::from(late) * price + rest);
+                    }
+                }
+            }
+            best
+        }
+        go(0, 0, came, span, cost, price)
+    }
+
+    proptest! {
+        /// The relaxation to real numbers is below all whole ones, and reaches them where the
+        /// pieces are whole packets wide.
+        #[test]
+        fn equals_a_search_of_all_schedules(
+            came in prop::collection::vec(0u32..4, 1..5),
+            span in 1usize..3,
+            price in 0.5f64..6.0,
+        ) {
+            let pieces =
+                [Piece { slope: 1.0, width: 2.0 }, Piece { slope: 3.0, width: 2.0 }];
+            let cost = |served: u32| match served {
+                0..=2 => f64::from(served),
+                3..=4 => 2.0 + f64::from(served - 2) * 3.0,
+                _ => f64::INFINITY,
+            };
+            let most = |slot: usize| -> f64 {
+                let from = (slot + 1).saturating_sub(span);
+                came[from..=slot].iter().map(|count| f64::from(*count)).sum()
+            };
+            let mut rest = Pieces { at_zero: 0.0, pieces: Vec::new() };
+            rest.pieces.push(Piece { slope: 0.0, width: most(came.len() - 1) });
+            let mut joined = Vec::new();
+            for slot in (0..came.len()).rev() {
+                let late = Piece { slope: price, width: f64::from(came[slot]) };
+                rest.join(&pieces, late, &mut joined);
+                let before = if slot == 0 { 0.0 } else { most(slot - 1) };
+                rest.begin_with(f64::from(came[slot]), before);
+            }
+            let exact = by_hand(&came, span, &cost, price);
+            prop_assert!((rest.at_zero - exact).abs() < 1e-9, "{} {exact}", rest.at_zero);
+        }
+    }
+}

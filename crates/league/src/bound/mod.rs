@@ -1,0 +1,159 @@
+//! A lower bound on the energy of every schedule that keeps the budget.
+//!
+//! Energy is that of the model of the server: base watts, awake cores, naps, the shared part of
+//! the chips, traffic. Four relaxations make it a problem that is solved exactly; each only
+//! takes energy away, so the solution is below every schedule, whoever made it and whatever it
+//! knows:
+//!
+//! 1. At a moment at which `k` cores serve packets at frequency `f` the server draws at least
+//!    `k·P(f) + U(f)` above its base, and at most `k / s(f, k)` packets per second are served
+//!    ([`serving`]). Sleeping cores and cores that wake or poll beside them are given free. Mixing
+//!    such moments at will gives a convex cost of the packets served in a slot.
+//! 2. While no core serves (a *gap*), some core either stays awake or pays for its next wake-up,
+//!    and the budget limits how long a gap lasts, since the first packet in it must not be late
+//!    ([`gaps`]). So a second of a gap costs at least what the longest admissible gap costs.
+//! 3. Packets flow like water between cores: no table, no queue per core, any order; a packet may
+//!    be served from the beginning of its slot until its deadline ([`dynamic`]).
+//! 4. The share of late packets is priced: late packets vanish for a price, and the allowance is
+//!    given back. By weak duality every price gives a lower bound; the best of some is taken.
+//!
+//! Changes of frequency and of cores are free and instant here.
+//!
+//! Two liberties of the simulator lie outside of the model, and [`per_change_joules`] bounds what
+//! a change of operating point can gain by them: a packet in service ends as it began when the
+//! frequency changes, and a core that was taken out serves what it still holds by the contention
+//! of those that stay.
+
+mod dynamic;
+mod gaps;
+mod serving;
+
+use crate::arrivals::Arrivals;
+use crate::case::{Budget, Case};
+use crate::error::LeagueError;
+use dynamic::Slots;
+use gaps::GapCost;
+use serde::Serialize;
+use serving::Serving;
+use wattline_units::Span;
+
+/// Slots of a deadline: the finer, the higher and the slower.
+const SLOTS_PER_DEADLINE: f64 = 12.0;
+/// Slots of a run, so that long runs take bounded time.
+const MOST_SLOTS: u64 = 400_000;
+/// Rounds of the search for prices.
+const ROUNDS: usize = 3;
+/// Steps of each line of that search.
+const STEPS: usize = 10;
+
+/// The bound with its parts, all in joules.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LowerBound {
+    /// All of it.
+    pub joules: f64,
+    /// Base power, with cores that take no part.
+    pub base_joules: f64,
+    /// What moving the bits draws.
+    pub traffic_joules: f64,
+    /// Serving and gaps, after the allowance for late packets was given back.
+    pub cores_joules: f64,
+    /// Price of a late packet in the queues, and in gaps.
+    pub late_price_joules: (f64, f64),
+}
+
+/// How fine the slots of the bound are for a case.
+pub fn slot_length(case: &Case<'_>, slack_seconds: f64) -> Span {
+    let wanted = Span::from_seconds(slack_seconds / SLOTS_PER_DEADLINE);
+    wanted.max(case.duration / MOST_SLOTS).max(Span::from_nanos(1))
+}
+
+/// No schedule that keeps the budget takes less than this.
+///
+/// # Errors
+/// When service times are random or the budget is shorter than any packet takes.
+pub fn lower_bound(
+    case: &Case<'_>,
+    budget: Budget,
+    arrivals: &Arrivals,
+) -> Result<LowerBound, LeagueError> {
+    let shortest = u32::from(arrivals.shortest);
+    let slack = case.slack_seconds(budget, shortest)?;
+    let server = case.server;
+    let serving = Serving::of(case, shortest)?;
+    let gaps = GapCost::of(server);
+    let slots = Slots::new(arrivals, slack, &serving, &gaps);
+    let allowed = budget.late * arrivals.total() as f64;
+    let value = |prices: (f64, f64)| slots.least(prices) - (prices.0 + prices.1) * allowed;
+    let (prices, cores) = search(&value, serving.most_joules_per_packet());
+    let unused = server.processor.cores().saturating_sub(case.cores()) as f64;
+    let parked = server.idle_core_power(server.deepest_idle_state()).0 * unused;
+    let seconds = arrivals.duration as f64 * 1e-12;
+    let base = (server.power.base.total().0 + parked) * seconds;
+    let traffic = traffic_joules(case, budget, arrivals, slack);
+    // The gap at the end of the run may end with a wake-up that lies beyond it.
+    let cores = (cores - gaps.longest_wake_joules()).max(0.0);
+    Ok(LowerBound {
+        joules: base + traffic + cores,
+        base_joules: base,
+        traffic_joules: traffic,
+        cores_joules: cores,
+        late_price_joules: prices,
+    })
+}
+
+/// What one change of the operating point can gain beyond the model, in joules: on every core a
+/// packet and a wake-up under way at the power of another frequency, and what all rings hold at
+/// the contention of a single core.
+pub fn per_change_joules(case: &Case<'_>) -> f64 {
+    let server = case.server;
+    let (slow, fast) = (server.processor.lowest_frequency(), server.processor.highest_frequency());
+    let cores = case.cores();
+    let step = server.awake_core_power(fast).0 - server.awake_core_power(slow).0;
+    let wake = server.wake_up_seconds(slow);
+    let service = case.cost(1_518).map_or(0.0, |cost| server.service_seconds(cost, slow, cores));
+    let contention = server.capacity.contention_seconds * (cores - 1) as f64;
+    // A run that keeps its budget holds no more than what it serves within it.
+    let held = server.nic.rx_ring.unwrap_or(0) as f64;
+    cores as f64 * step.max(0.0) * (wake + service)
+        + held * contention * server.awake_core_power(fast).0
+}
+
+/// What the bits draw that must have left: not those of the last packets and of late ones.
+fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f64) -> f64 {
+    let recent = arrivals.slots_around(slack) + 1;
+    let due = arrivals.bytes.len().saturating_sub(recent);
+    let bytes: f64 = arrivals.bytes[..due].iter().map(|bytes| *bytes as f64).sum();
+    let late = budget.late * arrivals.total() as f64 * f64::from(arrivals.longest);
+    let bits = (bytes - late).max(0.0) * 8.0;
+    case.server.power.traffic_per_gigabit.0 * bits * 1e-9
+}
+
+/// Prices of late packets that give a high value, which is concave in them.
+fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
+    let mut best = ((0.0, 0.0), value((0.0, 0.0)));
+    for _ in 0..ROUNDS {
+        let before = best.1;
+        for second in [false, true] {
+            let at = |price: f64| if second { (best.0.0, price) } else { (price, best.0.1) };
+            let (mut low, mut high) = (scale * 1e-3, scale * 1e4);
+            let mut found = best;
+            // On a logarithmic axis a function that rises and then falls still does.
+            for _ in 0..STEPS {
+                let ratio = (high / low).powf(1.0 / 3.0);
+                let (a, b) = (at(low * ratio), at(high / ratio));
+                let (of_a, of_b) = (value(a), value(b));
+                for candidate in [(a, of_a), (b, of_b)] {
+                    if candidate.1 > found.1 {
+                        found = candidate;
+                    }
+                }
+                if of_a < of_b { low *= ratio } else { high /= ratio }
+            }
+            best = found;
+        }
+        if best.1 - before <= 1e-6 * best.1.abs() {
+            break;
+        }
+    }
+    best
+}

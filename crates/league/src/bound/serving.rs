@@ -1,0 +1,104 @@
+//! What serving packets costs at least: the lower hull over cores and frequencies.
+
+use crate::case::Case;
+use crate::error::LeagueError;
+
+/// Corners of the lower convex hull of packets per second and watts above the base, over all
+/// numbers of serving cores and frequencies; rates rise, the rate zero is not among them.
+///
+/// Cores with frequencies of their own gain nothing: the rate and the power of such a mixture are
+/// an average of those at equal frequencies, since the shared part follows the fastest core and
+/// is linear in its frequency.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Serving {
+    points: Vec<(f64, f64)>,
+}
+
+/// A piece of a convex cost: packets, and joules for each of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Piece {
+    pub slope: f64,
+    pub width: f64,
+}
+
+impl Serving {
+    /// For the shortest frames, which cost least.
+    pub fn of(case: &Case<'_>, shortest: u32) -> Result<Self, LeagueError> {
+        let (server, cost) = (case.server, case.cost(shortest)?);
+        let mut points = Vec::new();
+        for cores in 1..=case.cores() {
+            for &frequency in &server.processor.frequencies {
+                let rate = cores as f64 / server.service_seconds(cost, frequency, cores);
+                let awake = server.awake_core_power(frequency).0 * cores as f64;
+                points.push((rate, awake + server.power.uncore(frequency).0));
+            }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        Ok(Self { points })
+    }
+
+    /// The cost of a slot of so many seconds in which a gap costs `gap` watts: joules without a
+    /// packet, and the pieces from there on.
+    pub fn slot(&self, seconds: f64, gap: f64) -> (f64, Vec<Piece>) {
+        // Whoever would pay more for a gap polls through it.
+        let least = self.points.iter().map(|point| point.1).fold(gap, f64::min);
+        let mut hull: Vec<(f64, f64)> = vec![(0.0, least)];
+        for &(rate, watts) in &self.points {
+            while let [.., a, b] = hull[..] {
+                // Left out when it lies above the line around it.
+                if (b.1 - a.1) * (rate - a.0) < (watts - a.1) * (b.0 - a.0) {
+                    break;
+                }
+                hull.pop();
+            }
+            let (last_rate, _) = hull[hull.len() - 1];
+            if rate > last_rate {
+                hull.push((rate, watts));
+            }
+        }
+        let pieces = hull.windows(2).map(|pair| Piece {
+            slope: (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0),
+            width: (pair[1].0 - pair[0].0) * seconds,
+        });
+        (least * seconds, pieces.collect())
+    }
+
+    /// The dearest packet: scale of prices.
+    pub fn most_joules_per_packet(&self) -> f64 {
+        let (_, pieces) = self.slot(1.0, 0.0);
+        pieces.last().map_or(1e-6, |piece| piece.slope.max(1e-9))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hull_lies_below_all_points_and_is_convex() {
+        let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0), (3.0, 9.0), (4.0, 9.5)] };
+        let (zero, pieces) = serving.slot(1.0, 1.0);
+        assert_eq!(zero, 1.0);
+        assert!(pieces.windows(2).all(|pair| pair[0].slope <= pair[1].slope), "{pieces:?}");
+        let at = |rate: f64| {
+            let mut left = rate;
+            pieces.iter().fold(zero, |sum, piece| {
+                let part = left.min(piece.width);
+                left -= part;
+                sum + part * piece.slope
+            })
+        };
+        for (rate, watts) in serving.points {
+            assert!(at(rate) <= watts + 1e-12, "{rate} {watts}");
+        }
+        assert!((at(2.0) - 4.0).abs() < 1e-12 && (at(4.0) - 9.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_gap_costs_no_more_than_a_core_that_polls() {
+        let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0)] };
+        let (zero, pieces) = serving.slot(1.0, 10.0);
+        assert_eq!(zero, 3.0);
+        assert!(pieces.iter().all(|piece| piece.slope >= 0.0));
+    }
+}

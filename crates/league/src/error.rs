@@ -1,0 +1,62 @@
+//! What can go wrong.
+
+use thiserror::Error;
+use wattline_sim::SimError;
+use wattline_traffic::capture::CaptureError;
+use wattline_traffic::spec::BuildError;
+
+/// Why a case cannot be played or reckoned with.
+#[derive(Debug, Error)]
+pub enum LeagueError {
+    /// The simulation cannot be run.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// The packets cannot be had.
+    #[error("traffic: {0}")]
+    Traffic(#[from] CaptureError),
+    /// The traffic cannot be made from its description.
+    #[error("traffic: {0}")]
+    Build(#[from] BuildError),
+    /// The bound does not hold for this server.
+    #[error(
+        "server {0}: its service times are random, so a lucky draw may take less energy than any \
+         bound; allowed are servers with service_time = \"fixed\""
+    )]
+    RandomService(String),
+    /// No packet can pass in time.
+    #[error(
+        "p99 = {budget}: no packet passes {server} in less than {least}; allowed is more than that"
+    )]
+    Budget {
+        /// The budget as written.
+        budget: String,
+        /// Name of the server.
+        server: String,
+        /// What an unhindered packet takes.
+        least: String,
+    },
+    /// The server does not have the application.
+    #[error("server {server} has no cost of {application}")]
+    Application {
+        /// Name of the server.
+        server: String,
+        /// Name of the application.
+        application: String,
+    },
+    /// A league file cannot be read.
+    #[error("league {place}: {problem}")]
+    File {
+        /// Which file, and where in it.
+        place: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// A file of results cannot be written or read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,112 @@
+//! The best operating point that never changes, in hindsight (E0).
+
+use crate::arrivals::Arrivals;
+use crate::case::{Budget, Case};
+use crate::error::LeagueError;
+use crate::play::{Played, play_points};
+use crate::prediction::Prediction;
+use crate::script::FixedPoint;
+use serde::Serialize;
+use wattline_policy::Wait;
+use wattline_units::{Span, Time};
+
+/// Naps to try, as shares of the longest that lets a packet pass in time.
+pub(crate) const NAPS: [f64; 9] = [1.02, 0.97, 0.92, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2];
+
+/// The best fixed point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BestFixed {
+    /// The point.
+    pub point: FixedPoint,
+    /// What came of it.
+    pub played: Played,
+    /// Points that were played to find it; all others cannot be cheaper.
+    pub points_played: usize,
+}
+
+/// Plays fixed points by rising predicted energy until the prediction for all that are left is
+/// above the best one that keeps the budget. `None` where none keeps it. The prediction is never
+/// above what a run takes, but for interrupts: there it has half the wake-ups of Poisson
+/// arrivals, so a point under interrupts that needs fewer may be missed.
+///
+/// # Errors
+/// When the packets cannot be had, or no packet can be in time.
+pub fn best_fixed(
+    case: &Case<'_>,
+    budget: Budget,
+    arrivals: &Arrivals,
+) -> Result<Option<BestFixed>, LeagueError> {
+    let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
+    // Half the wake-ups of packets that come singly, fewer where they come in bursts.
+    let share = 0.5 / dispersion(arrivals).max(1.0);
+    let prediction = Prediction::of(case, u32::from(arrivals.shortest))?.with_wake_share(share);
+    let seconds = arrivals.duration as f64 * 1e-12;
+    // A run that keeps the budget has served all but what came last and what may be late.
+    let total = arrivals.total() as f64;
+    let due = (total * (1.0 - budget.late) - arrivals.in_last(slack) as f64).max(0.0);
+    let mut points: Vec<(f64, FixedPoint)> = all_points(case, &prediction, slack)
+        .into_iter()
+        .filter(|point| prediction.capacity(point) * seconds >= due)
+        .map(|point| (prediction.energy(&point, due, seconds), point))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let base = case.server.power.base.total().0 * seconds;
+    let mut best: Option<BestFixed> = None;
+    let mut tried = 0;
+    for (least, point) in points {
+        if best.as_ref().is_some_and(|best| base + least >= best.played.energy_joules) {
+            break;
+        }
+        tried += 1;
+        let played = play_points(case, vec![(Time::ZERO, point)], budget, arrivals, None)?;
+        let cheaper =
+            best.as_ref().is_none_or(|best| played.energy_joules < best.played.energy_joules);
+        if played.feasible && cheaper {
+            best = Some(BestFixed { point, played, points_played: 0 });
+        }
+    }
+    Ok(best.map(|best| BestFixed { points_played: tried, ..best }))
+}
+
+/// Variance of the packets of a slot over their mean.
+fn dispersion(arrivals: &Arrivals) -> f64 {
+    let slots = arrivals.packets.len() as f64;
+    let mean = arrivals.total() as f64 / slots;
+    let squares = arrivals.packets.iter().map(|count| (f64::from(*count) - mean).powi(2));
+    squares.sum::<f64>() / slots / mean.max(f64::MIN_POSITIVE)
+}
+
+/// Every combination of cores, frequency, idle state and way to wait.
+fn all_points(case: &Case<'_>, prediction: &Prediction<'_>, slack: f64) -> Vec<FixedPoint> {
+    let server = case.server;
+    let deepest = server.deepest_idle_state();
+    let mut points = Vec::new();
+    for cores in 1..=case.cores() {
+        for frequency in 0..server.processor.frequencies.len() {
+            let plain = FixedPoint {
+                cores,
+                frequency,
+                nap: 0,
+                wait: Wait::Interrupt,
+                moderation: Span::ZERO,
+            };
+            points.push(FixedPoint { wait: Wait::Poll, ..plain });
+            let longest = slack - prediction.wake_up(&plain) - prediction.service(&plain);
+            let naps = NAPS.map(|share| Span::from_seconds(share * longest));
+            let naps = naps.into_iter().filter(|span| *span > Span::ZERO);
+            for nap in (0..=deepest).filter(|nap| *nap == 0 || *nap == deepest) {
+                points.push(FixedPoint { nap, ..plain });
+                for span in naps.clone() {
+                    // Below the next state's residency a deeper limit changes nothing.
+                    if nap == 0 || span >= server.idle_states[1].exit_latency * 3 {
+                        points.push(FixedPoint { nap, wait: Wait::Sleep(span), ..plain });
+                    }
+                    if server.nic.moderation.is_some() {
+                        points.push(FixedPoint { nap, moderation: span, ..plain });
+                    }
+                }
+            }
+        }
+    }
+    points
+}

@@ -1,0 +1,143 @@
+//! A league as a page: one table to rule on, and plots.
+
+use crate::league::Results;
+use crate::standings::{Standing, standings};
+use wattline_report::escape;
+use wattline_report::page::{begin, end, put, table};
+use wattline_report::plot::{Axis, BarSeries, Bars};
+
+/// The page as HTML.
+pub fn page(results: &Results) -> String {
+    let standings = standings(results);
+    let mut page = begin("league");
+    page.push_str(
+        "<h1>League of governors</h1>\n<p>Energy above the lower bound of every schedule \
+        that keeps the budget (at most 1 % of the packets late, none lost), on paired seeds; all \
+        figures are of the simulator and the server's model, nothing is measured. A policy that \
+        did not keep the budget on every seed is not ranked. Intervals are 95 % over seeds.</p>\n",
+    );
+    plot(&mut page, &standings);
+    page.push_str("<h2>Table</h2>\n");
+    table(
+        &mut page,
+        [
+            "policy",
+            "server",
+            "traffic",
+            "p99 us",
+            "kept",
+            "gap %",
+            "±",
+            "above base %",
+            "beside first %",
+            "±",
+            "worst late %",
+            "lost",
+            "changes/s",
+        ],
+        standings.iter().map(cells),
+    );
+    page.push_str("<h2>Yardsticks</h2>\n");
+    let percent = |gap: Option<f64>| gap.map_or("-".into(), |gap| format!("{:.2}", gap * 100.0));
+    table(
+        &mut page,
+        [
+            "traffic",
+            "server",
+            "seed",
+            "p99 us",
+            "bound J",
+            "schedule above it %",
+            "best fixed above it %",
+            "best fixed",
+        ],
+        results.envelopes.iter().map(|row| {
+            let envelope = &row.envelope;
+            let fixed = envelope.static_best_joules;
+            [
+                row.traffic.clone(),
+                row.server.clone(),
+                row.seed.to_string(),
+                format!("{:.0}", row.budget_seconds * 1e6),
+                format!("{:.3}", envelope.lower_bound_joules),
+                percent(envelope.feasible_gap),
+                percent(fixed.map(|joules| joules / envelope.lower_bound_joules - 1.0)),
+                envelope.static_best.clone().unwrap_or_else(|| "none".into()),
+            ]
+        }),
+    );
+    end(&mut page);
+    page
+}
+
+fn cells(row: &Standing) -> [String; 13] {
+    let percent = |value: f64| {
+        if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
+    };
+    [
+        row.policy.clone(),
+        row.server.clone(),
+        row.traffic.clone(),
+        format!("{:.0}", row.budget_seconds * 1e6),
+        format!("{} of {}", row.feasible, row.seeds),
+        percent(row.gap),
+        percent(row.gap_within),
+        percent(row.gap_above_base),
+        percent(row.beside_first),
+        percent(row.beside_first_within),
+        percent(row.worst_late),
+        row.dropped_packets.to_string(),
+        format!("{:.0}", row.changes_per_second),
+    ]
+}
+
+/// A plot per server and budget: a group of bars for each traffic; what did not keep the budget
+/// on every seed is left out.
+fn plot(page: &mut String, standings: &[Standing]) {
+    let mut kinds: Vec<(&str, f64)> = Vec::new();
+    for row in standings {
+        if !kinds.contains(&(&row.server, row.budget_seconds)) {
+            kinds.push((&row.server, row.budget_seconds));
+        }
+    }
+    page.push_str("<div class=\"plots\">\n");
+    for (server, budget) in kinds {
+        let rows =
+            || standings.iter().filter(|row| row.server == server && row.budget_seconds == budget);
+        let mut traffics: Vec<&str> = Vec::new();
+        let mut policies: Vec<&str> = Vec::new();
+        for row in rows() {
+            if !traffics.contains(&&*row.traffic) {
+                traffics.push(&row.traffic);
+            }
+            if !policies.contains(&&*row.policy) {
+                policies.push(&row.policy);
+            }
+        }
+        let value = |policy: &str, traffic: &str| {
+            let row = rows().find(|row| row.policy == policy && row.traffic == traffic);
+            row.filter(|row| row.feasible == row.seeds).map_or(f64::NAN, |row| row.gap * 100.0)
+        };
+        let series = policies.iter().map(|policy| BarSeries {
+            name: (*policy).to_owned(),
+            values: traffics.iter().map(|traffic| value(policy, traffic)).collect(),
+            published: vec![None; traffics.len()],
+        });
+        let bars = Bars {
+            title: format!("{server}, p99 {:.0} us", budget * 1e6),
+            x_label: "traffic, numbered as below".into(),
+            y: Axis::new("energy above the lower bound (%)"),
+            groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
+            series: series.collect(),
+            stacked: false,
+            published: vec![None; traffics.len()],
+        };
+        page.push_str(&bars.svg());
+        page.push_str("<ol>\n");
+        for traffic in traffics {
+            put(page, format_args!("<li>{}</li>\n", escape(traffic)));
+        }
+        page.push_str("</ol>\n");
+    }
+    page.push_str("</div>\n");
+}

@@ -1,0 +1,100 @@
+//! The pieces of a league: each is played alone, and kept in a file so that a league that was
+//! interrupted goes on where it was.
+
+use crate::error::LeagueError;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// Where pieces are kept.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: Option<PathBuf>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    /// What was played, in words: two pieces whose names collide are told apart by it.
+    key: String,
+    result: T,
+}
+
+impl Store {
+    /// In a directory, which is made; nowhere without one.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn new(directory: Option<PathBuf>) -> Result<Self, LeagueError> {
+        if let Some(path) = &directory {
+            fs::create_dir_all(path)
+                .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
+        }
+        Ok(Self { directory })
+    }
+
+    /// The piece of this key: as kept, or played now and kept.
+    ///
+    /// # Errors
+    /// Those of `play`, and when the file cannot be written. A file that cannot be read counts as
+    /// absent: it may be half written.
+    pub fn piece<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        play: impl FnOnce() -> Result<T, LeagueError>,
+    ) -> Result<T, LeagueError> {
+        let Some(directory) = &self.directory else { return play() };
+        let path = directory.join(format!("{:016x}.json", fnv1a(key.as_bytes())));
+        let io = |source| LeagueError::Io { path: path.display().to_string(), source };
+        match fs::read(&path) {
+            Ok(text) => {
+                if let Ok(kept) = serde_json::from_slice::<Kept<T>>(&text)
+                    && kept.key == key
+                {
+                    return Ok(kept.result);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(io(error)),
+        }
+        let result = play()?;
+        let kept = Kept { key: key.to_owned(), result };
+        let text = serde_json::to_vec(&kept).map_err(|error| io(error.into()))?;
+        // Whoever is killed while it writes leaves no half a file.
+        let part = path.with_extension("part");
+        fs::write(&part, text).and_then(|()| fs::rename(&part, &path)).map_err(io)?;
+        Ok(kept.result)
+    }
+}
+
+/// Fowler, Noll and Vo's hash, 1a, 64 bits: the same on every machine and in every version.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_played_once_and_again_when_its_file_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::new(Some(directory.path().join("pieces"))).unwrap();
+        assert_eq!(store.piece("a", || Ok(1.5)).unwrap(), 1.5);
+        assert_eq!(store.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 1.5);
+        let path = fs::read_dir(directory.path().join("pieces")).unwrap().next().unwrap().unwrap();
+        fs::write(path.path(), "{\"key\": \"a\", ").unwrap();
+        assert_eq!(store.piece("a", || Ok(2.5)).unwrap(), 2.5);
+        let none = Store::new(None).unwrap();
+        assert_eq!(none.piece("a", || Ok(3.5)).unwrap(), 3.5);
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a league plays: from a file, or the built-in ones.
+
+use crate::error::LeagueError;
+use serde::Deserialize;
+use std::path::Path;
+use wattline_policy::PolicySpec;
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// Stands for the budget in the text of a policy.
+const BUDGET: &str = "{p99}";
+
+/// A league as it is written in TOML.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    servers: Vec<String>,
+    policies: Vec<String>,
+    traffics: Vec<String>,
+    budgets: Vec<String>,
+    seeds: Vec<u64>,
+    #[serde(default = "ipv4")]
+    application: String,
+    duration: String,
+    warmup: String,
+}
+
+fn ipv4() -> String {
+    "ipv4".into()
+}
+
+/// A league, read and checked.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The servers.
+    pub servers: Vec<ServerModel>,
+    /// The policies as written; `{p99}` stands for the budget.
+    pub policies: Vec<String>,
+    /// The traffics as written, and read.
+    pub traffics: Vec<(String, Spec)>,
+    /// The budgets.
+    pub budgets: Vec<Span>,
+    /// The seeds; the same for all, so that differences are paired.
+    pub seeds: Vec<u64>,
+    /// What is done with each packet.
+    pub application: Application,
+    /// Simulated time that counts.
+    pub duration: Span,
+    /// Simulated time before that.
+    pub warmup: Span,
+}
+
+impl Plan {
+    /// Minutes: one server, every kind of traffic, three seeds.
+    ///
+    /// # Errors
+    /// Never, as a test shows.
+    pub fn quick() -> Result<Self, LeagueError> {
+        Self::parse("quick", include_str!("../leagues/quick.toml"))
+    }
+
+    /// An hour or more: more seeds and budgets, longer runs.
+    ///
+    /// # Errors
+    /// Never, as a test shows.
+    pub fn full() -> Result<Self, LeagueError> {
+        Self::parse("full", include_str!("../leagues/full.toml"))
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, with its place.
+    pub fn load(path: &Path) -> Result<Self, LeagueError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// From the text of a file; `name` is for messages.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn parse(name: &str, text: &str) -> Result<Self, LeagueError> {
+        let wrong = |place: &str, problem: String| LeagueError::File {
+            place: if place.is_empty() { name.into() } else { format!("{name}: {place}") },
+            problem,
+        };
+        let written: Written =
+            toml::from_str(text).map_err(|error| wrong("", error.to_string()))?;
+        for (place, empty) in [
+            ("servers", written.servers.is_empty()),
+            ("policies", written.policies.is_empty()),
+            ("traffics", written.traffics.is_empty()),
+            ("budgets", written.budgets.is_empty()),
+            ("seeds", written.seeds.is_empty()),
+        ] {
+            if empty {
+                return Err(wrong(place, "is empty; allowed is at least one".into()));
+            }
+        }
+        let span = |place: &str, text: &str| {
+            let span = text.parse::<Span>().map_err(|error| wrong(place, error.to_string()))?;
+            if span == Span::ZERO && place != "warmup" {
+                return Err(wrong(place, "0 is not above zero".into()));
+            }
+            Ok(span)
+        };
+        let budgets: Vec<Span> =
+            written.budgets.iter().map(|text| span("budgets", text)).collect::<Result<_, _>>()?;
+        for text in &written.policies {
+            for budget in &budgets {
+                policy(text, *budget).map_err(|problem| wrong("policies", problem))?;
+            }
+        }
+        let server = |name: &String| {
+            let file = ServerFile::load(name);
+            let file = file.map_err(|error| wrong("servers", error.to_string()))?;
+            file.model().cloned().map_err(|error| wrong("servers", error.to_string()))
+        };
+        let traffic = |text: &String| -> Result<(String, Spec), LeagueError> {
+            let spec = Spec::parse(text);
+            let spec = spec.map_err(|error| wrong("traffics", format!("{text}: {error}")))?;
+            Ok((text.clone(), spec))
+        };
+        let application = written.application.parse();
+        Ok(Self {
+            servers: written.servers.iter().map(server).collect::<Result<_, _>>()?,
+            policies: written.policies,
+            traffics: written.traffics.iter().map(traffic).collect::<Result<_, _>>()?,
+            budgets,
+            seeds: written.seeds,
+            application: application.map_err(|error: wattline_server::UnknownApplication| {
+                wrong("application", error.to_string())
+            })?,
+            duration: span("duration", &written.duration)?,
+            warmup: span("warmup", &written.warmup)?,
+        })
+    }
+}
+
+/// The policy of this text for a budget.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, String> {
+    let micros = format!("{}us", budget.as_seconds() * 1e6);
+    PolicySpec::parse(&text.replace(BUDGET, &micros)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_leagues_are_right() {
+        for plan in [Plan::quick().unwrap(), Plan::full().unwrap()] {
+            assert!(plan.seeds.len() >= 3 && plan.traffics.len() >= 7);
+            assert!(plan.policies.iter().any(|text| text.starts_with("wattline")));
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let text = "servers = [\"westmere-2010\"]\npolicies = [\"napy\"]\ntraffics = [\"poisson:1Mpps\"]\n\
+                    budgets = [\"100us\"]\nseeds = [1]\nduration = \"1s\"\nwarmup = \"0s\"\n";
+        let error = Plan::parse("x.toml", text).unwrap_err().to_string();
+        assert!(error.contains("x.toml: policies") && error.contains("napi"), "{error}");
+        let error = Plan::parse("x.toml", &text.replace("[1]", "[]")).unwrap_err().to_string();
+        assert!(error.contains("seeds: is empty"), "{error}");
+        let error = Plan::parse("x.toml", "sedes = [1]").unwrap_err().to_string();
+        assert!(error.contains("sedes"), "{error}");
+    }
+}

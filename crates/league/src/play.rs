@@ -1,0 +1,104 @@
+//! Playing a case in the packet simulator, and judging what came out.
+
+use crate::arrivals::Arrivals;
+use crate::case::{Budget, Case};
+use crate::error::LeagueError;
+use crate::script::{FixedPoint, Script};
+use serde::Serialize;
+use wattline_cores::ModelError;
+use wattline_policy::{PolicySpec, build};
+use wattline_sim::Report;
+use wattline_units::{Span, Time};
+
+/// What came of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Played {
+    /// Energy of the server.
+    pub energy_joules: f64,
+    /// Share of the offered packets that were late: those that took longer than the budget,
+    /// dropped ones, and those that wait at the end though they came long before.
+    pub late_fraction: f64,
+    /// Packets that found their ring full.
+    pub dropped_packets: u64,
+    /// Packets that a later one of their flow overtook.
+    pub reordered_packets: u64,
+    /// Changes of cores or frequency, per second.
+    pub changes_per_second: f64,
+    /// Of those, the changes of cores: each lets the cores that go drain by the contention of
+    /// those that stay.
+    pub changes: u64,
+    /// Latency that 99 of 100 packets do not exceed; none without a packet.
+    pub p99_seconds: Option<f64>,
+    /// Mean number of active cores.
+    pub cores_active_mean: f64,
+    /// Whether the budget was kept: no packet lost, and late ones at most as many as allowed.
+    pub feasible: bool,
+    /// Late packets by interval, where intervals were asked for.
+    #[serde(skip)]
+    pub late_by_interval: Vec<u64>,
+}
+
+impl Played {
+    /// Judges a report by a budget.
+    pub fn judge(report: &Report, budget: Budget, arrivals: &Arrivals, slack: f64) -> Self {
+        let recent = arrivals.in_last(slack);
+        let overdue = report.waiting_at_end_packets.saturating_sub(recent);
+        let late = report.late_packets.unwrap_or(0) + report.dropped_packets + overdue;
+        let late_fraction = late as f64 / report.offered_packets.max(1) as f64;
+        let of_interval =
+            |report: &Report| report.late_packets.unwrap_or(0) + report.dropped_packets;
+        Self {
+            energy_joules: report.energy_joules,
+            late_fraction,
+            dropped_packets: report.dropped_packets,
+            reordered_packets: report.reordered_packets,
+            changes_per_second: report.transitions as f64 / report.duration_seconds,
+            changes: report.transitions,
+            p99_seconds: report.latency_p99_seconds,
+            cores_active_mean: report.cores_active_mean,
+            feasible: report.dropped_packets == 0 && late_fraction <= budget.late,
+            late_by_interval: report.intervals.iter().map(of_interval).collect(),
+        }
+    }
+}
+
+/// Plays a policy of the registry.
+///
+/// # Errors
+/// When the policy cannot be made for the server or the packets cannot be had.
+pub fn play_policy(
+    case: &Case<'_>,
+    policy: &PolicySpec,
+    budget: Budget,
+    arrivals: &Arrivals,
+) -> Result<Played, LeagueError> {
+    let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
+    let report = case.scenario(policy.clone(), None).run_counting_late(budget.p99, |context| {
+        Ok(build(policy, context).map_err(ModelError::from)?)
+    })?;
+    Ok(Played::judge(&report, budget, arrivals, slack))
+}
+
+/// Plays operating points, each from its time on (counted from the start of the run, the warm-up
+/// included); the first holds from the start. Late packets are told for each `interval`.
+///
+/// # Errors
+/// When the packets cannot be had.
+pub fn play_points(
+    case: &Case<'_>,
+    points: Vec<(Time, FixedPoint)>,
+    budget: Budget,
+    arrivals: &Arrivals,
+    interval: Option<Span>,
+) -> Result<Played, LeagueError> {
+    let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
+    let unused = PolicySpec::parse("poll").map_err(ModelError::from).map_err(sim)?;
+    let report = case.scenario(unused, interval).run_counting_late(budget.p99, |context| {
+        Ok(Box::new(Script::new(points, context.platform)))
+    })?;
+    Ok(Played::judge(&report, budget, arrivals, slack))
+}
+
+fn sim(error: ModelError) -> LeagueError {
+    LeagueError::Sim(error.into())
+}

@@ -1,0 +1,147 @@
+//! The lower bound against what is played: exhaustive search on small cases, policies on others.
+
+use proptest::prelude::*;
+use wattline_league::bound::{lower_bound, per_change_joules, slot_length};
+use wattline_league::*;
+use wattline_policy::{PolicySpec, Wait};
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_traffic::Spec;
+use wattline_units::{Span, Time};
+
+/// Two cores of Westmere's kind with two frequencies and one port.
+fn small() -> ServerModel {
+    let file = ServerFile::load("westmere-2010").unwrap();
+    let mut server = file.model().unwrap().clone();
+    server.processor.sockets = 1;
+    server.processor.cores_per_socket = 2;
+    let frequencies = &mut server.processor.frequencies;
+    *frequencies = vec![frequencies[0], frequencies[13]];
+    server.nic.ports = 1;
+    server.nic.queues_per_port = 2;
+    server
+}
+
+fn westmere() -> ServerModel {
+    ServerFile::load("westmere-2010").unwrap().model().unwrap().clone()
+}
+
+fn case<'a>(server: &'a ServerModel, traffic: &'a Spec, millis: u64, seed: u64) -> Case<'a> {
+    Case {
+        server,
+        application: Application::Ipv4,
+        traffic,
+        duration: Span::from_millis(millis),
+        warmup: Span::from_millis(2),
+        seed,
+    }
+}
+
+fn arrivals(case: &Case<'_>, budget: Budget) -> Arrivals {
+    let slack = case.slack_seconds(budget, 64).unwrap();
+    Arrivals::of(case, slot_length(case, slack)).unwrap()
+}
+
+/// Every schedule of four operating points and two naps in five slots: the cheapest that keeps
+/// the budget is not below the bound, and the schedule that is found is not far above it.
+#[test]
+fn exhaustive_search_on_a_small_server_lies_between_the_bounds() {
+    let server = small();
+    for (text, seed) in [
+        ("poisson:1.5Mpps,size=64,ports=1,flows=64", 1),
+        ("mmpp:1Mpps,ratio=6,high=2ms,low=3ms,size=64,ports=1,flows=64", 3),
+    ] {
+        let traffic = Spec::parse(text).unwrap();
+        let case = case(&server, &traffic, 10, seed);
+        let budget = Budget::p99(Span::from_micros(100));
+        let arrivals = arrivals(&case, budget);
+        let bound = lower_bound(&case, budget, &arrivals).unwrap();
+        let point = |cores, frequency, nap| FixedPoint {
+            cores,
+            frequency,
+            nap: 0,
+            wait: if nap { Wait::Sleep(Span::from_micros(80)) } else { Wait::Interrupt },
+            moderation: Span::ZERO,
+        };
+        let choices: Vec<FixedPoint> = [(1, 0), (1, 1), (2, 0), (2, 1)]
+            .into_iter()
+            .map(|(cores, frequency)| point(cores, frequency, true))
+            .collect();
+        let mut least = f64::INFINITY;
+        for code in 0..choices.len().pow(5) {
+            let of = |slot: u32| choices[code / choices.len().pow(slot) % choices.len()];
+            let points: Vec<_> = (0..5u32)
+                .map(|slot| {
+                    let at = Span::from_millis(if slot == 0 { 0 } else { 2 + 2 * u64::from(slot) });
+                    (Time::ZERO + at, of(slot))
+                })
+                .collect();
+            let played = play_points(&case, points, budget, &arrivals, None).unwrap();
+            if played.feasible {
+                let slip = per_change_joules(&case) * played.changes as f64;
+                assert!(bound.joules <= played.energy_joules + slip, "{text} {code}");
+                least = least.min(played.energy_joules);
+            }
+        }
+        let fixed = best_fixed(&case, budget, &arrivals).unwrap();
+        let found = best_schedule(&case, budget, &arrivals, fixed.as_ref()).unwrap().unwrap();
+        println!(
+            "{text}: bound {:.5} J, exhaustive {least:.5} J, schedule {:.5} J",
+            bound.joules, found.played.energy_joules
+        );
+        assert!(least.is_finite() && bound.joules <= least);
+        assert!(found.played.feasible && bound.joules <= found.played.energy_joules);
+        // Naps of other lengths are open to the schedule: it may be below the exhaustive one.
+        assert!(found.played.energy_joules <= least * 1.01);
+        assert!(bound.joules >= least * 0.97, "the bound says something");
+    }
+}
+
+/// At a steady load the bound is within a few per mille of the best fixed point.
+#[test]
+fn the_bound_is_near_the_best_fixed_point_at_a_steady_load() {
+    let server = westmere();
+    for (text, within) in [("poisson:1Mpps,size=64", 0.005), ("poisson:8Mpps,size=64", 0.02)] {
+        let traffic = Spec::parse(text).unwrap();
+        let case = case(&server, &traffic, 20, 1);
+        let budget = Budget::p99(Span::from_micros(100));
+        let arrivals = arrivals(&case, budget);
+        let bound = lower_bound(&case, budget, &arrivals).unwrap();
+        let fixed = best_fixed(&case, budget, &arrivals).unwrap().unwrap();
+        let gap = fixed.played.energy_joules / bound.joules - 1.0;
+        println!("{text}: {bound:?} {fixed:?} gap {:.3} %", gap * 100.0);
+        assert!((0.0..within).contains(&gap), "{text}: {gap}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// No policy that keeps a budget is below the bound. One that does not keep it is not below
+    /// the bound of a budget that allows as many late packets as it had.
+    #[test]
+    fn every_policy_is_above_the_bound(
+        policy in prop::sample::select(vec![
+            "powersave", "napi", "table", "oracle:load=1", "poll", "ondemand", "conservative",
+            "hare", "tortoise", "wattline:p99=100us", "wattline:p99=500us,guard=link",
+        ]),
+        traffic in prop::sample::select(vec!["poisson", "constant", "mmpp", "onoff", "sawtooth"]),
+        mpps in 0.01f64..14.0,
+        micros in 20u64..1000,
+        seed in 0u64..1000,
+    ) {
+        let server = westmere();
+        let traffic = Spec::parse(&format!("{traffic}:{mpps}Mpps,size=64")).unwrap();
+        let case = case(&server, &traffic, 10, seed);
+        let budget = Budget::p99(Span::from_micros(micros));
+        let arrivals = arrivals(&case, budget);
+        let spec = PolicySpec::parse(policy).unwrap();
+        let played = play_policy(&case, &spec, budget, &arrivals).unwrap();
+        prop_assume!(arrivals.total() > 0);
+        let late = played.late_fraction.max(budget.late);
+        let bound = lower_bound(&case, Budget { late, ..budget }, &arrivals).unwrap();
+        let slip = per_change_joules(&case) * played.changes as f64;
+        prop_assert!(
+            bound.joules <= played.energy_joules + slip,
+            "{policy} {} J, bound {bound:?}", played.energy_joules
+        );
+    }
+}

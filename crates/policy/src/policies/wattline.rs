@@ -1,0 +1,343 @@
+//! All knobs together for a budget of latency: cores, frequency, naps and how they end.
+//!
+//! From the budget follow the time that a packet may spend in queue and core, the longest nap
+//! that leaves enough of it, and with the measured rate and variability the points that keep it;
+//! of these the cheapest is taken. More capacity comes at once, less only when the watts that
+//! waiting has cost equal what the change and a return would cost (ski rental: never more than
+//! twice the best in hindsight). A queue that fills beyond what the plan lets it is asked about
+//! at once. Lateness that is measured sets how much of the recent peak is kept in reserve.
+
+mod choose;
+mod demand;
+mod machine;
+
+use crate::{
+    AskAgain, BuildContext, CoreSet, CoreView, Kind, Looks, Observation, OperatingPoint, Parameter,
+    Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
+};
+use choose::{Asked, Choice, LATE};
+use demand::Demand;
+use machine::Machine;
+use wattline_units::{Span, Time};
+
+/// See the module.
+pub static INFO: PolicyInfo = PolicyInfo {
+    name: "wattline",
+    summary: "Keeps 99 of 100 packets within a latency and takes the cheapest cores, frequency and naps that do",
+    source: "ours; M/G/1 with vacations (Levy and Yechiali 1975), power-down by break-even (Irani, Shukla, Gupta 2003)",
+    parameters: &[
+        Parameter {
+            name: "p99",
+            kind: Kind::Duration { min_micros: 10, max_micros: 1_000_000 },
+            default: "100us",
+            meaning: "latency that at most 1 % of the packets may exceed",
+            source: "the operator's wish",
+        },
+        Parameter {
+            name: "guard",
+            kind: Kind::Word,
+            default: "measured",
+            meaning: "what may come without a warning: `measured` (twice the recent peak) or `link` (line rate at all ports; needs a server model)",
+            source: "ours",
+        },
+        Parameter {
+            name: "floor",
+            kind: Kind::Count { min: 1, max: 128 },
+            default: "1",
+            meaning: "fewest active cores",
+            source: "the operator's wish",
+        },
+    ],
+    make,
+};
+
+/// Time between two looks. It enters the reaction to what no full queue announces; ten times as
+/// long as a decision takes on a slow machine.
+const LOOK: Span = Span::from_micros(200);
+/// The same while a leap of load is being answered.
+const ALERT: Span = Span::from_micros(50);
+/// So long after a leap nothing is taken back: parked cores wake and queues drain.
+const HOLD: Span = Span::from_millis(2);
+/// Before so long nothing is known.
+const LEARN: Span = Span::from_millis(1);
+/// What moving an entry of the table costs besides watts, in joules: packets that wait for the
+/// order of their flow. A guess, to be measured.
+const MOVE_JOULES: f64 = 20e-6;
+/// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
+const JUDGE_SECONDS: f64 = 50e-3;
+const GOAL: f64 = 0.6;
+
+struct Wattline {
+    machine: Machine,
+    demand: Demand,
+    slack: f64,
+    late_after: Span,
+    floor: usize,
+    /// Packets per second at all ports at line rate, where `guard` is `link`.
+    link: Option<f64>,
+    ring: f64,
+    ports: usize,
+    /// Time that a core takes from its deepest state to its first packet.
+    exit: Span,
+    /// Present choice, and the watts that a cheaper one would have saved so far, in joules.
+    present: Option<Choice>,
+    saved: f64,
+    last: Time,
+    hold: Time,
+    /// New cores poll until then, so that they wake at once.
+    waking: Option<Time>,
+    /// Share of the recent peak that is kept, and share of the slack that naps may use.
+    reserve: f64,
+    nap_share: f64,
+    alerted: bool,
+    cores: Vec<CoreView>,
+}
+
+fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
+    let platform = context.platform;
+    let model = context.server.zip(context.packet.map(|(cost, _)| cost));
+    let machine = Machine::new(platform, model);
+    let late_after = parameters.span("p99");
+    let slack = late_after.as_seconds() - machine.pass_through;
+    let fastest = machine.frequencies.len() - 1;
+    let least = machine.wake[fastest] + machine.delivery + machine.service(1, fastest);
+    if slack <= least {
+        return Err(format!(
+            "p99 = {:.1} us: a packet that wakes a core takes {:.1} us; allowed is more than that",
+            late_after.as_seconds() * 1e6,
+            (least + machine.pass_through) * 1e6
+        ));
+    }
+    let link = match (parameters.word("guard"), context.server) {
+        ("measured", _) => None,
+        ("link", Some(server)) => Some(server.link_capacity(64).0),
+        ("link", None) => return Err("guard = \"link\": needs a server model".into()),
+        (other, _) => return Err(format!("guard = \"{other}\": must be measured or link")),
+    };
+    let floor = parameters.count("floor") as usize;
+    if floor > platform.cores {
+        return Err(format!("floor = {floor}: the platform has {} cores", platform.cores));
+    }
+    let ports = (platform.queues.len() / platform.cores.max(1)).max(1);
+    let ring = platform.ring_size.unwrap_or(4096) as f64;
+    let exit = platform.idle_states.last().map_or(Span::ZERO, |state| state.exit_latency);
+    let exit = exit + Span::from_seconds(machine.wake[0]);
+    Ok(Box::new(Wattline {
+        demand: Demand::default(),
+        slack,
+        late_after,
+        floor,
+        link,
+        ring,
+        ports,
+        exit,
+        present: None,
+        saved: 0.0,
+        last: Time::ZERO,
+        hold: Time::ZERO + LEARN,
+        waking: None,
+        reserve: 0.5,
+        nap_share: 0.8,
+        alerted: false,
+        cores: vec![CoreView::default(); platform.cores],
+        machine,
+    }))
+}
+
+impl Wattline {
+    fn asked(&self, need: f64) -> Asked {
+        let measured = 2.0 * self.demand.peak.max(need);
+        let surprise = self.link.unwrap_or(measured);
+        let ring = self.ring * self.ports as f64;
+        // Line rate at all ports has to fit into the rings of the active cores until all cores
+        // are of use: that sets a floor of cores.
+        let reaction = self.exit.as_seconds() + ALERT.as_seconds();
+        let cores = self.link.map_or(0.0, |link| (link * reaction / ring).ceil());
+        Asked {
+            need,
+            mean: self.demand.mean,
+            ports: self.ports,
+            dispersion: self.demand.dispersion,
+            slack: self.slack * self.nap_share,
+            floor: self.floor.max(cores as usize).min(self.machine.cores),
+            ring: ring
+                - if self.link.is_some() {
+                    surprise * reaction / self.machine.cores as f64
+                } else {
+                    0.0
+                },
+            surprise,
+        }
+    }
+
+    /// Lateness since the last look sets the reserve and the length of naps. Where nobody
+    /// measures it, all of the peak is kept.
+    fn judge(&mut self, seen: &Observation<'_>, seconds: f64) {
+        let Some(latency) = seen.latency else {
+            self.reserve = 1.0;
+            self.nap_share = 0.8;
+            return;
+        };
+        if latency.samples == 0 {
+            return;
+        }
+        let share = latency.late as f64 / latency.samples as f64;
+        // Against what usually comes in the time over which it is judged.
+        let usual = (self.demand.mean * JUDGE_SECONDS).max(1.0);
+        let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
+        let error = (share / LATE - GOAL) * weight;
+        // Late in a leap or after one: the reserve was too small. Late otherwise: naps too long.
+        if self.alerted {
+            self.reserve = (self.reserve + 0.3 * error).clamp(0.0, 1.0);
+        } else {
+            self.nap_share = (self.nap_share - 0.1 * error).clamp(0.4, 0.99);
+            if error < 0.0 {
+                self.reserve = (self.reserve + 0.3 * error).clamp(0.0, 1.0);
+            }
+        }
+    }
+
+    /// What going from one point to another and back costs, in joules.
+    fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
+        let fewer = from.cores.abs_diff(to.cores) as f64;
+        let deepest = self.machine.idle.last().map_or(0.0, |state| state.1);
+        let wake = deepest + self.machine.wake[to.frequency];
+        let moved = fewer * 128.0 * self.ports as f64 / from.cores.max(to.cores) as f64;
+        // A change of frequency alone costs its own delay on all cores, some microseconds.
+        let change = 20e-6 * self.machine.awake[from.frequency] * from.cores as f64;
+        fewer * wake * self.machine.awake[to.frequency] + moved * MOVE_JOULES + change
+    }
+
+    fn take(&mut self, choice: Choice, platform: &Platform, point: &mut OperatingPoint, now: Time) {
+        let before = point.active.len();
+        let grown = self.present.is_some() && choice.cores > before;
+        point.set_active(choice.cores, choice.idle, platform.deepest());
+        point.set_frequency(choice.frequency);
+        point.batch = choose::BATCH;
+        let wait = choice.nap.map_or(Wait::Interrupt, |nap| Wait::Sleep(Span::from_seconds(nap)));
+        let wait = if platform.can.waits.allows(wait) { wait } else { Wait::Interrupt };
+        let still_waking = self.waking.is_some();
+        for core in 0..choice.cores {
+            let polls = point.cores[core].wait == Wait::Poll && still_waking;
+            let new = grown && core >= before;
+            point.cores[core].wait = if new || polls { Wait::Poll } else { wait };
+        }
+        if let (Wait::Interrupt, Some(nap)) = (wait, choice.nap) {
+            point.set_moderation(platform, Span::from_seconds(nap));
+        } else {
+            point.set_moderation(platform, Span::ZERO);
+        }
+        if grown {
+            self.waking = Some(now + self.exit);
+        }
+        self.present = Some(choice);
+    }
+
+    /// Fill of a queue that the plan does not foresee: twice what comes in a nap.
+    fn alarm(&self, choice: &Choice) -> u32 {
+        let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
+        let queues = (choice.cores * self.ports) as f64;
+        let planned = self.demand.need(self.reserve) * nap / queues;
+        let spread = 4.0 * (planned * self.demand.dispersion.max(1.0)).sqrt();
+        let service = self.machine.service(choice.cores, choice.frequency);
+        let budget = 0.5 * self.slack / service / self.ports as f64;
+        let level = (2.0 * planned + spread).max(16.0).max(budget);
+        level.min(0.5 * self.ring).max(1.0) as u32
+    }
+}
+
+impl Policy for Wattline {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn looks_at(&self) -> Looks {
+        Looks::WHOLE.and_late(self.late_after)
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let platform = seen.platform;
+        let seconds = now.since(self.last).as_seconds();
+        let news = self.demand.look(now.as_seconds(), seen.arrivals());
+        self.judge(seen, seconds);
+        self.last = now;
+        if self.waking.is_some_and(|until| until <= now) {
+            self.waking = None;
+        }
+        if let Some(present) = self.present
+            && news
+        {
+            self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores);
+            self.cores.copy_from_slice(seen.cores);
+        }
+        let leap = matches!(seen.trigger, Trigger::Fill { .. });
+        let first = now < Time::ZERO + LEARN;
+        let choice = if seen.trigger == Trigger::Start || first {
+            self.machine.everything(&self.asked(self.machine.capacity(self.machine.cores, 0)))
+        } else {
+            self.next(now, seconds, leap)
+        };
+        self.take(choice, platform, point, now);
+        let all = CoreSet::first(choice.cores);
+        let calm = now >= self.hold;
+        let next = if calm { LOOK } else { ALERT };
+        // While everything is being done there is nothing to be told.
+        let level = if calm { self.alarm(&choice) } else { (0.75 * self.ring) as u32 };
+        let ask = AskAgain::at(now + next);
+        let everything = choice.cores == self.machine.cores
+            && choice.frequency + 1 == self.machine.frequencies.len();
+        if everything { ask } else { ask.and_on_fill(all, level.max(1)) }
+    }
+}
+
+impl Wattline {
+    fn next(&mut self, now: Time, seconds: f64, leap: bool) -> Choice {
+        let demand = &self.demand;
+        let need = demand.need(self.reserve);
+        self.alerted = leap || now < self.hold;
+        if leap {
+            // Twice of what was planned, or what comes now; at the second alarm everything.
+            let again = now < self.hold;
+            self.hold = now + HOLD;
+            self.saved = 0.0;
+            let asked = self.asked((2.0 * need).max(1.1 * demand.now));
+            return if again {
+                self.machine.everything(&asked)
+            } else {
+                self.machine.choose(&asked)
+            };
+        }
+        let asked = self.asked(need);
+        let best = self.machine.choose(&asked);
+        let Some(present) = self.present else { return best };
+        // The same cores and frequency with the naps that fit now.
+        let same = self.machine.reckon(present.cores, present.frequency, &asked);
+        let same = same.filter(|same| same.capacity * 0.97 >= need && same.cores >= asked.floor);
+        let Some(same) = same else {
+            self.saved = 0.0;
+            // Never less than there is while a leap is being answered.
+            if now < self.hold && best.capacity < present.capacity {
+                return self.machine.everything(&asked);
+            }
+            return best;
+        };
+        if now < self.hold {
+            return same;
+        }
+        let saves = (same.watts - best.watts) * seconds;
+        self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };
+        if self.saved >= self.switch_joules(&same, &best) && saves > 0.0 {
+            self.saved = 0.0;
+            return best;
+        }
+        same
+    }
+}
+
+#[cfg(test)]
+mod tests;

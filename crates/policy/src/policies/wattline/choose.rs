@@ -1,0 +1,240 @@
+//! The cheapest operating point that keeps the budget, by a closed form.
+
+use super::machine::Machine;
+
+/// Share of packets that may be late.
+pub(super) const LATE: f64 = 0.01;
+/// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
+/// longest is soon served.
+pub(super) const BATCH: u32 = 8;
+/// A core that no more than this is used keeps its queue bounded; the rest is for the table's
+/// shares, which are not quite equal (128 entries over 9 cores: the fullest has 5 % more).
+const MOST_LOAD: f64 = 0.97;
+/// Of points within this share of the least watts the one with most capacity is taken.
+const TIE: f64 = 0.001;
+/// Frequencies above the slowest that carries the need which are looked at, for each number of
+/// cores.
+const FASTER: usize = 3;
+
+/// A point and what it should do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Choice {
+    pub cores: usize,
+    pub frequency: usize,
+    /// Timed sleep in seconds; none for interrupts.
+    pub nap: Option<f64>,
+    /// Deepest idle state of active cores.
+    pub idle: usize,
+    /// Watts of the whole machine at the mean rate.
+    pub watts: f64,
+    pub capacity: f64,
+}
+
+/// What is asked of a point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Asked {
+    /// Packets per second to plan for, and to reckon energy with.
+    pub need: f64,
+    pub mean: f64,
+    /// Variance of arrivals over their mean.
+    pub dispersion: f64,
+    /// Seconds that a packet may spend in queue and core.
+    pub slack: f64,
+    /// Ports, whose queues a core serves in turn.
+    pub ports: usize,
+    /// Fewest cores.
+    pub floor: usize,
+    /// Packets that all rings of a core hold, and packets per second that may come without a
+    /// warning: a nap must not overfill the rings.
+    pub ring: f64,
+    pub surprise: f64,
+}
+
+impl Machine {
+    /// The cheapest point, or one of nearly its watts with most capacity; everything at its
+    /// fastest where nothing carries the need.
+    pub fn choose(&self, asked: &Asked) -> Choice {
+        let mut least = f64::INFINITY;
+        self.each(asked, |choice| least = least.min(choice.watts));
+        let mut best: Option<Choice> = None;
+        self.each(asked, |choice| {
+            let near = choice.watts <= least * (1.0 + TIE);
+            if near && best.is_none_or(|best| choice.capacity > best.capacity) {
+                best = Some(choice);
+            }
+        });
+        best.unwrap_or_else(|| self.everything(asked))
+    }
+
+    /// Every point worth a look.
+    fn each(&self, asked: &Asked, mut look: impl FnMut(Choice)) {
+        let fastest = self.frequencies.len() - 1;
+        for cores in asked.floor.clamp(1, self.cores)..=self.cores {
+            let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= asked.need;
+            let Some(slowest) = (0..=fastest).find(carries) else { continue };
+            for frequency in slowest..=(slowest + FASTER).min(fastest) {
+                if let Some(choice) = self.reckon(cores, frequency, asked) {
+                    look(choice);
+                }
+            }
+        }
+    }
+
+    /// All cores at the fastest frequency, awake at the first packet.
+    pub fn everything(&self, asked: &Asked) -> Choice {
+        let frequency = self.frequencies.len() - 1;
+        let nap = self.nap_seconds(self.cores, frequency, asked);
+        self.point(self.cores, frequency, nap, asked)
+    }
+
+    /// The point with its naps; none where a packet would be late however it waits.
+    pub fn reckon(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<Choice> {
+        let service = self.service(cores, frequency);
+        let wait = self.wake[frequency] + service + self.delivery;
+        if self.tail(cores, frequency, 0.0, asked) + wait > asked.slack {
+            return None;
+        }
+        let nap = self.nap_seconds(cores, frequency, asked);
+        Some(self.point(cores, frequency, nap, asked))
+    }
+
+    /// The longest timed sleep that keeps the budget and the rings; none where interrupts wake
+    /// a core less often than the timer would.
+    fn nap_seconds(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<f64> {
+        let wake = self.wake[frequency];
+        let left = asked.slack - wake - self.service(cores, frequency);
+        let rings = asked.ring * cores as f64 / asked.surprise.max(1.0) - wake;
+        let most = left.min(rings);
+        let mean = asked.mean / cores as f64;
+        if most <= 4.0 * wake || mean * most < 1.0 {
+            return None;
+        }
+        // The tail grows with the nap: halve the interval a few times.
+        let fits = |nap: f64| self.tail(cores, frequency, nap, asked) <= left;
+        if fits(most) {
+            return Some(most);
+        }
+        let (mut low, mut high) = (0.0, most);
+        for _ in 0..8 {
+            let middle = 0.5 * (low + high);
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        (low > 4.0 * wake).then_some(low)
+    }
+
+    /// The wait that 99 of 100 packets do not exceed when a core sleeps for `nap` whenever its
+    /// queues are empty: an M/G/1 queue with vacations of fixed length, in heavy traffic,
+    /// P(W > t) = ρ e^(-θt) (e^(θT) - 1) / (θT) with θ = 2 (1 - ρ) / (ρ s c²).
+    /// Then the other ports of the core have their turns.
+    fn tail(&self, cores: usize, frequency: usize, nap: f64, asked: &Asked) -> f64 {
+        let turns = (asked.ports - 1) as f64 * f64::from(BATCH);
+        // A turn is no longer than what comes in a nap.
+        let turns = turns.min(asked.need / cores as f64 * nap);
+        self.queue_tail(cores, frequency, nap, asked) + turns * self.service(cores, frequency)
+    }
+
+    fn queue_tail(&self, cores: usize, frequency: usize, nap: f64, asked: &Asked) -> f64 {
+        let service = self.service(cores, frequency);
+        let load = (asked.need * service / cores as f64).clamp(1e-6, MOST_LOAD);
+        // A burst spreads over the cores.
+        let spread = 1.0 + (asked.dispersion - 1.0).max(0.0) / cores as f64;
+        let theta = 2.0 * (1.0 - load) / (load * service * spread);
+        let x = theta * nap;
+        // ln((e^x - 1) / x), without overflow.
+        let growth = if x < 1e-6 { 0.5 * x } else { x + (-(-x).exp()).ln_1p() - x.ln() };
+        let wait = ((load / LATE).ln() + growth) / theta;
+        // At low load the formula's tail ends before the nap does.
+        wait.max(nap * (1.0 - LATE))
+    }
+
+    fn point(&self, cores: usize, frequency: usize, nap: Option<f64>, asked: &Asked) -> Choice {
+        let (service, wake) = (self.service(cores, frequency), self.wake[frequency]);
+        let each = asked.mean / cores as f64;
+        let load = (each * service).min(1.0);
+        // Interrupts: a nap lasts until the next packet.
+        let gap = nap.unwrap_or(1.0 / each.max(1e-3) + self.delivery);
+        let awake_watts = self.awake[frequency];
+        let room = 0.9 * asked.slack - wake - service - self.delivery;
+        let of = |k: usize| {
+            let (watts, exit) = self.idle[k];
+            (watts * gap + exit * awake_watts, k)
+        };
+        let fits = |k: &usize| {
+            // A nap by timer is that much shorter; one that an interrupt ends is not.
+            *k == 0 || (self.idle[*k].1 + nap.unwrap_or(0.0) <= room)
+        };
+        let states = (0..self.idle.len()).filter(fits).map(of);
+        let (nap_joules, idle) = states.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0));
+        let cycles = (1.0 - load) / (gap + wake);
+        let awake = (load + cycles * wake).min(1.0);
+        let all = cores as f64;
+        let any = 1.0 - (1.0 - awake).powi(cores as i32);
+        let watts = self.base
+            + all * (awake * awake_watts + cycles * nap_joules)
+            + any * self.uncore[frequency];
+        Choice { cores, frequency, nap, idle, watts, capacity: all / service }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+    use crate::policies::testing::server;
+    use wattline_server::Application;
+
+    fn asked(mpps: f64) -> Asked {
+        Asked {
+            need: mpps * 1e6,
+            mean: mpps * 1e6,
+            dispersion: 1.0,
+            ports: 4,
+            slack: 93e-6,
+            floor: 1,
+            ring: 2048.0,
+            surprise: mpps * 2e6,
+        }
+    }
+
+    #[test]
+    fn takes_what_carries_and_no_dearer_point() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let mut before = 0.0;
+        for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
+            let choice = machine.choose(&asked(mpps));
+            assert!(choice.capacity * MOST_LOAD >= mpps * 1e6, "{mpps}: {choice:?}");
+            assert!(choice.watts >= before, "{mpps}: {choice:?}");
+            before = choice.watts;
+            for cores in 1..=12 {
+                for frequency in 0..14 {
+                    if machine.capacity(cores, frequency) * MOST_LOAD < mpps * 1e6 {
+                        continue;
+                    }
+                    let Some(other) = machine.reckon(cores, frequency, &asked(mpps)) else {
+                        continue;
+                    };
+                    let least = choice.watts * (1.0 - 2.0 * TIE);
+                    assert!(other.watts >= least, "{mpps}: {choice:?} {other:?}");
+                }
+            }
+        }
+        // More than everything carries: everything.
+        assert_eq!(machine.choose(&asked(40.0)).cores, 12);
+    }
+
+    /// Figures of the simulator for s = 0.5 us and T = 50 us: 51.0 us at load 0.8, 53.2 at 0.9.
+    #[test]
+    fn the_tail_is_that_of_a_queue_with_vacations() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let service = machine.service(1, 0);
+        for (load, wait) in [(0.8, 51.0e-6), (0.9, 53.2e-6)] {
+            let asked = Asked { need: load / service, ..asked(1.0) };
+            let tail = machine.queue_tail(1, 0, 50e-6, &asked);
+            assert!((tail / wait - 1.0).abs() < 0.03, "{load}: {tail}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use crate::policies::testing::{Bench, server};
+use crate::{Trigger, Wait};
+use wattline_units::{Span, Time};
+
+fn step(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, mpps: f64) {
+    let packets = (mpps * micros as f64) as u64;
+    bench.pass(policy, Span::from_micros(micros), &[], packets);
+}
+
+#[test]
+fn begins_with_everything_and_settles_on_the_cheapest() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    assert_eq!(bench.rung(), (12, 13), "nothing is known yet");
+    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let (cores, _) = bench.rung();
+    assert!(cores <= 2, "1 Mpps: {cores}");
+    assert!(matches!(bench.point.cores[0].wait, Wait::Sleep(_)), "{:?}", bench.point.cores[0]);
+    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 16.0));
+    let (cores, _) = bench.rung();
+    assert!((8..=12).contains(&cores), "16 Mpps: {cores}");
+}
+
+#[test]
+fn a_full_queue_brings_more_at_once_and_a_second_everything() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let before = bench.rung();
+    bench.queues[0].arrivals += 300;
+    bench.queues[0].fill = 300;
+    bench.now += Span::from_micros(30);
+    let ask = |bench: &mut Bench, policy: &mut dyn crate::Policy| {
+        let observation = crate::Observation {
+            platform: &bench.platform,
+            trigger: Trigger::Fill { queue: 0 },
+            queues: &bench.queues,
+            cores: &bench.cores,
+            latency: None,
+            power: None,
+            entries: &[],
+            offered: None,
+        };
+        policy.decide(bench.now, &observation, &mut bench.point)
+    };
+    ask(&mut bench, &mut *policy);
+    let after = bench.rung();
+    assert!(after.0 > before.0, "{before:?} {after:?}");
+    assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
+    bench.now += Span::from_micros(50);
+    bench.queues[0].arrivals += 500;
+    ask(&mut bench, &mut *policy);
+    assert_eq!(bench.rung(), (12, 13));
+}
+
+#[test]
+fn a_tight_budget_is_refused_with_what_would_do() {
+    let model = server();
+    let bench = Bench::new();
+    let error = bench.make("wattline:p99=10us", Some(&model)).err().unwrap().to_string();
+    assert!(error.contains("p99 = 10.0 us") && error.contains("allowed"), "{error}");
+    let error = bench.make("wattline:guard=all", Some(&model)).err().unwrap().to_string();
+    assert!(error.contains("measured or link"), "{error}");
+    let error = bench.make("wattline:floor=13", Some(&model)).err().unwrap().to_string();
+    assert!(error.contains("12 cores"), "{error}");
+}
+
+#[test]
+fn line_rate_without_a_warning_needs_a_floor_of_cores() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:guard=link", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
+    // 59.5 Mpps for some 140 us are 8,500 packets, and a core's four rings hold 2,048.
+    assert!((4..=6).contains(&bench.rung().0), "{:?}", bench.rung());
+}
+
+#[test]
+fn without_a_model_it_learns_what_a_packet_takes() {
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline", None).unwrap();
+    bench.start(&mut *policy);
+    for _ in 0..500 {
+        // All cores together are useful for 0.5 us per packet at 4 Mpps.
+        let active = bench.point.active.len();
+        let useful = vec![(4.0 * 0.5 / active as f64).min(1.0); active];
+        for view in bench.cores.iter_mut().take(active) {
+            view.packets += (4.0 * 200.0 / active as f64) as u64;
+        }
+        bench.pass(&mut *policy, Span::from_micros(200), &useful, 800);
+    }
+    let (cores, _) = bench.rung();
+    assert!((2..=6).contains(&cores), "2 cores' work: {cores}");
+    assert!(bench.now > Time::ZERO);
+}

@@ -1,0 +1,99 @@
+//! Loads that rise and fall in a known way, again and again: the tests of a governor's way up
+//! and down.
+
+use super::Modulator;
+
+/// The course of the rate within a period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum WaveShape {
+    /// High for a share of the period, low for the rest, with a straight rise and fall.
+    Square,
+    /// From low to high on a straight line, then low at once.
+    Sawtooth,
+}
+
+/// A rate that repeats its course; the mean is exact over a whole period.
+#[derive(Debug, Clone)]
+pub struct Wave {
+    /// Packets per second and seconds, one after the other.
+    pieces: Vec<(f64, f64)>,
+    next: usize,
+}
+
+/// Pieces of a straight line, each of a constant rate.
+const PIECES: usize = 32;
+
+impl Wave {
+    /// Mean rate in packets per second; the high rate as a multiple of the low one; the period in
+    /// seconds, the share of it that is high, and how long a rise or fall of a square takes.
+    pub fn new(
+        shape: WaveShape,
+        mean: f64,
+        ratio: f64,
+        period: f64,
+        share: f64,
+        rise: f64,
+    ) -> Self {
+        let line = |from: f64, to: f64, seconds: f64| {
+            (0..PIECES).map(move |piece| {
+                let at = (piece as f64 + 0.5) / PIECES as f64;
+                (from + (to - from) * at, seconds / PIECES as f64)
+            })
+        };
+        let mut pieces: Vec<(f64, f64)> = match shape {
+            WaveShape::Sawtooth => line(1.0, ratio, period).collect(),
+            WaveShape::Square => {
+                let rise = rise.min(share * period).min((1.0 - share) * period);
+                let (high, low) = (share * period - rise, (1.0 - share) * period - rise);
+                let mut pieces = vec![(1.0, low)];
+                pieces.extend(line(1.0, ratio, rise));
+                pieces.push((ratio, high));
+                pieces.extend(line(ratio, 1.0, rise));
+                pieces
+            }
+        };
+        pieces.retain(|(_, seconds)| *seconds > 0.0);
+        let sum: f64 = pieces.iter().map(|(rate, seconds)| rate * seconds).sum();
+        let scale = mean * period / sum;
+        pieces.iter_mut().for_each(|(rate, _)| *rate *= scale);
+        Self { pieces, next: 0 }
+    }
+
+    /// The highest rate over the mean.
+    pub fn peak(shape: WaveShape, ratio: f64, share: f64) -> f64 {
+        match shape {
+            WaveShape::Sawtooth => 2.0 * ratio / (1.0 + ratio),
+            WaveShape::Square => ratio / (1.0 - share + share * ratio),
+        }
+    }
+}
+
+impl Modulator for Wave {
+    fn next_step(&mut self) -> (f64, f64) {
+        let step = self.pieces[self.next];
+        self.next = (self.next + 1) % self.pieces.len();
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_exact_and_the_peak_is_as_said() {
+        for shape in [WaveShape::Square, WaveShape::Sawtooth] {
+            for (ratio, share, rise) in [(10.0, 0.5, 0.0), (4.0, 0.1, 1e-3), (1.0, 0.9, 5e-2)] {
+                let mut wave = Wave::new(shape, 1e6, ratio, 0.1, share, rise);
+                let steps = wave.pieces.len();
+                let pieces: Vec<(f64, f64)> = (0..steps).map(|_| wave.next_step()).collect();
+                let packets: f64 = pieces.iter().map(|(rate, seconds)| rate * seconds).sum();
+                let seconds: f64 = pieces.iter().map(|(_, seconds)| seconds).sum();
+                assert!((seconds - 0.1).abs() < 1e-9 && (packets / 1e5 - 1.0).abs() < 1e-9);
+                let most = pieces.iter().map(|piece| piece.0).fold(0.0, f64::max);
+                let peak = 1e6 * Wave::peak(shape, ratio, share);
+                assert!(most <= peak * 1.0001 && most > peak * 0.95, "{most} {peak}");
+            }
+        }
+    }
+}

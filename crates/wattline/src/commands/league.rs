@@ -1,0 +1,95 @@
+//! `wattline league`: policies against each other and against the lower bound.
+
+use crate::exit::ExitError;
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline_league::{Plan, Results, Standing, Store, league, page, standings};
+
+/// What to play.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// League file (TOML); the built-in one without.
+    file: Option<PathBuf>,
+    /// The built-in league of some minutes.
+    #[arg(long, conflicts_with = "file")]
+    quick: bool,
+    /// Directory for the page and the pieces. A league that was interrupted goes on from them; use
+    /// a new directory after the program has changed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Threads; 0 for one per core of this machine.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    results: Results,
+    standings: Vec<Standing>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let plan = match (&args.file, args.quick) {
+        (Some(path), _) => Plan::load(path)?,
+        (None, true) => Plan::quick()?,
+        (None, false) => Plan::full()?,
+    };
+    let store = Store::new(args.out.as_ref().map(|out| out.join("pieces")))?;
+    let bar = ProgressBar::new(league::pieces(&plan) as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} pieces, {eta} left") {
+        bar.set_style(style);
+    }
+    let results = league::play(&plan, &store, args.threads, || bar.inc(1));
+    bar.finish_and_clear();
+    let results = results?;
+    if let Some(out) = &args.out {
+        let path = out.join("index.html");
+        std::fs::write(&path, page(&results)).map_err(|error| {
+            ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    let standings = standings(&results);
+    output::print(&Output { results, standings }, json, |out, output| table(out, &output.standings))
+}
+
+fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>7} {:>6} {:>9}",
+        "traffic",
+        "p99 us",
+        "policy",
+        "kept",
+        "gap %",
+        "±",
+        "beside %",
+        "late %",
+        "lost",
+        "changes/s"
+    )?;
+    let percent = |value: f64| {
+        if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
+    };
+    for row in standings {
+        writeln!(
+            out,
+            "{:<48} {:>7.0} {:<28} {:>6} {:>7} {:>6} {:>8} {:>7} {:>6} {:>9.0}",
+            row.traffic,
+            row.budget_seconds * 1e6,
+            row.policy,
+            format!("{}/{}", row.feasible, row.seeds),
+            percent(row.gap),
+            percent(row.gap_within),
+            percent(row.beside_first),
+            percent(row.worst_late),
+            row.dropped_packets,
+            row.changes_per_second
+        )?;
+    }
+    Ok(())
+}
