@@ -146,7 +146,9 @@ fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
     // A table that could not be written is tried again a second later, and in time it succeeds.
     let changes: Vec<u64> = reports.iter().map(|report| report.core_changes).collect();
     assert!(changes.iter().all(|&changes| changes <= 1), "{changes:?}");
-    assert!(changes.iter().sum::<u64>() >= 4, "{changes:?}");
+    // One that succeeds at the very start is no change of the reported span.
+    let down = reports.iter().filter(|report| report.cores_active_mean < 11.9).count();
+    assert!(down >= 4, "{changes:?}, {failed:?}");
     assert!(reports.iter().any(|report| report.cores_active_mean > 3.0));
 }
 
