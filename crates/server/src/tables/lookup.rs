@@ -36,7 +36,7 @@ impl ProfileTables {
         of: impl Fn(usize) -> Option<ProfilePoint>,
     ) -> Option<ProfilePoint> {
         // Also refuses what is no number.
-        if !(load >= 0.0) {
+        if load.is_nan() || load < 0.0 {
             return None;
         }
         let upper = self.loads.iter().position(|known| *known >= load)?;
