@@ -127,8 +127,8 @@ impl OperatingPoint {
         if !can.set_uncore {
             self.uncore = present.uncore;
         }
-        let highest = platform.uncore.len().saturating_sub(1);
-        self.uncore = self.uncore.map(|index| index.min(highest));
+        let highest = platform.uncore.len().checked_sub(1);
+        self.uncore = self.uncore.and_then(|index| Some(index.min(highest?)));
     }
 
     /// The uncore's upper limit, as an index into [`Platform::uncore`]; `None` where it cannot be
