@@ -29,10 +29,8 @@ fn main() -> Result<(), LeagueError> {
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
         let bound = lower_bound(case, allowed, &arrivals)?;
         for written in &plan.policies {
-            let spec = plan::policy(written, *budget).map_err(|problem| LeagueError::File {
-                place: written.clone(),
-                problem,
-            })?;
+            let spec = plan::policy(written, *budget)
+                .map_err(|problem| LeagueError::File { place: written.clone(), problem })?;
             let played = play_policy(case, &spec, allowed, &arrivals)?;
             println!(
                 "{text:<46} seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \

@@ -270,10 +270,15 @@ impl Piece<'_> {
     }
 }
 
+/// Server, traffic and budget in nanoseconds.
+type Kind = (String, String, u64);
+/// A policy with its rows.
+type OfPolicy<'a> = (&'a str, Vec<&'a Row>);
+
 /// Rows by what they are of, in the order of the policies: of one policy and traffic (server and
 /// budget included), all seeds.
-pub(crate) fn by_kind(rows: &[Row]) -> BTreeMap<(String, String, u64), Vec<(&str, Vec<&Row>)>> {
-    let mut kinds: BTreeMap<_, Vec<(&str, Vec<&Row>)>> = BTreeMap::new();
+pub(crate) fn by_kind(rows: &[Row]) -> BTreeMap<Kind, Vec<OfPolicy<'_>>> {
+    let mut kinds: BTreeMap<Kind, Vec<OfPolicy<'_>>> = BTreeMap::new();
     for row in rows {
         let nanos = (row.budget_seconds * 1e9).round() as u64;
         let kind = kinds.entry((row.server.clone(), row.traffic.clone(), nanos)).or_default();

@@ -43,7 +43,7 @@ impl GapCost {
     /// Joules of a gap of so many seconds. Per second it never rises with the length.
     pub fn joules(&self, seconds: f64) -> f64 {
         let of = |&(asleep, waking, awake): &(f64, f64, f64)| {
-            (waking <= seconds).then(|| asleep * (seconds - waking) + awake * waking)
+            (waking <= seconds).then_some(asleep * (seconds - waking) + awake * waking)
         };
         self.naps.iter().filter_map(of).fold(self.polling * seconds, f64::min)
     }

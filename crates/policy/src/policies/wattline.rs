@@ -65,7 +65,7 @@ const LEARN: Span = Span::from_millis(1);
 const MOVE_JOULES: f64 = 20e-6;
 /// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
 const JUDGE_SECONDS: f64 = 50e-3;
-const GOAL: f64 = 0.6;
+const GOAL: f64 = 0.5;
 
 struct Wattline {
     machine: Machine,
@@ -90,6 +90,8 @@ struct Wattline {
     reserve: f64,
     nap_share: f64,
     alerted: bool,
+    /// Alarms since the last calm.
+    alarms: i32,
     cores: Vec<CoreView>,
 }
 
@@ -136,9 +138,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         last: Time::ZERO,
         hold: Time::ZERO + LEARN,
         waking: None,
-        reserve: 0.5,
+        reserve: 0.9,
         nap_share: 0.8,
         alerted: false,
+        alarms: 0,
         cores: vec![CoreView::default(); platform.cores],
         machine,
     }))
@@ -187,12 +190,13 @@ impl Wattline {
         let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
         let error = (share / LATE - GOAL) * weight;
         // Late in a leap or after one: the reserve was too small. Late otherwise: naps too long.
-        if self.alerted {
-            self.reserve = (self.reserve + 0.3 * error).clamp(0.0, 1.0);
+        // Up faster than down: a leap comes seldom, and the calm between is no news.
+        if self.alerted && error > 0.0 {
+            self.reserve = (self.reserve + 0.5 * error).min(1.0);
         } else {
             self.nap_share = (self.nap_share - 0.1 * error).clamp(0.4, 0.99);
             if error < 0.0 {
-                self.reserve = (self.reserve + 0.3 * error).clamp(0.0, 1.0);
+                self.reserve = (self.reserve + 0.1 * error).max(0.0);
             }
         }
     }
@@ -238,7 +242,7 @@ impl Wattline {
         let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
         let queues = (choice.cores * self.ports) as f64;
         let planned = self.demand.need(self.reserve) * nap / queues;
-        let spread = 4.0 * (planned * self.demand.dispersion.max(1.0)).sqrt();
+        let spread = 6.0 * (planned * self.demand.dispersion.max(1.0)).sqrt();
         let service = self.machine.service(choice.cores, choice.frequency);
         let budget = 0.5 * self.slack / service / self.ports as f64;
         let level = (2.0 * planned + spread).max(16.0).max(budget);
@@ -301,23 +305,25 @@ impl Wattline {
         let need = demand.need(self.reserve);
         self.alerted = leap || now < self.hold;
         if leap {
-            // Twice of what was planned, or what comes now; at the second alarm everything.
-            let again = now < self.hold;
+            // What comes now with a margin; each further alarm before calm returns asks for more,
+            // so that the third has everything or nearly so.
+            self.alarms = if now < self.hold { self.alarms + 1 } else { 1 };
+            let factor = 1.25 * 1.6f64.powi(self.alarms - 1);
+            let wanted = factor * demand.mean.max(demand.now);
+            let present = self.present.map_or(0.0, |present| present.capacity);
             self.hold = now + HOLD;
             self.saved = 0.0;
-            let asked = self.asked((2.0 * need).max(1.1 * demand.now));
-            return if again {
-                self.machine.everything(&asked)
-            } else {
-                self.machine.choose(&asked)
-            };
+            // Never less than there is.
+            let asked = self.asked(wanted.max(present * choose::MOST_LOAD));
+            return self.machine.choose(&asked);
         }
         let asked = self.asked(need);
         let best = self.machine.choose(&asked);
         let Some(present) = self.present else { return best };
         // The same cores and frequency with the naps that fit now.
         let same = self.machine.reckon(present.cores, present.frequency, &asked);
-        let same = same.filter(|same| same.capacity * 0.97 >= need && same.cores >= asked.floor);
+        let same = same
+            .filter(|same| same.capacity * choose::MOST_LOAD >= need && same.cores >= asked.floor);
         let Some(same) = same else {
             self.saved = 0.0;
             // Never less than there is while a leap is being answered.

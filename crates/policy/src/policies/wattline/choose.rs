@@ -9,7 +9,7 @@ pub(super) const LATE: f64 = 0.01;
 pub(super) const BATCH: u32 = 8;
 /// A core that no more than this is used keeps its queue bounded; the rest is for the table's
 /// shares, which are not quite equal (128 entries over 9 cores: the fullest has 5 % more).
-const MOST_LOAD: f64 = 0.97;
+pub(super) const MOST_LOAD: f64 = 0.97;
 /// Of points within this share of the least watts the one with most capacity is taken.
 const TIE: f64 = 0.001;
 /// Frequencies above the slowest that carries the need which are looked at, for each number of

@@ -7,6 +7,8 @@ const MEAN_SECONDS: f64 = 1e-3;
 const SPREAD_SECONDS: f64 = 20e-3;
 /// In so long a peak is half forgotten.
 const PEAK_HALF_LIFE: f64 = 10.0;
+/// Shortest stretch whose rate may be a peak.
+const PEAK_STRETCH: f64 = 150e-6;
 /// Shortest stretch between two looks that tells a rate.
 const SHORTEST: f64 = 20e-6;
 
@@ -43,7 +45,9 @@ impl Demand {
         let first = self.before.is_none();
         let weight = if first { 1.0 } else { 1.0 - (-span / MEAN_SECONDS).exp() };
         self.mean += weight * (self.now - self.mean);
-        self.peak = (self.peak * 0.5f64.powf(span / PEAK_HALF_LIFE)).max(self.now);
+        // A short stretch has a high rate by chance: for the peak it counts within the mean.
+        let seen = if span >= PEAK_STRETCH { self.now } else { self.mean };
+        self.peak = (self.peak * 0.5f64.powf(span / PEAK_HALF_LIFE)).max(seen);
         if let Some((before_span, before_came)) = self.before {
             // Scaled to one length: looks differ.
             let scale = span / before_span;
