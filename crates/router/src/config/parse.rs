@@ -197,11 +197,7 @@ pub fn document<T>(
     }
     reader.refuse_unknown(&root);
     let read = read(&mut reader, &root);
-    if reader.problems.is_empty() {
-        Ok(read)
-    } else {
-        Err(reader.into_problems(file.to_owned()))
-    }
+    if reader.problems.is_empty() { Ok(read) } else { Err(reader.into_problems(file.to_owned())) }
 }
 
 /// What stands at the top level of a router's configuration alone.

@@ -1,9 +1,6 @@
 //! What a governor would write, and what becomes of its writes when it is killed.
 
-#[path = "../../../knobs/tests/common/copy.rs"]
-mod copy;
-
-use copy::copy;
+use crate::copy::copy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

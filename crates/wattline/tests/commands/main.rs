@@ -1,5 +1,8 @@
 //! The commands as users run them, in one program, so that those which wait do it side by side.
 
+#[path = "../../../knobs/tests/common/copy.rs"]
+mod copy;
+
 mod capture_faults;
 mod captures;
 mod flow_records;

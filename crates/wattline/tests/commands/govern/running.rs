@@ -1,9 +1,6 @@
 //! `wattline govern` on a copy of a recorded machine, which a test loads as it likes.
 
-#[path = "../../../../knobs/tests/common/copy.rs"]
-mod copy;
-
-use copy::copy;
+use crate::copy::copy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
