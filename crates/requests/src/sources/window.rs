@@ -36,7 +36,7 @@ impl Window {
     }
 
     fn number(&self, at: Time) -> u64 {
-        at.as_picos() / self.part.as_picos()
+        at.since(Time::ZERO).times(self.part)
     }
 
     /// The part of a time; parts that are too old at that time make room for it.
@@ -148,6 +148,16 @@ mod tests {
         assert_eq!(summary.age, Span::ZERO);
         assert_eq!(window.summary(at(10_200), Origin::Clients).unwrap().age.as_seconds(), 0.201);
         assert_eq!(window.summary(at(11_000), Origin::Clients), None);
+    }
+
+    /// A governor runs for years: 64 bits of picoseconds end after 213 days.
+    #[test]
+    fn years_later_it_still_forgets() {
+        let begin = at(10 * 365 * 86_400_000);
+        let mut window = Window::new(Span::from_millis(800));
+        window.record(Span::from_micros(10), 1, begin);
+        assert_eq!(window.summary(begin, Origin::Clients).unwrap().samples, 1);
+        assert_eq!(window.summary(begin + Span::from_millis(900), Origin::Clients), None);
     }
 
     #[test]
