@@ -87,7 +87,9 @@ impl Running {
     fn ask(&self, request: &[&str]) -> Option<serde_json::Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
         let output = command.args(request).arg("--json").arg("--socket").arg(&self.socket).output();
-        output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok())
+        // What is refused is a document as well.
+        let output = output.ok().filter(|output| output.status.success())?;
+        serde_json::from_slice(&output.stdout).ok()
     }
 
     fn forwarded(&self) -> u64 {

@@ -250,7 +250,7 @@ mod tests {
         };
         has(&["offered 2.00 kpps", "forwarded 1.00 kpps", "131.5 W (emulated, static)"]);
         has(&["left", "2.00 kpps", "up"]);
-        has(&["0 ", "75.0 %", "1.60 GHz", "20/s"]);
+        has(&["0 ", "25.0 %", "1.60 GHz", "20/s"]);
         has(&["1 (parked)", "3.30 GHz", "25.0 + 10.0 %"]);
         has(&["no-route", "500", "200 pps"]);
         has(&["███", "▂▂▂"]);
