@@ -36,13 +36,23 @@ pub(super) struct Forwarding {
     next_look: Instant,
 }
 
+/// What the log said last of a way out.
+#[derive(PartialEq, Eq)]
+enum Told {
+    Open,
+    /// It refused frames; told once, however often it is tried again.
+    Refused,
+    /// What stands against it.
+    Closed(String),
+}
+
 struct WayOut {
     port: PortId,
     ifindex: u32,
     name: String,
     is_open: bool,
-    /// The log's last word on it: what stands against it, or nothing.
-    told: Option<Option<String>>,
+    /// The log's last word on it.
+    told: Option<Told>,
     /// Why it is not, or is for a trial only.
     closed_because: Option<String>,
     trust: Trust,
@@ -256,18 +266,20 @@ impl WayOut {
             None if trial.is_some() => {
                 tracing::debug!("port {name}: sent to by XDP programs for a trial");
             }
-            None if self.told != Some(None) => {
+            None if self.told != Some(Told::Open) => {
                 tracing::info!("port {name}: sent to by XDP programs");
-                self.told = Some(None);
+                self.told = Some(Told::Open);
             }
-            Some(why) if self.told.as_ref() != Some(&obstacle) => {
-                // Nobody asked for that: somebody may want to look into it.
-                if self.trust.obstacle(now).is_some() {
+            // Nobody asked for that: somebody may want to look into it.
+            Some(why) if self.trust.obstacle(now).is_some() => {
+                if self.told != Some(Told::Refused) {
                     tracing::warn!("port {name}: sent to by workers: {why}");
-                } else {
-                    tracing::info!("port {name}: sent to by workers: {why}");
                 }
-                self.told = Some(obstacle.clone());
+                self.told = Some(Told::Refused);
+            }
+            Some(why) if self.told != Some(Told::Closed(why.clone())) => {
+                tracing::info!("port {name}: sent to by workers: {why}");
+                self.told = Some(Told::Closed(why.clone()));
             }
             _ => {}
         }

@@ -78,13 +78,17 @@ fn latency(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     })
 }
 
+/// The checks of a saving: against `performance`, and against `ondemand`.
+pub(super) fn saving_ids(workload: Workload, load: &str) -> [String; 2] {
+    ["", "-ondemand"].map(|against| format!("fig7-{workload}-{load}{against}"))
+}
+
 fn energy(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     let mut checks: Vec<Check> = Vec::new();
     for (workload, cases) in both.each() {
         for (case, load) in cases.iter().zip(LOADS) {
-            for (against, suffix) in [(0, ""), (1, "-ondemand")] {
-                let id = format!("fig7-{workload}-{load}{suffix}");
-                checks.push(plan.check(&id, &[case.saving(against)])?.note(against_what(case)));
+            for (against, id) in saving_ids(workload, load).iter().enumerate() {
+                checks.push(plan.check(id, &[case.saving(against)])?.note(against_what(case)));
             }
         }
     }
