@@ -88,7 +88,8 @@ fn all_papers_give_the_verdicts_on_record() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &now).unwrap();
     }
-    let record = std::fs::read_to_string(file).unwrap();
+    let record = std::fs::read_to_string(file)
+        .unwrap_or_else(|error| panic!("{file}: {error}; UPDATE_GOLDEN=1 writes it"));
     let moved: Vec<_> =
         now.lines().filter(|line| !record.lines().any(|old| old == *line)).collect();
     assert!(moved.is_empty(), "verdicts that moved: {moved:#?}");
