@@ -108,16 +108,20 @@ fn by_state(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -
         let values: Vec<f64> = values.collect();
         BarSeries { name: format!("P{state}"), published: vec![None; values.len()], values }
     });
-    let bars = Bars {
+    figure((id, title), table, bars(title, cases, series.collect()), checks)
+}
+
+/// A bar for each policy and load, of what its time went to.
+fn bars(title: &str, cases: &[Case], series: Vec<BarSeries>) -> Bars {
+    Bars {
         title: title.into(),
         x_label: "policy and load (KRPS)".into(),
         y: Axis::new("time (%)"),
         groups: groups(cases),
-        series: series.collect(),
+        series,
         stacked: true,
         published: vec![None; LOADS.len() * POLICIES.len()],
-    };
-    figure((id, title), table, bars, checks)
+    }
 }
 
 fn by_period(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -> Figure {
@@ -152,14 +156,5 @@ fn by_period(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) 
         let name = format!("to {most} us (ITR {})", most * 4.0);
         BarSeries { name, published: vec![None; values.len()], values }
     });
-    let bars = Bars {
-        title: title.into(),
-        x_label: "policy and load (KRPS)".into(),
-        y: Axis::new("time (%)"),
-        groups: groups(cases),
-        series: series.collect(),
-        stacked: true,
-        published: vec![None; LOADS.len() * POLICIES.len()],
-    };
-    figure((id, title), table, bars, checks)
+    figure((id, title), table, bars(title, cases, series.collect()), checks)
 }
