@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod output;
 mod platforms;
+mod table;
 
 use clap::Parser;
 use exit::ExitError;

@@ -2,6 +2,7 @@
 
 use super::server_errors;
 use crate::exit::ExitError;
+use crate::table::{Table, text};
 use serde_json::{Value, json};
 use std::io::Write;
 use wattline_server::library::{self, Kind};
@@ -46,12 +47,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Ok(());
     }
     writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
-    writeln!(out, "{:<42}{:<34}{:<11}note", "field", "value", "origin")?;
+    let mut table = Table::new([text("field"), text("value"), text("origin"), text("note")]);
     for figure in &file.figures {
         let (value, origin, note) = cells(figure);
-        let line = format!("{:<42}{value:<34}{origin:<11}{note}", figure.field);
-        writeln!(out, "{}", line.trim_end())?;
+        table.row([figure.field.clone(), value, origin.to_owned(), note]);
     }
+    write!(out, "{table}")?;
     if let Err(missing) = file.model() {
         writeln!(out, "\n{missing}")?;
     }
@@ -79,12 +80,13 @@ fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
         writeln!(out, "{:#}", json!({ "servers": servers }))?;
         return Ok(());
     }
-    writeln!(out, "{:<20}{:<16}description", "name", "complete for")?;
+    let mut table = Table::new([text("name"), text("complete for"), text("description")]);
     for file in &all {
         let uses = uses(file);
         let ready = if uses.is_empty() { "-".to_string() } else { uses.join(", ") };
-        writeln!(out, "{:<20}{ready:<16}{}", file.name, file.description)?;
+        table.row([file.name.clone(), ready, file.description.clone()]);
     }
+    write!(out, "{table}")?;
     Ok(())
 }
 

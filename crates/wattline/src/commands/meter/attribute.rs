@@ -5,6 +5,7 @@ use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use wattline_meters::Meter;
@@ -78,12 +79,14 @@ fn refused(error: PhasesError) -> ExitError {
 }
 
 fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    writeln!(out, "{:<32}{:>12}{:>12}", "part of the loaded machine", "mean (W)", "u (W)")?;
+    let mut table =
+        Table::new([text("part of the loaded machine"), number("mean (W)"), number("u (W)")]);
     let parts = report.parts.iter().map(|part| (part.part, part.power));
     for (part, power) in parts.chain([("whole", report.whole)]) {
         let (mean, uncertainty) = (power.mean.get(), power.uncertainty.get());
-        writeln!(out, "{part:<32}{mean:>12.3}{uncertainty:>12.3}")?;
+        table.row([part.to_string(), format!("{mean:.3}"), format!("{uncertainty:.3}")]);
     }
+    write!(out, "{table}")?;
     let meters: Vec<String> =
         report.meters.iter().map(|(meter, class)| format!("{meter} ({class})")).collect();
     let Report { source, accuracy, readings, .. } = report;

@@ -2,6 +2,7 @@
 
 use super::meters::Meters;
 use crate::exit::ExitError;
+use crate::table::{Table, text};
 use serde_json::json;
 use std::io::Write;
 use wattline_meters::{Description, Survey, disjoint};
@@ -18,12 +19,14 @@ pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
     if all.is_empty() {
         writeln!(out, "no meter: power is unavailable")?;
     } else {
-        writeln!(out, "{:<34}{:<10}{:<9}{:<8}note", "meter", "sees", "class", "summed")?;
-    }
-    for meter in &all {
-        let yes = if summed.contains(&meter.id.as_str()) { "yes" } else { "no" };
-        let (scope, class) = (meter.scope.to_string(), meter.provenance.accuracy.to_string());
-        writeln!(out, "{:<34}{scope:<10}{class:<9}{yes:<8}{}", meter.id, meter.note)?;
+        let heads = [text("meter"), text("sees"), text("class"), text("summed"), text("note")];
+        let mut table = Table::new(heads);
+        for meter in &all {
+            let yes = if summed.contains(&meter.id.as_str()) { "yes" } else { "no" };
+            let (scope, class) = (meter.scope.to_string(), meter.provenance.accuracy.to_string());
+            table.row([meter.id.clone(), scope, class, yes.to_owned(), meter.note.clone()]);
+        }
+        write!(out, "{table}")?;
     }
     for missing in &missing {
         writeln!(

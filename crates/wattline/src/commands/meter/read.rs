@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
+use crate::table::{Table, number, text};
 use serde_json::json;
 use std::io::{self, Write};
 use wattline_meters::crosscheck::{Comparison, compare};
@@ -82,23 +83,30 @@ fn print_table(
     total: Option<&Total>,
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{:<34}{:>12}{:>14}  source", "meter", "power (W)", "energy (J)")?;
+    let mut table =
+        Table::new([text("meter"), number("power (W)"), number("energy (J)"), text("source")]);
+    let mut row = |name: &str, watts: &str, joules: &str, source: String| {
+        table.row([name.to_owned(), watts.to_owned(), joules.to_owned(), source]);
+    };
     for (meter, result) in meters.iter().zip(results) {
         match result {
             Ok(reading) => {
                 let energy = reading.energy.map_or("-".into(), |e| format!("{:.3}", e.get()));
                 let Provenance { source, accuracy } = reading.provenance;
-                let watts = reading.power.get();
-                writeln!(out, "{:<34}{watts:>12.3}{energy:>14}  {source}, {accuracy}", meter.id)?;
+                let watts = format!("{:.3}", reading.power.get());
+                row(&meter.id, &watts, &energy, format!("{source}, {accuracy}"));
             }
-            Err(why) => writeln!(out, "{:<34}{:>12}{:>14}  {why}", meter.id, "unavailable", "-")?,
+            Err(why) => row(&meter.id, "unavailable", "-", why.to_string()),
         }
     }
-    let Some((watts, from, Provenance { source, accuracy })) = total else {
-        return writeln!(out, "{:<34}{:>12}{:>14}", "total", "unavailable", "-");
-    };
-    let (watts, from) = (watts.get(), from.join(" + "));
-    writeln!(out, "{:<34}{watts:>12.3}{:>14}  {source}, {accuracy}: {from}", "total", "-")
+    match total {
+        None => row("total", "unavailable", "-", String::new()),
+        Some((watts, from, Provenance { source, accuracy })) => {
+            let source = format!("{source}, {accuracy}: {}", from.join(" + "));
+            row("total", &format!("{:.3}", watts.get()), "-", source);
+        }
+    }
+    write!(out, "{table}")
 }
 
 /// The sum of meters that do not overlap; none when one of them has no figure, since a part is

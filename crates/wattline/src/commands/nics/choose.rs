@@ -3,6 +3,7 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use serde::Serialize;
 use std::io::Write;
 use wattline_server::ComponentFile;
@@ -64,30 +65,33 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         candidates: &candidates,
     };
     output::print(&choice, json, |out, choice| {
-        writeln!(
-            out,
-            "{:<26}{:>6}{:>12}{:>9}{:>8}{:>10}  remarks",
-            "card", "slots", "most Gbit/s", "cards W", "CPU %", "server W"
-        )?;
+        let mut table = Table::new([
+            text("card"),
+            number("slots"),
+            number("most Gbit/s"),
+            number("cards W"),
+            number("CPU %"),
+            number("server W"),
+            text("remarks"),
+        ]);
         for candidate in choice.candidates {
             let remarks = match choice.best == Some(candidate) {
                 true => "best".to_owned(),
                 false => candidate.obstacles.join("; "),
             };
-            let line = format!(
-                "{:<26}{:>6}{:>12.1}{:>9}{:>8}{:>10}  {remarks}",
-                candidate.name,
-                candidate.slots,
-                candidate.most_throughput.0 / 1e9,
+            table.row([
+                candidate.name.clone(),
+                candidate.slots.to_string(),
+                cell(Some(candidate.most_throughput.0 / 1e9), 1),
                 cell(candidate.power.map(|watts| watts.0), 1),
                 cell(candidate.host_cpu_percent, 0),
                 cell(candidate.server.map(|watts| watts.0), 1),
-            );
-            writeln!(out, "{}", line.trim_end())?;
+                remarks,
+            ]);
         }
         writeln!(
             out,
-            "\nCPU in proportion to the throughput, power as under full load; from {}",
+            "{table}\nCPU in proportion to the throughput, power as under full load; from {}",
             choice.source
         )
     })?;

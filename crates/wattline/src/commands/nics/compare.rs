@@ -3,6 +3,7 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
@@ -66,43 +67,64 @@ pub fn run(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
 }
 
 fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
-    writeln!(out, "medium of 10G     cards  least idle W  most idle W")?;
+    let mut media = Table::new([
+        text("medium of 10G"),
+        number("cards"),
+        number("least idle W"),
+        number("most idle W"),
+    ]);
     for medium in &all.media_of_10g {
         let name = serde_json::to_value(medium.medium).ok();
-        let name = name.as_ref().and_then(Value::as_str).unwrap_or("-");
-        writeln!(
-            out,
-            "{name:<17}{:>6}{:>14.1}{:>13.1}",
-            medium.cards, medium.least.0, medium.most.0
-        )?;
+        let name = name.as_ref().and_then(Value::as_str).unwrap_or("-").to_owned();
+        let (least, most) = (cell(Some(medium.least.0), 1), cell(Some(medium.most.0), 1));
+        media.row([name, medium.cards.to_string(), least, most]);
     }
-    writeln!(out, "\noffload engine            times the next  above the others W  of it 12 V")?;
+    let mut engines = Table::new([
+        text("offload engine"),
+        number("times the next"),
+        number("above the others W"),
+        number("of it 12 V, %"),
+    ]);
     for card in &all.offload {
-        let share = card.share_of_12v * 100.0;
-        writeln!(
-            out,
-            "{:<26}{:>14.1}{:>20.1}{:>9.0} %",
-            card.name, card.over_next, card.above_mean.0, share
-        )?;
+        engines.row([
+            card.name.clone(),
+            cell(Some(card.over_next), 1),
+            cell(Some(card.above_mean.0), 1),
+            cell(Some(card.share_of_12v * 100.0), 0),
+        ]);
     }
-    writeln!(out, "\nlinks                     without W  per link W  fixed")?;
+    let mut links =
+        Table::new([text("links"), number("without W"), number("per link W"), number("fixed %")]);
     for card in &all.links {
-        let (base, slope) = (card.model.base.0, card.model.per_link.0);
-        writeln!(out, "{:<26}{base:>9.2}{slope:>12.2}{:>5.0} %", card.name, card.fixed_percent)?;
+        links.row([
+            card.name.to_owned(),
+            cell(Some(card.model.base.0), 2),
+            cell(Some(card.model.per_link.0), 2),
+            cell(Some(card.fixed_percent), 0),
+        ]);
     }
-    writeln!(out, "\nports of 1G               ports  of both directions  W per port")?;
+    let mut ports = Table::new([
+        text("ports of 1G"),
+        number("ports"),
+        number("of both directions, %"),
+        number("W per port"),
+    ]);
     for card in &all.ports {
-        let share = card.share * 100.0;
-        writeln!(
-            out,
-            "{:<26}{:>5}{share:>18.1} %{:>12.2}",
-            card.name, card.ports, card.watts_per_port.0
-        )?;
+        ports.row([
+            card.name.clone(),
+            card.ports.to_string(),
+            cell(Some(card.share * 100.0), 1),
+            cell(Some(card.watts_per_port.0), 2),
+        ]);
     }
-    writeln!(out, "\n1G against 10G            link Gbit/s  Gbit/s per W")?;
+    let mut ranking =
+        Table::new([text("1G against 10G"), number("link Gbit/s"), number("Gbit/s per W")]);
     for card in &all.ranking {
-        let link = cell(Some(card.link_bits_per_second / 1e9), 0);
-        writeln!(out, "{:<26}{link:>11}{:>14.3}", card.name, card.gigabits_per_second_per_watt)?;
+        ranking.row([
+            card.name.to_owned(),
+            cell(Some(card.link_bits_per_second / 1e9), 0),
+            cell(Some(card.gigabits_per_second_per_watt), 3),
+        ]);
     }
-    Ok(())
+    write!(out, "{media}\n{engines}\n{links}\n{ports}\n{ranking}")
 }

@@ -3,6 +3,7 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -30,24 +31,20 @@ struct List<'f> {
 pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
     let cards = file.cards.iter().map(card_json).collect();
     output::print(&List { source: &file.source, cards }, json, |out, _| {
-        writeln!(
-            out,
-            "{:<26}{:<8}{:>11}{:>7}{:>9}{:>9}{:>11}{:>7}{:>11}",
-            "name",
-            "medium",
-            "link Gbit/s",
-            "ports",
-            "idle W",
-            "active W",
-            "load Gbit/s",
-            "CPU %",
-            "Gbit/s per W"
-        )?;
+        let mut table = Table::new([
+            text("name"),
+            text("medium"),
+            number("link Gbit/s"),
+            number("ports"),
+            number("idle W"),
+            number("active W"),
+            number("load Gbit/s"),
+            number("CPU %"),
+            number("Gbit/s per W"),
+        ]);
         for card in &file.cards {
-            writeln!(
-                out,
-                "{:<26}{:<8}{:>11}{:>7}{:>9}{:>9}{:>11}{:>7}{:>12}",
-                card.name,
+            table.row([
+                card.name.clone(),
                 medium(card),
                 cell(Some(card.link.0 / 1e9), 0),
                 card.ports.map_or("-".into(), |ports| ports.to_string()),
@@ -56,9 +53,9 @@ pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
                 cell(card.throughput.map(|rate| rate.0 / 1e9), 1),
                 cell(card.host_cpu_percent, 1),
                 cell(card.gigabits_per_watt(), 2),
-            )?;
+            ]);
         }
-        writeln!(out, "\nfrom {}", file.source)
+        writeln!(out, "{table}\nfrom {}", file.source)
     })
 }
 
@@ -87,7 +84,7 @@ pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), Exi
     output::print(&value, json, |out, _| {
         writeln!(out, "{} ({}, {})", card.name, card.part.as_deref().unwrap_or("-"), medium(card))?;
         writeln!(out, "from {}; its row is \"{}\"\n", file.source, card.name)?;
-        writeln!(out, "{:<24}{:<28}{:<11}note", "field", "value", "origin")?;
+        let mut table = Table::new([text("field"), text("value"), text("origin"), text("note")]);
         for figure in &figures {
             let field = figure.field.trim_start_matches(&section);
             let value = match &figure.value {
@@ -95,11 +92,10 @@ pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), Exi
                 FigureValue::List(numbers) => format!("{numbers:?}"),
                 FigureValue::Missing(_) => "-".to_owned(),
             };
-            let note = figure.note.as_deref().unwrap_or_default();
-            let line = format!("{field:<24}{value:<28}{:<11}{note}", figure.origin.name());
-            writeln!(out, "{}", line.trim_end())?;
+            let note = figure.note.clone().unwrap_or_default();
+            table.row([field.to_owned(), value, figure.origin.name().to_owned(), note]);
         }
-        writeln!(out, "\ncomputed from them")?;
+        writeln!(out, "{table}\ncomputed from them")?;
         let metric = cell(card.gigabits_per_watt(), 3);
         writeln!(out, "idle power              {} W", cell(card.idle().map(|w| w.0), 1))?;
         writeln!(out, "throughput per watt     {metric} Gbit/s per W of the card")?;

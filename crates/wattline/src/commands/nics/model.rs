@@ -3,6 +3,7 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,28 +43,26 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let value = json!({ "model": model, "prediction": prediction });
     output::print(&value, json, |out, _| {
         writeln!(out, "{}", model.device)?;
-        writeln!(
-            out,
-            "{:<22}{:>9}{:>9}{:>10}{:>10}{:>12}{:>12}{:>11}",
-            "interface",
-            "base W",
-            "port W",
-            "trx in W",
-            "trx up W",
-            "bit pJ",
-            "packet nJ",
-            "offset W"
-        )?;
+        let mut table = Table::new([
+            text("interface"),
+            number("base W"),
+            number("port W"),
+            number("trx in W"),
+            number("trx up W"),
+            number("bit pJ"),
+            number("packet nJ"),
+            number("offset W"),
+        ]);
         for interface in &model.interfaces {
             if let Some(other) = &interface.stand_in {
-                writeln!(out, "{:<22}as {}", interface.name(), other.join("/"))?;
+                let mut cells: [String; 8] = Default::default();
+                cells[0] = format!("{} as {}", interface.name(), other.join("/"));
+                table.row(cells);
                 continue;
             }
             let terms = &interface.terms;
-            writeln!(
-                out,
-                "{:<22}{:>9}{:>9}{:>10}{:>10}{:>12}{:>12}{:>11}",
-                interface.name(),
+            table.row([
+                interface.name().to_string(),
                 cell(terms.base, 2),
                 cell(terms.port, 3),
                 cell(terms.transceiver_in, 3),
@@ -71,8 +70,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 cell(terms.energy_per_bit.map(|joules| joules * 1e12), 3),
                 cell(terms.energy_per_packet.map(|joules| joules * 1e9), 3),
                 cell(terms.offset, 3),
-            )?;
+            ]);
         }
+        write!(out, "{table}")?;
         if let Some(prediction) = &prediction {
             writeln!(out, "\n{} W (modelled)", prediction["power_watts"])?;
         }

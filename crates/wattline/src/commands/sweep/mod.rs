@@ -7,6 +7,7 @@ mod row;
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
+use crate::table::{Table, number, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
@@ -176,36 +177,35 @@ fn progress(simulations: u64) -> ProgressBar {
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{:<16} {:<28} {:<32} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}",
-        "server",
-        "policy",
-        "traffic",
-        "app",
-        "fwd Mpps",
-        "lost pkt",
-        "mean us",
-        "p99 us",
-        "W",
-        "cores"
-    )?;
+    let mut table = Table::new([
+        text("server"),
+        text("policy"),
+        text("traffic"),
+        text("app"),
+        number("fwd Mpps"),
+        number("lost pkt"),
+        number("mean us"),
+        number("p99 us"),
+        number("W"),
+        number("cores"),
+    ]);
+    let micros = |seconds: Option<f64>| {
+        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
+    };
     for row in rows {
         let report = &row.report;
-        writeln!(
-            out,
-            "{:<16} {:<28} {:<32} {:>8} {:>9.4} {:>9} {:>9.2} {:>9.2} {:>7.2} {:>7.2}",
-            row.server,
-            row.policy,
-            row.traffic,
-            row.application,
-            report.forwarded_rate_pps / 1e6,
-            report.dropped_packets,
-            report.latency_mean_seconds.unwrap_or(f64::NAN) * 1e6,
-            report.latency_p99_seconds.unwrap_or(f64::NAN) * 1e6,
-            report.power_watts,
-            report.cores_active_mean
-        )?;
+        table.row([
+            row.server.to_string(),
+            row.policy.to_string(),
+            row.traffic.to_string(),
+            row.application.to_string(),
+            format!("{:.4}", report.forwarded_rate_pps / 1e6),
+            report.dropped_packets.to_string(),
+            micros(report.latency_mean_seconds),
+            micros(report.latency_p99_seconds),
+            format!("{:.2}", report.power_watts),
+            format!("{:.2}", report.cores_active_mean),
+        ]);
     }
-    Ok(())
+    write!(out, "{table}")
 }
