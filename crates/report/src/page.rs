@@ -2,38 +2,68 @@
 
 use crate::check::{Check, Verdict};
 use crate::escape::escape;
+use crate::plot::svg;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-const STYLE: &str = "
-:root{color-scheme:light}
-body{font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-h1{font-size:1.6rem}h2{margin-top:3rem;border-bottom:2px solid #0072B2}h3{margin-top:2.2rem}
-table{border-collapse:collapse;font-size:.85rem;margin:.6rem 0 1.2rem}
-th,td{border:1px solid #ccc;padding:.25rem .5rem;text-align:left;vertical-align:top;overflow-wrap:break-word}
-th{background:#f2f2f2}td.n{text-align:right;white-space:nowrap}
-.plots{display:flex;flex-wrap:wrap;gap:1rem}.plots svg{max-width:100%;height:auto;border:1px solid #ddd}
-.v{white-space:nowrap;font-weight:600}.meets{color:#00664a}.fitted{color:#5b6b00}.differs{color:#a33c00}
-.paper-contradicts-itself{color:#7a3b69}.figure-lost,.not-testable{color:#666}
-details summary{cursor:pointer}nav a{margin-right:.8rem}";
+/// The rules for what is not a plot.
+const STYLE: &str = include_str!("page.css");
+/// What a page adds for those who look at it on a screen; all can be read without it.
+const SCRIPT: &str = include_str!("page.js");
 
 /// What every page begins with; `title` is plain text. Close it with [`end`].
+///
+/// The page runs no script and takes no style but its own, and loads nothing: its policy says so
+/// to the browser, so that a name that slipped through [`escape`] could do nothing either.
 pub fn begin(title: &str) -> String {
+    let style = format!("{STYLE}{}", svg::STYLE);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Wattline: {}</title><style>{STYLE}</style></head><body>\n",
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; \
+         form-action 'none'\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Wattline: {}</title><style>{style}</style></head><body><main>\n",
+        hash(SCRIPT),
+        hash(&style),
         escape(title)
     )
 }
 
+/// As a page's policy names a script or a style.
+fn hash(text: &str) -> String {
+    STANDARD.encode(Sha256::digest(text))
+}
+
 /// Closes a page that [`begin`] has begun.
 pub fn end(page: &mut String) {
-    page.push_str("</body></html>\n");
+    // The page has the rules of its plots once; those that each has of its own are for a plot
+    // that stands alone.
+    *page = page.replace(&svg::style_element(), "");
+    put(page, format_args!("</main><script>{SCRIPT}</script></body></html>\n"));
 }
 
 /// Appends formatted text. Writing into a string cannot fail.
 pub fn put(page: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = page.write_fmt(arguments);
+}
+
+/// Begins a table with these heads; on a narrow screen it scrolls by itself. Close it with
+/// [`end_table`].
+pub fn begin_table<'a>(page: &mut String, heads: impl IntoIterator<Item = &'a str>) {
+    // Whoever has no pointer scrolls it with keys, which takes the focus.
+    page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>");
+    for head in heads {
+        put(page, format_args!("<th scope=\"col\">{}</th>", escape(head)));
+    }
+    page.push_str("</tr></thead><tbody>\n");
+}
+
+/// Closes a table.
+pub fn end_table(page: &mut String) {
+    page.push_str("</tbody></table></div>\n");
 }
 
 /// Appends a table of plain texts: the first column to the left, numbers after it to the right.
@@ -42,9 +72,7 @@ pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
-    page.push_str("<table><tr>");
-    head.iter().for_each(|cell| put(page, format_args!("<th>{}</th>", escape(cell))));
-    page.push_str("</tr>\n");
+    begin_table(page, head);
     for row in rows {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
@@ -53,45 +81,82 @@ pub fn table<const N: usize>(
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</table>\n");
+    end_table(page);
 }
 
-/// Ours beside what is published, as a table; nothing where nothing was checked.
+/// Ours beside what is published, as a table, what differs first; nothing where nothing was
+/// checked. A note that several share stands once, below.
 pub fn checks(page: &mut String, checks: &[Check]) {
     if checks.is_empty() {
         return;
     }
-    page.push_str(
-        "<table><tr><th>quantity</th><th>ours</th><th>published</th><th>tolerance</th>\
-         <th>verdict</th><th>claims</th><th>note</th></tr>\n",
-    );
+    let mut sorted: Vec<&Check> = checks.iter().collect();
+    sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
+    let mut shared: Vec<&str> = Vec::new();
     for check in checks {
+        let times = checks.iter().filter(|other| other.note == check.note).count();
+        if !check.note.is_empty() && times > 1 && !shared.contains(&&*check.note) {
+            shared.push(&check.note);
+        }
+    }
+    begin_table(page, ["quantity", "ours", "published", "tolerance", "verdict", "claims", "note"]);
+    for check in sorted {
+        let note = match shared.iter().position(|note| *note == check.note) {
+            Some(index) => format!("note {}", index + 1),
+            None => escape(&check.note),
+        };
         put(
             page,
             format_args!(
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                "<tr data-verdict=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{note}</td></tr>\n",
+                class(check.verdict),
                 escape(&check.quantity),
                 escape(&check.ours),
                 escape(&check.published),
                 escape(&check.tolerance),
                 verdict(check.verdict),
                 check.claims.join(" "),
-                escape(&check.note),
             ),
         );
     }
-    page.push_str("</table>\n");
+    end_table(page);
+    if !shared.is_empty() {
+        page.push_str("<ol class=\"notes\">\n");
+        shared.iter().for_each(|note| put(page, format_args!("<li>{}</li>\n", escape(note))));
+        page.push_str("</ol>\n");
+    }
+}
+
+/// Buttons that show the rows of one verdict alone, each with how many it has.
+pub fn verdict_filter(page: &mut String, counts: impl IntoIterator<Item = (Verdict, usize)>) {
+    page.push_str("<p role=\"group\" aria-label=\"show one verdict alone\">");
+    for (verdict, count) in counts {
+        put(
+            page,
+            format_args!(
+                "<button type=\"button\" aria-pressed=\"false\" data-verdict=\"{}\">{} {count}</button>",
+                class(verdict),
+                verdict.text()
+            ),
+        );
+    }
+    page.push_str("</p>\n");
+}
+
+/// A verdict as the name of a class.
+pub fn class(verdict: Verdict) -> String {
+    verdict.text().replace(' ', "-")
 }
 
 /// A verdict in its colour.
 pub fn verdict(verdict: Verdict) -> String {
-    let text = verdict.text();
-    format!("<span class=\"v {}\">{text}</span>", text.replace(' ', "-"))
+    format!("<span class=\"v {}\">{}</span>", class(verdict), verdict.text())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::{Axis, Chart};
 
     #[test]
     fn a_page_is_whole_and_its_texts_are_escaped() {
@@ -102,10 +167,40 @@ mod tests {
         end(&mut page);
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"));
         assert!(page.contains("<title>Wattline: a &lt; b</title>"));
-        assert!(page.contains("<th>x &amp; y</th><th>n</th>"));
+        assert!(page.contains("<th scope=\"col\">x &amp; y</th><th scope=\"col\">n</th>"));
         assert!(page.contains("<td>&lt;1&gt;</td><td class=\"n\">2</td>"));
         assert!(page.contains("<td>&quot;watts&quot;</td><td>1</td><td>3</td><td>± 0.5</td>"));
         assert!(page.contains("<span class=\"v differs\">differs</span></td><td>PS-001</td>"));
         assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
+    }
+
+    #[test]
+    fn the_policy_of_a_page_allows_its_own_script_and_style_alone() {
+        let chart = Chart::new("t", Axis::new("x"), Axis::new("y"));
+        let mut page = begin("t");
+        page.push_str(&chart.svg());
+        end(&mut page);
+        for (element, directive) in [("script", "script-src"), ("style", "style-src")] {
+            let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+            let mut found = page.split(&open).skip(1);
+            let text = found.next().and_then(|rest| rest.split(&close).next());
+            let hash = hash(text.expect("the page has one"));
+            assert!(page.contains(&format!("{directive} 'sha256-{hash}'")), "{element}");
+            assert!(found.next().is_none(), "one {element} alone");
+        }
+        assert!(chart.svg().contains("<style>"), "a plot alone has its colours");
+    }
+
+    #[test]
+    fn what_differs_comes_first_and_a_shared_note_stands_once() {
+        let check = |ours, note: &str| Check::near(&[], "q", ours, 1.0, 0.1).note(note);
+        let mut page = String::new();
+        checks(&mut page, &[check(1.0, "shared"), check(3.0, "own"), check(1.0, "shared")]);
+        assert_eq!(page.matches("shared").count(), 1);
+        assert_eq!(page.matches("note 1").count(), 2);
+        let (differs, meets) = (page.find("v differs"), page.find("v meets"));
+        assert!(differs.is_some() && differs < meets, "{page}");
+        verdict_filter(&mut page, [(Verdict::Differs, 1)]);
+        assert!(page.contains("data-verdict=\"differs\">differs 1</button>"));
     }
 }

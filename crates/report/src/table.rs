@@ -28,10 +28,16 @@ impl Table {
     }
 }
 
-/// A number with six significant digits, without superfluous zeros.
+/// A number with six significant digits, without superfluous zeros; with a power of ten below
+/// a thousandth.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { String::new() };
+    }
+    if value.abs() < 1e-3 {
+        let text = format!("{value:.5e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'));
     }
     let digits = (5 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     let text = format!("{value:.digits$}");
@@ -48,7 +54,9 @@ mod tests {
     #[test]
     fn numbers_keep_six_digits() {
         assert_eq!(number(28.780_001_2), "28.78");
-        assert_eq!(number(0.000_019_1), "0.0000191");
+        assert_eq!(number(0.000_019_1), "1.91e-5");
+        assert_eq!(number(-0.000_2), "-2e-4");
+        assert_eq!(number(0.012_5), "0.0125");
         assert_eq!(number(29e6), "29000000");
         assert_eq!(number(f64::NAN), "");
         assert_eq!(number(0.0), "0");

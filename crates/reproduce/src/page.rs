@@ -2,7 +2,9 @@
 
 use crate::figure::Figure;
 use crate::reproduction::Reproduction;
-use wattline_report::page::{self, checks, put, verdict};
+use wattline_report::page::{
+    self, begin_table, checks, class, end_table, put, verdict, verdict_filter,
+};
 use wattline_report::{Verdict, escape};
 
 pub(super) fn html(reproductions: &[Reproduction]) -> String {
@@ -12,6 +14,20 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
          <p>Powers are those of models, not measurements. Black crosses and grey bands are what \
          the papers print; colours are ours.</p>\n",
     );
+    let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
+    let counts = Verdict::ALL.map(|verdict| {
+        (verdict, reproductions.iter().map(|one| one.count(verdict)).sum::<usize>())
+    });
+    put(
+        &mut page,
+        format_args!("<p>{total} claims; choose a verdict to see its rows alone.</p>\n"),
+    );
+    verdict_filter(&mut page, counts.into_iter().filter(|(_, count)| *count > 0));
+    page.push_str("<nav aria-label=\"papers\">");
+    for one in reproductions {
+        put(&mut page, format_args!("<a href=\"#{0}\">{0}</a>", one.paper.name()));
+    }
+    page.push_str("</nav>\n");
     for reproduction in reproductions {
         paper(&mut page, reproduction);
     }
@@ -21,18 +37,15 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
 
 fn paper(page: &mut String, reproduction: &Reproduction) {
     put(page, format_args!("<h2 id=\"{0}\">{0}</h2>\n", reproduction.paper.name()));
-    put(page, format_args!("<p>{}</p>\n<table><tr>", escape(reproduction.title)));
-    for verdict in Verdict::ALL {
-        put(page, format_args!("<th>{}</th>", verdict.text()));
-    }
-    page.push_str("<th>claims</th></tr><tr>");
+    put(page, format_args!("<p>{}</p>\n", escape(reproduction.title)));
+    begin_table(page, Verdict::ALL.map(Verdict::text).into_iter().chain(["claims"]));
+    page.push_str("<tr>");
     for verdict in Verdict::ALL {
         put(page, format_args!("<td class=\"n\">{}</td>", reproduction.count(verdict)));
     }
-    put(
-        page,
-        format_args!("<td class=\"n\">{}</td></tr></table>\n<nav>", reproduction.claims.len()),
-    );
+    put(page, format_args!("<td class=\"n\">{}</td></tr>", reproduction.claims.len()));
+    end_table(page);
+    put(page, format_args!("<nav aria-label=\"figures of {}\">", reproduction.paper.name()));
     for figure in &reproduction.figures {
         let name = reproduction.paper.name();
         put(page, format_args!("<a href=\"#{name}-{0}\">{0}</a>", figure.id));
@@ -53,17 +66,8 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure) {
     }
     page.push_str("</div>\n");
     checks(page, &figure.checks);
-    put(
-        page,
-        format_args!(
-            "<details><summary>Data ({} rows)</summary><table><tr>",
-            figure.table.rows.len()
-        ),
-    );
-    for column in &figure.table.columns {
-        put(page, format_args!("<th>{}</th>", escape(column)));
-    }
-    page.push_str("</tr>\n");
+    put(page, format_args!("<details><summary>Data ({} rows)</summary>", figure.table.rows.len()));
+    begin_table(page, figure.table.columns.iter().map(String::as_str));
     for row in &figure.table.rows {
         page.push_str("<tr>");
         for cell in row {
@@ -71,25 +75,26 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure) {
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</table></details>\n");
+    end_table(page);
+    page.push_str("</details>\n");
 }
 
 fn claims(page: &mut String, reproduction: &Reproduction) {
     put(
         page,
         format_args!(
-            "<h3>Every claim of the paper</h3>\n<details><summary>{} claims</summary>\
-         <table><tr><th>id</th><th>where</th><th>quantity</th><th>published</th>\
-         <th>verdict</th><th>ours</th><th>note</th></tr>\n",
+            "<h3>Every claim of the paper</h3>\n<details class=\"claims\"><summary>{} claims</summary>",
             reproduction.claims.len()
         ),
     );
+    begin_table(page, ["id", "where", "quantity", "published", "verdict", "ours", "note"]);
     for report in &reproduction.claims {
         let claim = &report.claim;
         put(
             page,
             format_args!(
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                "<tr data-verdict=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
+                class(report.verdict),
                 escape(&claim.id),
                 escape(&claim.section_or_figure),
                 escape(&claim.quantity),
@@ -101,5 +106,6 @@ fn claims(page: &mut String, reproduction: &Reproduction) {
             ),
         );
     }
-    page.push_str("</table></details>\n");
+    end_table(page);
+    page.push_str("</details>\n");
 }

@@ -8,7 +8,6 @@ mod commands;
 mod exit;
 mod output;
 mod platforms;
-mod table;
 
 use clap::Parser;
 use exit::ExitError;

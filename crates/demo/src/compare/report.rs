@@ -3,7 +3,7 @@
 use super::passage::Passage;
 use serde::Serialize;
 use std::fmt;
-use wattline_report::columns;
+use wattline_report::columns::Columns;
 use wattline_testbed::cpu::CpuTime;
 use wattline_testbed::forwarder::Totals;
 
@@ -88,9 +88,7 @@ const HEAD: [&str; 9] = [
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<[String; 9]> = self.rows.iter().map(cells).collect();
-        // Names to the left, numbers to the right.
-        columns::write(out, HEAD, &rows, 2)?;
+        write!(out, "{}", Columns::of(HEAD, 2, self.rows.iter().map(cells)))?;
         for note in &self.notes {
             writeln!(out, "- {note}")?;
         }

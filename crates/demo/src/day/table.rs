@@ -2,7 +2,8 @@
 
 use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
 use std::fmt;
-use wattline_report::{Check, Verdict, columns};
+use wattline_report::columns::Columns;
+use wattline_report::{Check, Verdict};
 
 pub(super) const HEAD: [&str; 12] = [
     "policy",
@@ -119,21 +120,16 @@ impl fmt::Display for Report {
             "\nReal packets over {} ports; watts emulated (estimated, static)",
             conditions.ports
         )?;
-        columns::write(out, HEAD, &self.days.iter().map(cells).collect::<Vec<_>>(), 1)?;
+        write!(out, "{}", Columns::of(HEAD, 1, self.days.iter().map(cells)))?;
         writeln!(
             out,
             "\nBeside the simulator (mean power within {:.0} %, mean active cores within {CORES_TOLERANCE})",
             POWER_TOLERANCE * 100.0
         )?;
-        columns::write(
-            out,
-            AGREEMENT_HEAD,
-            &self.days.iter().map(agreement).collect::<Vec<_>>(),
-            1,
-        )?;
+        write!(out, "{}", Columns::of(AGREEMENT_HEAD, 1, self.days.iter().map(agreement)))?;
         writeln!(out, "\nBeside PowerSave's paper (claims of published/claims.csv)")?;
         let head = ["claim", "quantity", "paper", "here", "verdict"];
-        columns::write(out, head, &self.checks.iter().map(check).collect::<Vec<_>>(), 5)?;
+        write!(out, "{}", Columns::of(head, 5, self.checks.iter().map(check)))?;
         writeln!(out)?;
         for check in self
             .checks

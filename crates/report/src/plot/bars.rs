@@ -1,10 +1,17 @@
 //! Bars in groups, side by side or stacked.
 
 use super::axis::Axis;
-use super::frame::{self, Legend};
-use super::palette::colour;
+use super::chart::Mark;
+use super::frame;
+use super::labels::{Labels, Sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
+use crate::table::number;
+
+/// Width of a letter below a group, in pixels.
+const LETTER: f64 = 7.2;
+/// Width of a letter on top of a bar, in pixels.
+const SMALL_LETTER: f64 = 6.4;
 
 /// The bars of one colour: one per group.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,16 +46,23 @@ pub struct Bars {
 impl Bars {
     /// The plot as an SVG document.
     pub fn svg(&self) -> String {
-        let mut svg = Svg::new(frame::WIDTH, frame::HEIGHT);
+        let (width, height) = (frame::WIDTH, frame::HEIGHT);
+        let mut svg = Svg::new(width, height, &self.title, &self.x_label, &self.y.label);
         let mut axis = self.y.clone();
         axis.range = axis.range.or_else(|| Some((0.0, 1.08 * self.highest())));
         let y = Scale::new(&axis, std::iter::empty(), (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &axis, &y);
         let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
+        let mut most_lines = 1;
         for (index, group) in self.groups.iter().enumerate() {
             let left = frame::LEFT + step * index as f64;
-            svg.text((left + step / 2.0, frame::BOTTOM + 18.0), Anchor::Middle, 13, group);
+            let lines = frame::wrap(group, (step / LETTER) as usize);
+            for (number, line) in lines.iter().enumerate() {
+                let below = frame::BOTTOM + 18.0 + frame::LINE * number as f64;
+                svg.text((left + step / 2.0, below), Anchor::Middle, 13, "", line);
+            }
+            most_lines = most_lines.max(lines.len());
             if self.stacked {
                 self.stack(&mut svg, index, left + 0.2 * step, 0.6 * step, &y);
             } else {
@@ -60,17 +74,16 @@ impl Bars {
                 svg.cross((left + step / 2.0, at));
             }
         }
-        frame::x_label(&mut svg, &self.x_label);
-        let mut legend = Legend::new();
+        frame::x_label(&mut svg, &self.x_label, most_lines);
+        let mut labels = Labels::default();
         for (index, series) in self.series.iter().enumerate() {
-            legend.entry(&mut svg, &series.name, |svg, y| {
-                svg.rect((Legend::SIGN - 8.0, y - 7.0, 16.0, 13.0), colour(index), None);
-            });
+            labels.add(None, Sign::Bar(index), &series.name);
         }
         let of_series = self.series.iter().flat_map(|series| &series.published);
         if self.published.iter().chain(of_series).any(Option::is_some) {
-            legend.entry(&mut svg, "published", |svg, y| svg.cross((Legend::SIGN, y)));
+            labels.add(None, Sign::Series(Mark::Published, 0), "published");
         }
+        labels.draw(&mut svg, frame::HEIGHT - 12.0);
         frame::border(&mut svg);
         svg.finish()
     }
@@ -95,12 +108,16 @@ impl Bars {
             let value = series.values.get(group).copied().unwrap_or(f64::NAN);
             if value > 0.0 {
                 let (low, high) = (y.clamped(sum), y.clamped(sum + value));
-                svg.rect((left, high, width, low - high), colour(index), Some("#ffffff"));
+                let name = self.groups.get(group).map_or("", String::as_str);
+                let (series, exact) = (&series.name, number(value));
+                let class = format!("f{} edge", index % 6);
+                let title = format!("{name}, {series}: {exact}");
+                svg.titled_rect((left, high, width, low - high), &class, &title);
                 sum += value;
             }
         }
         let label = format!("{sum:.0}");
-        svg.text((left + width / 2.0, y.clamped(sum) - 8.0), Anchor::Middle, 13, &label);
+        svg.text((left + width / 2.0, y.clamped(sum) - 8.0), Anchor::Middle, 13, "", &label);
     }
 
     fn side_by_side(&self, svg: &mut Svg, group: usize, left: f64, width: f64, y: &Scale) {
@@ -110,7 +127,15 @@ impl Bars {
             let value = series.values.get(group).copied().unwrap_or(f64::NAN);
             if value.is_finite() {
                 let (base, top) = (y.clamped(0.0), y.clamped(value));
-                svg.rect((x, top.min(base), 0.92 * step, (base - top).abs()), colour(index), None);
+                let class = format!("f{}", index % 6);
+                let at = (x, top.min(base), 0.92 * step, (base - top).abs());
+                let name = self.groups.get(group).map_or("", String::as_str);
+                let (series, exact) = (&series.name, number(value));
+                svg.titled_rect(at, &class, &format!("{name}, {series}: {exact}"));
+                let text = format!("{}", (value * 100.0).round() / 100.0);
+                if text.len() as f64 * SMALL_LETTER <= step {
+                    svg.text((x + 0.46 * step, top.min(base) - 4.0), Anchor::Middle, 11, "", &text);
+                }
             }
             if let Some(value) = series.published.get(group).copied().flatten()
                 && let Some(at) = y.pixel(value)

@@ -1,8 +1,8 @@
 //! Lines and points over two axes.
 
 use super::axis::Axis;
-use super::frame::{self, Legend};
-use super::palette::colour;
+use super::frame;
+use super::labels::{Labels, Sign};
 use super::scale::Scale;
 use super::svg::Svg;
 
@@ -56,9 +56,6 @@ pub struct Chart {
     pub bands: Vec<Band>,
 }
 
-/// Line styles, so that more than six lines can be told apart.
-const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
-
 impl Chart {
     /// An empty plot.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
@@ -87,7 +84,8 @@ impl Chart {
 
     /// The plot as an SVG document.
     pub fn svg(&self) -> String {
-        let mut svg = Svg::new(frame::WIDTH, frame::HEIGHT);
+        let (width, height) = (frame::WIDTH, frame::HEIGHT);
+        let mut svg = Svg::new(width, height, &self.title, &self.x.label, &self.y.label);
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let edges = self.bands.iter().flat_map(|band| [band.low, band.high]);
         let x = Scale::new(&self.x, points().map(|p| p.0), (frame::LEFT, frame::RIGHT));
@@ -96,60 +94,51 @@ impl Chart {
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &self.y, &y);
         frame::x_axis(&mut svg, &self.x, &x);
+        let mut labels = Labels::default();
         for band in &self.bands {
             let (low, high) = (y.clamped(band.low), y.clamped(band.high));
             // A single value is a thin band.
             let height = (low - high).max(2.0);
-            svg.band((frame::LEFT, high, frame::RIGHT - frame::LEFT, height));
+            svg.rect((frame::LEFT, high, frame::RIGHT - frame::LEFT, height), "band");
+            labels.add(Some(f64::midpoint(low, high)), Sign::Band, &band.name);
         }
-        let mut legend = Legend::new();
         let mut next = 0;
         for series in &self.series {
             let index = next;
             next += usize::from(series.mark != Mark::Published);
-            draw(&mut svg, series, index, &x, &y);
-            legend.entry(&mut svg, &series.name, |svg, y| sample(svg, series.mark, index, y));
+            let end = draw(&mut svg, series, index, &x, &y);
+            labels.add(end, Sign::Series(series.mark, index), &series.name);
         }
-        for band in &self.bands {
-            legend.entry(&mut svg, &band.name, |svg, y| {
-                svg.band((Legend::SIGN - 13.0, y - 6.0, 26.0, 12.0));
-            });
-        }
+        labels.draw(&mut svg, frame::HEIGHT - 12.0);
         frame::border(&mut svg);
         svg.finish()
     }
 }
 
-fn draw(svg: &mut Svg, series: &Series, index: usize, x: &Scale, y: &Scale) {
+/// Draws a series, and says at which height it ends on the right.
+fn draw(svg: &mut Svg, series: &Series, index: usize, x: &Scale, y: &Scale) -> Option<f64> {
     let pixels: Vec<Option<(f64, f64)>> =
         series.points.iter().map(|p| Some((x.pixel(p.0)?, y.pixel(p.1)?))).collect();
+    let shown = pixels.iter().zip(&series.points);
+    let values: Vec<_> = shown.filter_map(|(pixel, point)| Some(((*pixel)?, *point))).collect();
+    svg.values(&series.name, &values);
     if matches!(series.mark, Mark::Line | Mark::LineAndPoints) {
         for run in pixels.split(Option::is_none) {
             let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
             if run.len() > 1 {
-                svg.polyline(&run, colour(index), DASHES[index / 6 % 3]);
+                svg.polyline(&run, index);
             }
         }
     }
-    for at in pixels.into_iter().flatten() {
-        point(svg, series.mark, index, at);
+    for at in pixels.iter().flatten() {
+        match series.mark {
+            Mark::Line => {}
+            Mark::Points | Mark::LineAndPoints => svg.marker(index, *at),
+            Mark::Published => svg.cross(*at),
+        }
     }
-}
-
-fn point(svg: &mut Svg, mark: Mark, index: usize, at: (f64, f64)) {
-    match mark {
-        Mark::Line => {}
-        Mark::Points | Mark::LineAndPoints => svg.marker(index, at, colour(index)),
-        Mark::Published => svg.cross(at),
-    }
-}
-
-fn sample(svg: &mut Svg, mark: Mark, index: usize, y: f64) {
-    if matches!(mark, Mark::Line | Mark::LineAndPoints) {
-        let ends = [(Legend::SIGN - 13.0, y), (Legend::SIGN + 13.0, y)];
-        svg.polyline(&ends, colour(index), DASHES[index / 6 % 3]);
-    }
-    point(svg, mark, index, (Legend::SIGN, y));
+    let rightmost = values.iter().max_by(|a, b| a.0.0.total_cmp(&b.0.0));
+    rightmost.map(|((_, y), _)| *y)
 }
 
 #[cfg(test)]
@@ -157,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_escaped_and_published_points_are_black() {
+    fn text_is_escaped_and_published_points_are_crosses() {
         let chart = Chart::new("a < b & \"c\"", Axis::new("x (s)"), Axis::new("y (W)"))
             .series("ours", Mark::Line, [(0.0, 1.0), (1.0, 2.0)])
             .series("paper", Mark::Published, [(0.5, 1.5)])
@@ -165,17 +154,16 @@ mod tests {
         let svg = chart.svg();
         assert!(svg.contains("a &lt; b &amp; &quot;c&quot;"));
         assert!(svg.contains("y (W)") && svg.contains("x (s)"));
-        assert!(svg.contains("#000000") && svg.contains(COLOUR));
+        assert!(svg.contains("class=\"cross\"") && svg.contains("<polyline class=\"l0\""));
+        assert!(svg.contains("data-name=\"ours\" data-at=\"74,360,0,1 560,44,1,2\""), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }
-
-    const COLOUR: &str = "#0072B2";
 
     #[test]
     fn a_gap_in_the_data_breaks_the_line() {
         let points = [(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 1.0)];
         let chart = Chart::new("", Axis::new("x"), Axis::new("y")).series("s", Mark::Line, points);
-        // Two pieces and the sample in the legend.
+        // Two pieces and the sample before its name.
         assert_eq!(chart.svg().matches("<polyline").count(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What all plots share: the area, title, axes, grid and legend.
+//! What all plots share: the area, title, axes and grid.
 
 use super::axis::Axis;
 use super::scale::Scale;
@@ -7,81 +7,76 @@ use super::svg::{Anchor, Svg};
 pub(super) const WIDTH: f64 = 760.0;
 pub(super) const HEIGHT: f64 = 420.0;
 pub(super) const LEFT: f64 = 74.0;
-pub(super) const RIGHT: f64 = 530.0;
+pub(super) const RIGHT: f64 = 560.0;
 pub(super) const TOP: f64 = 44.0;
 pub(super) const BOTTOM: f64 = 360.0;
-const GRID: &str = "#dddddd";
-const AXIS: &str = "#444444";
-/// Letters of a legend entry before it is broken.
-const LEGEND_LETTERS: usize = 26;
+/// Between two lines of text.
+pub(super) const LINE: f64 = 15.0;
 
 pub(super) fn title(svg: &mut Svg, text: &str) {
-    svg.text((LEFT, 26.0), Anchor::Start, 16, text);
+    svg.text((LEFT, 26.0), Anchor::Start, 16, "", text);
 }
 
 pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     for (value, text) in scale.ticks() {
         if let Some(y) = scale.pixel(value) {
-            svg.line((LEFT, y), (RIGHT, y), GRID, 1.0);
-            svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, &text);
+            svg.line((LEFT, y), (RIGHT, y), "grid");
+            svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "", &text);
         }
     }
-    svg.text_upright((20.0, (TOP + BOTTOM) / 2.0), 14, &axis.label);
+    svg.text_upright((20.0, f64::midpoint(TOP, BOTTOM)), 14, &axis.label);
 }
 
 pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     for (value, text) in scale.ticks() {
         if let Some(x) = scale.pixel(value) {
-            svg.line((x, TOP), (x, BOTTOM), GRID, 1.0);
-            svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, &text);
+            svg.line((x, TOP), (x, BOTTOM), "grid");
+            svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "", &text);
         }
     }
-    x_label(svg, &axis.label);
+    x_label(svg, &axis.label, 1);
 }
 
-pub(super) fn x_label(svg: &mut Svg, label: &str) {
-    svg.text(((LEFT + RIGHT) / 2.0, BOTTOM + 44.0), Anchor::Middle, 14, label);
+/// The name of the horizontal axis, below so many lines of text at the ticks.
+pub(super) fn x_label(svg: &mut Svg, label: &str, lines: usize) {
+    let below = BOTTOM + 44.0 + LINE * (lines.max(1) - 1) as f64;
+    svg.text((f64::midpoint(LEFT, RIGHT), below), Anchor::Middle, 14, "", label);
+    svg.grow(below + 16.0);
 }
 
 /// The two axes over everything drawn between them.
 pub(super) fn border(svg: &mut Svg) {
-    svg.line((LEFT, TOP), (LEFT, BOTTOM), AXIS, 1.5);
-    svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), AXIS, 1.5);
+    svg.line((LEFT, TOP), (LEFT, BOTTOM), "axis");
+    svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
 }
 
-/// Writes legend entries from the top down, breaking long names; `sign` draws what stands
-/// before a name.
-#[derive(Debug)]
-pub(super) struct Legend {
-    y: f64,
-}
-
-impl Legend {
-    pub(super) const SIGN: f64 = RIGHT + 30.0;
-
-    pub(super) fn new() -> Self {
-        Self { y: TOP + 10.0 }
-    }
-
-    pub(super) fn entry(&mut self, svg: &mut Svg, name: &str, sign: impl FnOnce(&mut Svg, f64)) {
-        sign(svg, self.y);
-        let mut line = String::new();
-        for word in name.split(' ') {
-            if !line.is_empty() && line.chars().count() + word.chars().count() >= LEGEND_LETTERS {
-                self.write(svg, &line);
-                line.clear();
-            }
-            if !line.is_empty() {
+/// A text in lines of at most so many letters, broken between words.
+pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().filter(|line| {
+            line.is_empty() || line.chars().count() + word.chars().count() < letters
+        });
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
                 line.push(' ');
+                line.push_str(word);
             }
-            line.push_str(word);
+            None => lines.push(word.to_owned()),
         }
-        self.write(svg, &line);
-        self.y += 5.0;
     }
+    lines
+}
 
-    fn write(&mut self, svg: &mut Svg, line: &str) {
-        svg.text((Self::SIGN + 22.0, self.y + 4.5), Anchor::Start, 13, line);
-        self.y += 16.0;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_only() {
+        assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrap("overlong a", 4), ["overlong", "a"]);
+        assert_eq!(wrap("", 4), [""]);
     }
 }

@@ -7,9 +7,9 @@ mod axis;
 mod bars;
 mod chart;
 mod frame;
-mod palette;
+mod labels;
 mod scale;
-mod svg;
+pub(crate) mod svg;
 
 pub use axis::Axis;
 pub use bars::{BarSeries, Bars};

@@ -65,8 +65,13 @@ impl Scale {
     /// Values and texts of the ticks.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
-            let decades = self.low.log10().ceil() as i32..=self.high.log10().floor() as i32;
-            return decades.map(|n| 10f64.powi(n)).map(|v| (v, plain(v, v))).collect();
+            let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
+            // Two or three decades have too few ticks at their powers alone.
+            let within: &[f64] = if self.high / self.low < 2e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
+            let slack = 1.0 + 1e-9;
+            let shown = all.filter(|v| (self.low / slack..=self.high * slack).contains(v));
+            return shown.map(|v| (v, plain(v, v))).collect();
         }
         let step = self.step();
         let first = (self.low / step - 1e-9).ceil() as i64;
@@ -130,11 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_ticks_are_decades() {
+    fn logarithmic_ticks_are_at_one_two_and_five() {
         let axis = Axis::new("x").logarithmic();
         let scale = Scale::new(&axis, [1.0, 1000.0].into_iter(), (0.0, 300.0));
         assert_eq!(scale.pixel(10.0).map(f64::round), Some(100.0));
         let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["1", "10", "100", "1000"]);
+        assert_eq!(texts, ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1000"]);
+        let wide = Scale::new(&axis, [1.0, 1e6].into_iter(), (0.0, 300.0));
+        assert_eq!(wide.ticks().len(), 7);
     }
 }

@@ -1,7 +1,16 @@
 //! The few SVG elements that plots need.
 
 use crate::escape::escape;
+use crate::table::number;
 use std::fmt::Write as _;
+
+/// Colours of `plot.css`: the palette of Okabe and Ito as far as it stands out from its paper by
+/// 3:1 at least, then two greys; shapes and dashes differ too.
+const COLOURS: usize = 6;
+/// Line styles, so that more lines than colours can be told apart.
+const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
+/// Values of a series that a page shows under the pointer: more are not told apart on a screen.
+const MOST_VALUES: usize = 150;
 
 /// Where a text is held.
 #[derive(Debug, Clone, Copy)]
@@ -21,19 +30,35 @@ impl Anchor {
     }
 }
 
+/// The rules for colours of every plot, in light and dark.
+pub(crate) const STYLE: &str = include_str!("plot.css");
+
+/// The [`STYLE`] as it stands in a plot, so that the plot can leave its page.
+pub(crate) fn style_element() -> String {
+    format!("<style>{STYLE}</style>\n")
+}
+
 /// An SVG document being written. Coordinates are pixels from the upper left.
 #[derive(Debug)]
 pub(super) struct Svg {
     body: String,
     width: f64,
     height: f64,
+    /// What it shows, for those who cannot see it.
+    label: String,
+    /// Name and unit of the horizontal axis.
+    x_label: String,
 }
 
 impl Svg {
-    pub(super) fn new(width: f64, height: f64) -> Self {
-        let mut svg = Self { body: String::new(), width, height };
-        svg.rect((0.0, 0.0, width, height), "#ffffff", None);
-        svg
+    pub(super) fn new(width: f64, height: f64, title: &str, x_label: &str, y_label: &str) -> Self {
+        let label = format!("{title}: {y_label} over {x_label}");
+        Self { body: String::new(), width, height, label, x_label: x_label.to_owned() }
+    }
+
+    /// Makes room below, down to `height`.
+    pub(super) fn grow(&mut self, height: f64) {
+        self.height = self.height.max(height);
     }
 
     /// Writing into a string cannot fail.
@@ -42,68 +67,81 @@ impl Svg {
         self.body.push('\n');
     }
 
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
+    /// A line of a class of `plot.css`.
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.put(format_args!(
-            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{stroke}" stroke-width="{width}"/>"#
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
         ));
     }
 
-    /// x, y, width, height.
-    pub(super) fn rect(&mut self, at: (f64, f64, f64, f64), fill: &str, stroke: Option<&str>) {
-        let (x, y, w, h) = at;
-        let stroke = stroke.unwrap_or("none");
-        self.put(format_args!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}" fill="{fill}" stroke="{stroke}"/>"#
-        ));
-    }
-
-    pub(super) fn band(&mut self, at: (f64, f64, f64, f64)) {
+    /// A rectangle of these classes: x, y, width, height.
+    pub(super) fn rect(&mut self, at: (f64, f64, f64, f64), class: &str) {
         let (x, y, w, h) = at;
         self.put(format_args!(
-            r##"<rect x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}" fill="#000000" fill-opacity="0.10"/>"##
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}"/>"#
         ));
     }
 
-    pub(super) fn polyline(&mut self, points: &[(f64, f64)], stroke: &str, dash: &str) {
+    /// The same, with a text that shows under the pointer.
+    pub(super) fn titled_rect(&mut self, at: (f64, f64, f64, f64), class: &str, title: &str) {
+        let (x, y, w, h) = at;
+        self.put(format_args!(
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}"><title>{}</title></rect>"#,
+            escape(title)
+        ));
+    }
+
+    /// A line through points, in the colour of this series; a third of a dozen share a dash.
+    pub(super) fn polyline(&mut self, points: &[(f64, f64)], series: usize) {
         let mut path = String::new();
         for (x, y) in points {
             let _ = write!(path, "{x:.1},{y:.1} ");
         }
         self.put(format_args!(
-            r#"<polyline points="{}" fill="none" stroke="{stroke}" stroke-width="2" stroke-linejoin="round" stroke-dasharray="{dash}"/>"#,
-            path.trim_end()
+            r#"<polyline class="l{}" points="{}" stroke-dasharray="{}"/>"#,
+            series % COLOURS,
+            path.trim_end(),
+            DASHES[series / COLOURS % DASHES.len()]
         ));
     }
 
     /// One of four shapes, so that series differ in more than colour.
-    pub(super) fn marker(&mut self, shape: usize, (x, y): (f64, f64), fill: &str) {
-        match shape % 4 {
-            0 => {
-                self.put(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" fill="{fill}"/>"#))
-            }
-            1 => self.rect((x - 3.2, y - 3.2, 6.4, 6.4), fill, None),
+    pub(super) fn marker(&mut self, series: usize, (x, y): (f64, f64)) {
+        let class = format!("f{}", series % COLOURS);
+        match series % 4 {
+            0 => self
+                .put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#)),
+            1 => self.rect((x - 3.2, y - 3.2, 6.4, 6.4), &class),
             2 => self
-                .put(format_args!(r#"<path d="M{x:.1} {:.1}l4 7h-8z" fill="{fill}"/>"#, y - 4.2)),
+                .put(format_args!(r#"<path class="{class}" d="M{x:.1} {:.1}l4 7h-8z"/>"#, y - 4.2)),
             _ => self.put(format_args!(
-                r#"<path d="M{x:.1} {:.1}l4 4l-4 4l-4 -4z" fill="{fill}"/>"#,
+                r#"<path class="{class}" d="M{x:.1} {:.1}l4 4l-4 4l-4 -4z"/>"#,
                 y - 4.0
             )),
         }
     }
 
-    /// The sign for what a paper published: a black cross over a white one, visible on
-    /// every colour.
+    /// The sign for what a paper published: a cross over one in the colour of the paper, visible
+    /// on every colour.
     pub(super) fn cross(&mut self, (x, y): (f64, f64)) {
-        for (stroke, width) in [("#ffffff", 5.0), ("#000000", 2.2)] {
-            self.line((x - 5.0, y - 5.0), (x + 5.0, y + 5.0), stroke, width);
-            self.line((x - 5.0, y + 5.0), (x + 5.0, y - 5.0), stroke, width);
+        for class in ["under", "cross"] {
+            self.line((x - 5.0, y - 5.0), (x + 5.0, y + 5.0), class);
+            self.line((x - 5.0, y + 5.0), (x + 5.0, y - 5.0), class);
         }
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: u32, text: &str) {
+    /// A text; `class` is empty or the colour of a series.
+    pub(super) fn text(
+        &mut self,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        size: u32,
+        class: &str,
+        text: &str,
+    ) {
         self.put(format_args!(
-            r##"<text x="{x:.1}" y="{y:.1}" text-anchor="{}" font-size="{size}" fill="#222222">{}</text>"##,
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{}" font-size="{size}">{}</text>"#,
             anchor.name(),
             escape(text)
         ));
@@ -112,17 +150,31 @@ impl Svg {
     /// Reads from below to above.
     pub(super) fn text_upright(&mut self, (x, y): (f64, f64), size: u32, text: &str) {
         self.put(format_args!(
-            r##"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="{size}" fill="#222222">{}</text>"##,
+            r#"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="{size}">{}</text>"#,
             escape(text)
         ));
     }
 
+    /// The values of a series, for the page's script: pixels first, then data.
+    pub(super) fn values(&mut self, name: &str, points: &[((f64, f64), (f64, f64))]) {
+        let every = points.len().div_ceil(MOST_VALUES).max(1);
+        let mut all = String::new();
+        for ((px, py), (x, y)) in points.iter().step_by(every) {
+            let _ = write!(all, "{px:.0},{py:.0},{},{} ", number(*x), number(*y));
+        }
+        self.put(format_args!(r#"<g data-name="{}" data-at="{}"/>"#, escape(name), all.trim_end()));
+    }
+
     pub(super) fn finish(self) -> String {
-        let Self { body, width, height } = self;
+        let Self { body, width, height, label, x_label } = self;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             width=\"{width}\" height=\"{height}\" \
-             font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n{body}</svg>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\" \
+             data-x=\"{}\">\n{}<rect class=\"paper\" x=\"0\" y=\"0\" \
+             width=\"{width:.0}\" height=\"{height:.0}\"/>\n{body}</svg>\n",
+            escape(&label),
+            escape(&x_label),
+            style_element(),
         )
     }
 }

@@ -2,9 +2,9 @@
 
 use super::server_errors;
 use crate::exit::ExitError;
-use crate::table::{Table, text};
 use serde_json::{Value, json};
 use std::io::Write;
+use wattline_report::columns::{Columns, text};
 use wattline_server::library::{self, Kind};
 use wattline_server::{Figure, FigureValue, ServerFile};
 
@@ -47,7 +47,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Ok(());
     }
     writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
-    let mut table = Table::new([text("field"), text("value"), text("origin"), text("note")]);
+    let mut table = Columns::new([text("field"), text("value"), text("origin"), text("note")]);
     for figure in &file.figures {
         let (value, origin, note) = cells(figure);
         table.row([figure.field.clone(), value, origin.to_owned(), note]);
@@ -80,7 +80,7 @@ fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
         writeln!(out, "{:#}", json!({ "servers": servers }))?;
         return Ok(());
     }
-    let mut table = Table::new([text("name"), text("complete for"), text("description")]);
+    let mut table = Columns::new([text("name"), text("complete for"), text("description")]);
     for file in &all {
         let uses = uses(file);
         let ready = if uses.is_empty() { "-".to_string() } else { uses.join(", ") };

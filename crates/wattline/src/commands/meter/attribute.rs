@@ -5,7 +5,6 @@ use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use wattline_meters::Meter;
@@ -13,6 +12,7 @@ use wattline_meters::attribution::CoreTime;
 use wattline_meters::phases::{Phases, PhasesError, Report, report};
 use wattline_meters::recording::{self, Row};
 use wattline_meters::sampling::Ticks;
+use wattline_report::columns::{Columns, number, text};
 use wattline_units::Span;
 
 /// Readings that a phase is measured with at least, when it is measured now.
@@ -80,7 +80,7 @@ fn refused(error: PhasesError) -> ExitError {
 
 fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let mut table =
-        Table::new([text("part of the loaded machine"), number("mean (W)"), number("u (W)")]);
+        Columns::new([text("part of the loaded machine"), number("mean (W)"), number("u (W)")]);
     let parts = report.parts.iter().map(|part| (part.part, part.power));
     for (part, power) in parts.chain([("whole", report.whole)]) {
         let (mean, uncertainty) = (power.mean.get(), power.uncertainty.get());

@@ -2,10 +2,10 @@
 
 use super::meters::Meters;
 use crate::exit::ExitError;
-use crate::table::{Table, text};
 use serde_json::json;
 use std::io::Write;
 use wattline_meters::{Description, Survey, disjoint};
+use wattline_report::columns::{Columns, text};
 
 pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
     let Survey { meters, missing } = meters.open()?;
@@ -20,7 +20,7 @@ pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
         writeln!(out, "no meter: power is unavailable")?;
     } else {
         let heads = [text("meter"), text("sees"), text("class"), text("summed"), text("note")];
-        let mut table = Table::new(heads);
+        let mut table = Columns::new(heads);
         for meter in &all {
             let yes = if summed.contains(&meter.id.as_str()) { "yes" } else { "no" };
             let (scope, class) = (meter.scope.to_string(), meter.provenance.accuracy.to_string());

@@ -4,11 +4,11 @@ use super::clock::Clock;
 use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
-use crate::table::{Table, number, text};
 use serde_json::json;
 use std::io::{self, Write};
 use wattline_meters::crosscheck::{Comparison, compare};
 use wattline_meters::{Description, Meter, Reading, Rejection, disjoint};
+use wattline_report::columns::{Columns, number, text};
 use wattline_units::{Provenance, Span, Watts};
 
 /// How long to look.
@@ -84,7 +84,7 @@ fn print_table(
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut table =
-        Table::new([text("meter"), number("power (W)"), number("energy (J)"), text("source")]);
+        Columns::new([text("meter"), number("power (W)"), number("energy (J)"), text("source")]);
     let mut row = |name: &str, watts: &str, joules: &str, source: String| {
         table.row([name.to_owned(), watts.to_owned(), joules.to_owned(), source]);
     };

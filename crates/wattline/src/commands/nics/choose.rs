@@ -3,9 +3,9 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use serde::Serialize;
 use std::io::Write;
+use wattline_report::columns::{Columns, number, text};
 use wattline_server::ComponentFile;
 use wattline_server::cards::{Candidate, HostPower, Need, choose};
 use wattline_units::{BitsPerSecond, Watts};
@@ -65,7 +65,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         candidates: &candidates,
     };
     output::print(&choice, json, |out, choice| {
-        let mut table = Table::new([
+        let mut table = Columns::new([
             text("card"),
             number("slots"),
             number("most Gbit/s"),

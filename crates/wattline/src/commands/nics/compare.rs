@@ -3,10 +3,10 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
+use wattline_report::columns::{Columns, number, text};
 use wattline_server::ComponentFile;
 use wattline_server::cards::LinkModel;
 use wattline_server::cards::analysis::{
@@ -67,7 +67,7 @@ pub fn run(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
 }
 
 fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
-    let mut media = Table::new([
+    let mut media = Columns::new([
         text("medium of 10G"),
         number("cards"),
         number("least idle W"),
@@ -79,7 +79,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
         let (least, most) = (cell(Some(medium.least.0), 1), cell(Some(medium.most.0), 1));
         media.row([name, medium.cards.to_string(), least, most]);
     }
-    let mut engines = Table::new([
+    let mut engines = Columns::new([
         text("offload engine"),
         number("times the next"),
         number("above the others W"),
@@ -94,7 +94,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
         ]);
     }
     let mut links =
-        Table::new([text("links"), number("without W"), number("per link W"), number("fixed %")]);
+        Columns::new([text("links"), number("without W"), number("per link W"), number("fixed %")]);
     for card in &all.links {
         links.row([
             card.name.to_owned(),
@@ -103,7 +103,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
             cell(Some(card.fixed_percent), 0),
         ]);
     }
-    let mut ports = Table::new([
+    let mut ports = Columns::new([
         text("ports of 1G"),
         number("ports"),
         number("of both directions, %"),
@@ -118,7 +118,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
         ]);
     }
     let mut ranking =
-        Table::new([text("1G against 10G"), number("link Gbit/s"), number("Gbit/s per W")]);
+        Columns::new([text("1G against 10G"), number("link Gbit/s"), number("Gbit/s per W")]);
     for card in &all.ranking {
         ranking.row([
             card.name.to_owned(),

@@ -3,10 +3,10 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
+use wattline_report::columns::{Columns, number, text};
 use wattline_server::cards::{DevicePowerModel, LinkModel};
 use wattline_server::components::NicCard;
 use wattline_server::{ComponentFile, Figure, FigureValue};
@@ -31,7 +31,7 @@ struct List<'f> {
 pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
     let cards = file.cards.iter().map(card_json).collect();
     output::print(&List { source: &file.source, cards }, json, |out, _| {
-        let mut table = Table::new([
+        let mut table = Columns::new([
             text("name"),
             text("medium"),
             number("link Gbit/s"),
@@ -84,7 +84,7 @@ pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), Exi
     output::print(&value, json, |out, _| {
         writeln!(out, "{} ({}, {})", card.name, card.part.as_deref().unwrap_or("-"), medium(card))?;
         writeln!(out, "from {}; its row is \"{}\"\n", file.source, card.name)?;
-        let mut table = Table::new([text("field"), text("value"), text("origin"), text("note")]);
+        let mut table = Columns::new([text("field"), text("value"), text("origin"), text("note")]);
         for figure in &figures {
             let field = figure.field.trim_start_matches(&section);
             let value = match &figure.value {

@@ -3,10 +3,10 @@
 use super::cell::cell;
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wattline_report::columns::{Columns, number, text};
 use wattline_server::cards::{DevicePowerModel, PortState, PowerModelError};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 
@@ -43,7 +43,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let value = json!({ "model": model, "prediction": prediction });
     output::print(&value, json, |out, _| {
         writeln!(out, "{}", model.device)?;
-        let mut table = Table::new([
+        let mut table = Columns::new([
             text("interface"),
             number("base W"),
             number("port W"),

@@ -7,7 +7,6 @@ mod row;
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
-use crate::table::{Table, number, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
@@ -15,6 +14,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_policy::PolicySpec;
+use wattline_report::columns::{Columns, number, text};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
@@ -177,7 +177,7 @@ fn progress(simulations: u64) -> ProgressBar {
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    let mut table = Table::new([
+    let mut table = Columns::new([
         text("server"),
         text("policy"),
         text("traffic"),

@@ -1,0 +1,63 @@
+// Adds to a page what paper cannot have: values under the pointer, and rows by verdict. Everything can be read without it.
+(() => {
+  const tip = document.createElement("div");
+  tip.id = "tip";
+  tip.setAttribute("role", "status");
+  tip.hidden = true;
+  document.body.append(tip);
+  const hide = () => { tip.hidden = true; };
+  // Points of a plot: [x and y in the plot's pixels, name, x and y as data].
+  const pointsOf = (plot) => plot.wattline ??= [...plot.querySelectorAll("g[data-at]")].flatMap((series) =>
+    series.dataset.at.split(" ").filter(Boolean).map((point) => [...point.split(",").slice(0, 2).map(Number), series.dataset.name, ...point.split(",").slice(2)]));
+  const show = (plot, px) => {
+    const points = pointsOf(plot);
+    if (!points.length) return hide();
+    const nearest = points.reduce((a, b) => Math.abs(b[0] - px) < Math.abs(a[0] - px) ? b : a);
+    const near = new Map();
+    for (const point of points) {
+      const known = near.get(point[2]);
+      const away = Math.abs(point[0] - nearest[0]);
+      if (away < 12 && (!known || away < Math.abs(known[0] - nearest[0]))) near.set(point[2], point);
+    }
+    tip.textContent = [plot.dataset.x + ": " + nearest[3], ...[...near.values()].sort((a, b) => a[1] - b[1]).map((p) => p[2] + ": " + p[4])].join("\n");
+    tip.hidden = false;
+    const box = plot.getBoundingClientRect();
+    const scale = box.width / plot.viewBox.baseVal.width;
+    const left = Math.min(box.left + nearest[0] * scale + 12, innerWidth - tip.offsetWidth - 8);
+    tip.style.left = Math.max(4, left) + scrollX + "px";
+    tip.style.top = box.top + scrollY + 8 + "px";
+    plot.at = nearest[0];
+  };
+  for (const plot of document.querySelectorAll("svg.plot")) {
+    if (!plot.querySelector("g[data-at]")) continue;
+    plot.setAttribute("tabindex", "0");
+    plot.addEventListener("pointermove", (event) => {
+      const box = plot.getBoundingClientRect();
+      show(plot, (event.clientX - box.left) / box.width * plot.viewBox.baseVal.width);
+    });
+    plot.addEventListener("pointerleave", hide);
+    plot.addEventListener("blur", hide);
+    plot.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === "Escape") return hide();
+      if (!step) return;
+      event.preventDefault();
+      const stops = [...new Set(pointsOf(plot).map((point) => point[0]))].sort((a, b) => a - b);
+      const from = stops.indexOf(plot.at ?? stops[0]);
+      show(plot, stops[Math.min(stops.length - 1, Math.max(0, from + step))]);
+    });
+  }
+  const buttons = document.querySelectorAll("button[data-verdict]");
+  const choose = (wanted) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", button.dataset.verdict === wanted));
+    document.querySelectorAll("tr[data-verdict]").forEach((row) => { row.hidden = wanted !== "" && row.dataset.verdict !== wanted; });
+    if (wanted) document.querySelectorAll("details.claims").forEach((details) => { details.open = true; });
+  };
+  buttons.forEach((button) => button.addEventListener("click", () => {
+    const wanted = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.verdict;
+    history.replaceState(null, "", wanted ? "#verdict=" + wanted : location.pathname);
+    choose(wanted);
+  }));
+  const asked = /^#verdict=([a-z-]+)$/.exec(location.hash);
+  if (asked) choose(asked[1]);
+})();

@@ -1,0 +1,125 @@
+//! The names of what is drawn, to the right of the plot: each as near as can be to the end of
+//! what it names.
+
+use super::chart::Mark;
+use super::frame::{self, LINE, RIGHT, TOP};
+use super::svg::{Anchor, Svg};
+
+/// What stands before a name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sign {
+    /// As a series is drawn; the number is that of its colour.
+    Series(Mark, usize),
+    /// A bar of this colour.
+    Bar(usize),
+    /// A grey band.
+    Band,
+}
+
+/// The middle of a sign.
+const AT: f64 = RIGHT + 22.0;
+/// Where names begin.
+const TEXT: f64 = AT + 18.0;
+/// Letters of a name before it is broken.
+const LETTERS: usize = 24;
+/// Between two names.
+const GAP: f64 = 5.0;
+
+/// The names of a plot.
+#[derive(Debug, Default)]
+pub(super) struct Labels(Vec<Label>);
+
+#[derive(Debug)]
+struct Label {
+    /// Where its first line would stand, were it alone.
+    wanted: f64,
+    sign: Sign,
+    lines: Vec<String>,
+}
+
+impl Label {
+    fn height(&self) -> f64 {
+        LINE * self.lines.len() as f64 + GAP
+    }
+}
+
+impl Labels {
+    /// Adds a name for what ends at the pixel `y`, or at any.
+    pub(super) fn add(&mut self, y: Option<f64>, sign: Sign, name: &str) {
+        let last = self.0.last().map_or(TOP + 10.0, |last| last.wanted);
+        let lines = frame::wrap(name, LETTERS);
+        self.0.push(Label { wanted: y.unwrap_or(last), sign, lines });
+    }
+
+    /// Draws them from the top down, none over another.
+    pub(super) fn draw(mut self, svg: &mut Svg, bottom: f64) {
+        // Those that want the same place stay in their order.
+        self.0.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
+        let heights: Vec<f64> = self.0.iter().map(Label::height).collect();
+        let mut below: f64 = heights.iter().sum();
+        let mut free = TOP + 6.0;
+        for (label, height) in self.0.iter().zip(heights) {
+            // As low as wanted, as long as those that follow have room.
+            let y = label.wanted.min(bottom - below).max(free);
+            label.draw(svg, y);
+            (below, free) = (below - height, y + height);
+        }
+        svg.grow(free);
+    }
+}
+
+impl Label {
+    fn draw(&self, svg: &mut Svg, y: f64) {
+        let class = match self.sign {
+            Sign::Band => {
+                svg.rect((AT - 13.0, y - 6.0, 26.0, 12.0), "band");
+                String::new()
+            }
+            Sign::Bar(index) => {
+                svg.rect((AT - 8.0, y - 7.0, 16.0, 13.0), &format!("f{}", index % 6));
+                format!("t{}", index % 6)
+            }
+            Sign::Series(mark, index) => {
+                if matches!(mark, Mark::Line | Mark::LineAndPoints) {
+                    svg.polyline(&[(AT - 13.0, y), (AT + 13.0, y)], index);
+                }
+                match mark {
+                    Mark::Line => {}
+                    Mark::Points | Mark::LineAndPoints => svg.marker(index, (AT, y)),
+                    Mark::Published => svg.cross((AT, y)),
+                }
+                if mark == Mark::Published { String::new() } else { format!("t{}", index % 6) }
+            }
+        };
+        for (number, line) in self.lines.iter().enumerate() {
+            let y = y + 4.5 + LINE * number as f64;
+            svg.text((TEXT, y), Anchor::Start, 13, &class, line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_never_lie_on_each_other_and_none_leaves_the_plot() {
+        let mut labels = Labels::default();
+        for (y, name) in [(300.0, "low"), (60.0, "high"), (302.0, "beside low"), (355.0, "least")] {
+            labels.add(Some(y), Sign::Series(Mark::Line, 0), name);
+        }
+        labels.add(None, Sign::Band, "a name so long that it needs two lines");
+        let mut svg = Svg::new(760.0, 420.0, "t", "x", "y");
+        labels.draw(&mut svg, 400.0);
+        let document = svg.finish();
+        assert!(document.contains("viewBox=\"0 0 760 420\""), "{document}");
+        let mut at: Vec<f64> = Vec::new();
+        for text in document.split("<text").skip(1) {
+            let y = text.split(" y=\"").nth(1).and_then(|rest| rest.split('"').next());
+            at.push(y.and_then(|y| y.parse().ok()).expect("each text has a place"));
+        }
+        assert_eq!(at.len(), 6);
+        assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 0.2), "{at:?}");
+        assert!(at.iter().all(|y| (TOP..400.0).contains(y)), "{at:?}");
+    }
+}
