@@ -50,20 +50,27 @@ pub(super) fn border(svg: &mut Svg) {
     svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
 }
 
-/// A text in lines of at most so many letters, broken between words.
+/// A text in lines of at most so many letters, broken between words or before a bracket; a longer
+/// word stands alone.
 pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let line = lines.last_mut().filter(|line| {
-            line.is_empty() || line.chars().count() + word.chars().count() < letters
-        });
-        match line {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
+        let bracket = word.find('(').filter(|at| *at > 0).unwrap_or(word.len());
+        let (name, rest) = word.split_at(bracket);
+        for (part, space) in [(name, " "), (rest, "")] {
+            let line = lines.last_mut().filter(|line| {
+                line.is_empty()
+                    || (line.chars().count() + space.len() + part.chars().count()) <= letters
+            });
+            match line {
+                Some(line) if line.is_empty() => line.push_str(part),
+                Some(line) if !part.is_empty() => {
+                    line.push_str(space);
+                    line.push_str(part);
+                }
+                Some(_) => {}
+                None => lines.push(part.to_owned()),
             }
-            None => lines.push(word.to_owned()),
         }
     }
     lines
@@ -74,8 +81,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_between_words_only() {
+    fn lines_break_between_words_or_before_brackets() {
         assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrap("Intel(Base-T)", 9), ["Intel", "(Base-T)"]);
+        assert_eq!(wrap("Intel(CX4) 1G", 13), ["Intel(CX4) 1G"]);
+        assert_eq!(wrap("two  blanks", 20), ["two blanks"]);
         assert_eq!(wrap("overlong a", 4), ["overlong", "a"]);
         assert_eq!(wrap("", 4), [""]);
     }

@@ -21,7 +21,7 @@ const AT: f64 = RIGHT + 22.0;
 /// Where names begin.
 const TEXT: f64 = AT + 18.0;
 /// Letters of a name before it is broken.
-const LETTERS: usize = 24;
+const LETTERS: usize = 22;
 /// Between two names.
 const GAP: f64 = 5.0;
 

@@ -85,7 +85,7 @@ fn plot(scaling: Scaling, days: &[Day]) -> String {
     let mut chart = Chart::new(
         format!("Power under PowerSave, costs by the measured {}", scaling.name()),
         Axis::new("time (s), a day compressed"),
-        Axis::new("power (W)").range(100.0, 290.0),
+        Axis::new("power (W)").range(0.0, 290.0),
     );
     for day in days {
         let points = day.reports[2].intervals.iter().map(|it| (middle(it), it.power_watts));

@@ -61,7 +61,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     let power = Chart::new(
         "Figure 3: Click and NAPI-Click",
         axis(),
-        Axis::new("power (W)").range(100.0, 290.0),
+        Axis::new("power (W)").range(0.0, 290.0),
     )
     .series("Click, polling", Mark::Line, points(poll, |r| r.power_watts))
     .series("NAPI-Click", Mark::Line, points(napi, |r| r.power_watts))

@@ -105,7 +105,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     let mut chart = Chart::new(
         "Figure 17: power over the length of bursts",
         Axis::new("packets in a burst, per port").logarithmic(),
-        Axis::new("power (W)").range(100.0, 290.0),
+        Axis::new("power (W)").range(0.0, 290.0),
     );
     for (index, (_, name)) in POLICIES.iter().enumerate() {
         let watts = of[index].iter().map(|length| length.watts);

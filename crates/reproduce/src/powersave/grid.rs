@@ -263,7 +263,7 @@ fn scatter(grid: &Grid) -> Figure {
     let mut chart = Chart::new(
         "Figure 9: all 168 operating points at full load",
         Axis::new("rate (Mpps)").range(0.0, 30.0),
-        Axis::new("power (W)"),
+        Axis::new("power (W)").from_zero(),
     );
     for cores in [1, 3, 6, 9, 12] {
         chart = chart.series(

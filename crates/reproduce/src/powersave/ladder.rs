@@ -60,15 +60,18 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         points.iter().map(move |p| (p.0, of(p))).collect::<Vec<_>>()
     };
     let axis = || Axis::new("offered load, 64-byte packets (Mpps)").range(0.0, 30.0);
-    let chart =
-        Chart::new("Figure 12: PowerSave against the optimum", axis(), Axis::new("power (W)"))
-            .series("optimal", Mark::Line, line(|p| p.2))
-            .series("PowerSave's ladder", Mark::Line, line(|p| p.1))
-            .series(
-                "PowerSave's controller at work",
-                Mark::Points,
-                live_rates.iter().copied().zip(live.iter().map(|report| report.power_watts)),
-            );
+    let chart = Chart::new(
+        "Figure 12: PowerSave against the optimum",
+        axis(),
+        Axis::new("power (W)").from_zero(),
+    )
+    .series("optimal", Mark::Line, line(|p| p.2))
+    .series("PowerSave's ladder", Mark::Line, line(|p| p.1))
+    .series(
+        "PowerSave's controller at work",
+        Mark::Points,
+        live_rates.iter().copied().zip(live.iter().map(|report| report.power_watts)),
+    );
     let gap = Chart::new(
         "Gap of the ladder to the optimum",
         axis(),

@@ -73,7 +73,7 @@ fn power(days: &[Day]) -> Figure {
         let mut chart = Chart::new(
             format!("Figure 15: power, {}", day.application),
             Axis::new("time (s), a day compressed").range(0.0, SECONDS),
-            Axis::new("power (W)").range(100.0, 290.0),
+            Axis::new("power (W)").range(0.0, 290.0),
         );
         for (report, (_, name)) in day.reports.iter().zip(POLICIES) {
             let points = report.intervals.iter().map(|report| (middle(report), report.power_watts));

@@ -174,7 +174,7 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
     let mut chart = Chart::new(
         "Simulator against closed form, interrupt-driven cores",
         Axis::new("offered load (Mpps)").range(0.0, 30.0),
-        Axis::new("power (W)"),
+        Axis::new("power (W)").from_zero(),
     );
     let mut widest: f64 = 0.0;
     for (index, (cores, gigahertz)) in points.into_iter().enumerate() {

@@ -36,7 +36,7 @@ fn fixed_rate(server: &ServerModel) -> Result<Figure, ReproduceError> {
     let bars = Bars {
         title: "Figure 7: same rate, different frequencies".into(),
         x_label: "active cores; rate: the most that they forward at 1.6 GHz".into(),
-        y: Axis::new("power (W)"),
+        y: Axis::new("power (W)").from_zero(),
         groups: counts.map(|cores| cores.to_string()).to_vec(),
         series: ["1.6 GHz", "2.4 GHz", "3.3 GHz"]
             .iter()
@@ -84,7 +84,7 @@ fn table1(server: &ServerModel) -> Result<Figure, ReproduceError> {
     let bars = Bars {
         title: "Table 1: all twelve cores in one idle state".into(),
         x_label: "idle state".into(),
-        y: Axis::new("power (W)"),
+        y: Axis::new("power (W)").from_zero(),
         groups: STATES.map(str::to_owned).to_vec(),
         series: vec![BarSeries {
             name: "ours".into(),
@@ -149,7 +149,7 @@ fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
         let mut chart = Chart::new(
             format!("Figure 10: {cores} cores at 1.6 GHz"),
             Axis::new("offered load (Mpps)"),
-            Axis::new("power (W)"),
+            Axis::new("power (W)").from_zero(),
         );
         for (state, watts) in STATES.iter().zip(watts.chunks(rates.len())) {
             for (rate, watts) in rates.iter().zip(watts) {
@@ -198,7 +198,7 @@ fn cores(server: &ServerModel) -> Result<Figure, ReproduceError> {
     let mut chart = Chart::new(
         "Figure 11: fewer cores, the others in C6 (1.6 GHz)",
         Axis::new("offered load (Mpps)").range(0.0, 20.0),
-        Axis::new("power (W)"),
+        Axis::new("power (W)").from_zero(),
     );
     for cores in counts {
         let most = 0.97 * server.core_capacity(cost, cores, low).mpps();
