@@ -1,4 +1,4 @@
-//! What redundancy elimination saves and how fast it is
+//! Prints how much redundancy elimination saves and how fast it runs
 //! (`cargo run --release -p wattline-bench --example redundancy -- [CAPTURE…]`).
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use wattline_bench::redundancy::{Payloads, measure, of_capture, synthetic, zstd_
 use wattline_redundancy::nodes::select::Selection;
 
 const CACHE: usize = 64 << 20;
-/// Less than the cache: so it is known what can be found.
+/// Bytes of each synthetic stream; less than the cache holds, so nothing is evicted.
 const STREAM: usize = 48 << 20;
 const REPEATS: usize = 5;
 

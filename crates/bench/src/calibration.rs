@@ -1,36 +1,36 @@
-//! A fixed piece of work before and after a measurement: did the machine change speed?
+//! A fixed piece of work before and after a measurement, to detect a change of machine speed.
 
 use quanta::Clock;
 use serde::Serialize;
 use std::hint::black_box;
 
-/// Multiplications in a row, each waiting for the one before.
+/// Number of multiplications in a row; each one depends on the result before it.
 const CHAIN: u32 = 200_000;
-/// Attempts, of which the fastest counts: interruptions only ever slow it down.
+/// Number of attempts; the fastest counts, since interruptions can only slow one down.
 const ATTEMPTS: u32 = 9;
-/// Difference between before and after from which a run counts as disturbed.
+/// Relative difference between before and after at which a run counts as disturbed.
 const TOLERANCE: f64 = 0.10;
 
-/// Time-stamp cycles that one dependent multiplication took, before and after.
+/// Time-stamp cycles per dependent multiplication, before and after a measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Calibration {
-    /// Before the measurement.
+    /// Cycles before the measurement.
     pub before_cycles: f64,
-    /// After it.
+    /// Cycles after the measurement.
     pub after_cycles: f64,
-    /// True when these differ by more than a tenth: another job was in the way.
+    /// True when the two differ by more than a tenth: another job used the machine.
     pub disturbed: bool,
 }
 
 impl Calibration {
-    /// Judges two [`spin`]s.
+    /// Compares two results of [`spin`].
     pub fn new(before: f64, after: f64) -> Self {
         let disturbed = (after / before - 1.0).abs() > TOLERANCE;
         Self { before_cycles: before, after_cycles: after, disturbed }
     }
 }
 
-/// Time-stamp cycles per multiplication now.
+/// Measures time-stamp cycles per multiplication now.
 pub fn spin(clock: &Clock) -> f64 {
     let attempt = |_| {
         let before = clock.raw();

@@ -1,13 +1,13 @@
-//! `wattline bench loop`: what the governor's loop itself costs.
+//! `wattline bench loop`: the cost of the governor's loop itself.
 //!
 //! # What is timed
-//! One decision: a look at 48 queues and 12 cores, the policy, the bounding of what it asks
-//! for, the way to it in steps, the redirect tables of four ports, the ledger. By processor
-//! time of the thread, so that what others do meanwhile does not count. The machine behind it
-//! is a list of numbers: what the knobs of a real one cost is theirs.
+//! One decision. It reads 48 queues and 12 cores, asks the policy, bounds the request, plans the
+//! steps towards it, and updates the indirection tables of four ports and the ledger. The unit is
+//! processor time of the thread, so that other programs do not count. The machine behind the
+//! governor is a list of numbers: the cost of real knobs is not included.
 //!
-//! Fill levels go up and down, so that the policy changes the operating point at a share of
-//! decisions that is printed; each change moves entries of the tables.
+//! Fill levels rise and fall, so that the policy changes the operating point in some of the
+//! decisions. The report gives that share. Each change moves entries of the tables.
 
 use crate::calibration::{Calibration, spin};
 use crate::cpu_time::thread_cpu_seconds;
@@ -24,52 +24,52 @@ use wattline_policy::{
 use wattline_server::{Application, ServerModel};
 use wattline_units::{Span, Time};
 
-/// Decisions per second for which the share of a core is told.
+/// Decisions per second at which the report gives the share of a core.
 pub const RATE: f64 = 1_000.0;
-/// Batches in which fill levels go up once and down again, and how many of them find a high
-/// one: enough for PowerSave to climb its ladder, and in the rest to come down.
+/// Period of the fill levels in batches, and how many batches of it see a high level: enough for
+/// PowerSave to climb its ladder, and to come down in the rest.
 const PERIOD: u64 = 3_000;
 const HIGH: u64 = 100;
 
-/// What to measure.
+/// Arguments of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Args {
-    /// The policy.
+    /// Policy to measure.
     pub policy: PolicySpec,
-    /// Decisions of a repeat.
+    /// Number of decisions per repeat.
     pub decisions: u64,
-    /// Repeats, of which the median counts.
+    /// Number of repeats; the report gives their median.
     pub repeats: usize,
 }
 
-/// What was measured.
+/// Result of one run of the benchmark.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The policy's name.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// Cores of the platform.
+    /// Number of cores of the platform.
     pub cores: usize,
-    /// Queues of the platform.
+    /// Number of queues of the platform.
     pub queues: usize,
-    /// Decisions of a repeat.
+    /// Number of decisions per repeat.
     pub decisions: u64,
-    /// Changes of the operating point by decision.
+    /// Changes of the operating point per decision.
     pub changes_per_decision: f64,
-    /// Entries of redirect tables moved by decision.
+    /// Entries of indirection tables moved per decision.
     pub entries_moved_per_decision: f64,
-    /// Processor time of a decision: median over the repeats, and spread.
+    /// Processor time per decision in seconds, over the repeats.
     pub decision_seconds: Sample,
-    /// Of that, looking at the machine.
+    /// Part of the processor time that reads the state of the machine, in seconds per decision.
     pub observe_seconds: Sample,
-    /// Share of one core that a thousand decisions per second take.
+    /// Share of one core that a thousand decisions per second use, 0 to 1.
     pub core_share_at_1000_per_second: f64,
-    /// The machine's speed before and after.
+    /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// What the figures hold and what not.
+    /// Text that says which work the figures include and which they leave out.
     pub timed: &'static str,
 }
 
-/// A machine of numbers.
+/// A machine whose state is a list of numbers.
 struct Numbers {
     platform: Platform,
     tables: Vec<RedirectTable>,
@@ -119,7 +119,7 @@ impl Machine for Numbers {
 /// Measures a policy on a server model.
 ///
 /// # Errors
-/// When the policy cannot be made for the server.
+/// Fails when the policy cannot be built for the server.
 pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     let platform = platform_of(server);
     let context = BuildContext {
@@ -182,8 +182,8 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     })
 }
 
-/// Asks so often for what the policy wants to be asked for, a millisecond apart; says how often
-/// it was.
+/// Triggers the governor `decisions` times, at least a millisecond apart, as the policy has asked
+/// to be triggered; returns how often the policy was asked.
 fn decide(governor: &mut Governor<Numbers>, decisions: u64) -> u64 {
     let mut asked = 0;
     for number in 0..decisions {

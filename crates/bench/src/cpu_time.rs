@@ -1,8 +1,8 @@
-//! Time that a thread was really running.
+//! CPU time of the calling thread.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time of this thread, in seconds: what others did on its core does not count.
+/// CPU time of this thread in seconds; time of other threads on its core does not count.
 pub fn thread_cpu_seconds() -> f64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9

@@ -1,15 +1,15 @@
-//! A harness of `bench/peers` as a running program: a line in, a line of JSON out, so that what
-//! it measures can be interleaved with what is measured here.
+//! A running harness of `bench/peers`. It reads a line and answers with a line of JSON, so that
+//! its measurements can take turns with those made here.
 
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Error, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// The running harness; ended when dropped.
+/// A running harness; stopped when dropped.
 #[derive(Debug)]
 pub struct Harness {
-    /// Its program.
+    /// Path of the program.
     pub program: PathBuf,
     child: Child,
     questions: ChildStdin,
@@ -17,10 +17,10 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Starts the program. It may have a first line to say: [`Self::answer`].
+    /// Starts the program. If it begins with a line of its own, read that with [`Self::answer`].
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Fails when the program cannot be started.
     pub fn start(program: &Path, arguments: &[&Path]) -> Result<Self, Error> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -34,19 +34,19 @@ impl Harness {
         Ok(Self { program: program.to_owned(), child, questions, answers })
     }
 
-    /// Asks it something.
+    /// Sends one line and reads the answer.
     ///
     /// # Errors
-    /// When it does not answer as it should.
+    /// Fails when the harness gives no answer or an unexpected one.
     pub fn ask<T: for<'a> Deserialize<'a>>(&mut self, question: &str) -> Result<T, Error> {
         self.questions.write_all(format!("{question}\n").as_bytes())?;
         self.answer()
     }
 
-    /// Waits for its next line.
+    /// Waits for the next line of the harness.
     ///
     /// # Errors
-    /// When that is not what it should be.
+    /// Fails when the line is missing or unexpected.
     pub fn answer<T: for<'a> Deserialize<'a>>(&mut self) -> Result<T, Error> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
@@ -56,7 +56,7 @@ impl Harness {
 
 impl Drop for Harness {
     fn drop(&mut self) {
-        // It may be gone already; there is nothing to do about an error here.
+        // The program may have ended already, so an error here means nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Benchmarks: figures of this machine, made so that a noisy machine shows; ratios within
-//! one run count, absolute figures do not.
+//! Benchmarks of this machine. They are built so that a noisy machine shows: ratios within one
+//! run are meaningful, absolute figures are not.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "applications")]

@@ -1,25 +1,25 @@
-//! Where and when something was measured.
+//! Machine and day of a measurement.
 
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The machine, in words, and the day.
+/// Description of the machine, and the day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// As Linux names the processor; of virtual ones often no more than the maker.
+    /// Name of the processor from Linux; on virtual machines often no more than the maker.
     pub processor: String,
-    /// Processors that are online.
+    /// Number of processors that are online.
     pub processors: usize,
-    /// Whether it is a virtual machine, as the processor says.
+    /// Whether the processor reports that it is virtual.
     pub is_virtual: bool,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The day (UTC), such as `2026-03-01`.
+    /// Day of the measurement (UTC), such as `2026-03-01`.
     pub date: String,
 }
 
 impl Machine {
-    /// This one, today.
+    /// Describes this machine, today.
     pub fn here() -> Self {
         let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// In a line.
+    /// Description in one line.
     pub fn text(&self) -> String {
         let kind = if self.is_virtual { "virtual machine" } else { "machine" };
         let Self { processor, processors, kernel, .. } = self;

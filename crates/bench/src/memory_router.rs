@@ -1,8 +1,8 @@
-//! The router between two memory rings on one core, with whatever is to be measured in it.
+//! A router between two memory rings on one core, with the nodes that are to be measured.
 //!
-//! What is timed is [`Worker::step`]: receive from a memory ring, all nodes, transmit into a
-//! memory ring, counters. Outside of it a [`Traffic`] writes new packets into a window of
-//! [`WINDOW`] frames, and it is checked that as many came out as went in.
+//! The timed part is [`Worker::step`]: receive from a memory ring, all nodes, transmit into a
+//! memory ring, counters. Outside of it, a [`Traffic`] writes new packets into a window of
+//! [`WINDOW`] frames, and a check compares the number of packets out with the number in.
 
 use crate::sample::median;
 use ipnet::IpNet;
@@ -24,78 +24,78 @@ use wattline_packet::protocol;
 use wattline_ports::memory::{DescriptorPeer, descriptor_ring};
 use wattline_units::{Span, Time};
 
-/// Frames in flight: eight batches (DPDK's l3fwd was measured over a ring of as many).
+/// Frames in flight: eight batches, as many as the ring in the measurement of DPDK's l3fwd.
 pub const WINDOW: usize = 512;
-/// Windows per repeat; tests look at what is reported, not at how steady it is.
+/// Windows per repeat. Tests use few: they check what is reported, not how steady it is.
 pub const ROUNDS: usize = if cfg!(test) { 16 } else { 64 };
 /// Packets per repeat.
 pub const PACKETS: usize = ROUNDS * WINDOW;
 /// Longest frame of an Ethernet link, without FCS.
 pub const LONGEST: usize = 1514;
-/// Longest frame that a [`Traffic`] may write: one of these in a tunnel.
+/// Longest frame that a [`Traffic`] may write: the longest Ethernet frame inside a tunnel.
 pub const ROOM: usize = LONGEST + 96;
-/// The Ethernet address of the port where packets come in.
+/// Ethernet address of the ingress port.
 pub const MAC_IN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const MAC_OUT: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// More than an Ethernet link has, so that what applications add to the longest packet fits too.
+/// MTU of both ports. It exceeds Ethernet's so that the longest packet may grow in a tunnel.
 const MTU: u16 = 1800;
-/// Rings hold a window, and the pool twice that.
+/// Number of chunks in the pool, twice a window. A ring holds one window.
 const CHUNKS: u32 = 1024;
-/// Not a power of two: else the headers of all frames would share few cache sets.
+/// Bytes per chunk. Not a power of two: the headers would otherwise share few cache sets.
 const CHUNK: u32 = 2048 + 64;
 const HEADROOM: u32 = 128;
-/// Neighbours that routes are spread over.
+/// Number of neighbours over which routes are spread.
 const NEIGHBOURS: u8 = 16;
 
-/// Why nothing was measured.
+/// Reasons why the benchmark has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
     #[error("{file}: {error}")]
     Open {
-        /// Which.
+        /// Path of the file.
         file: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// Lines that are no prefixes, at most ten of them named.
+    /// Some lines are no prefixes; at most ten of them are named.
     #[error("{file}: {}", .lines.join("; "))]
     Routes {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// Line numbers and what is wrong with each.
+        /// Line numbers with the fault of each line.
         lines: Vec<String>,
     },
-    /// A capture that cannot be read or holds nothing that could be forwarded.
+    /// The capture cannot be read, or holds no packet that could be forwarded.
     #[error("{0}")]
     Capture(String),
-    /// No such application.
+    /// The application does not exist.
     #[error("there is no application `{name}`: {known} are known")]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// What is there.
+        /// Names that exist.
         known: String,
     },
-    /// An argument out of range.
+    /// An argument is out of range.
     #[error("{what} is {value}: {allowed} is allowed")]
     Argument {
-        /// Which.
+        /// Name of the argument.
         what: &'static str,
-        /// What it is.
+        /// Value that was given.
         value: usize,
-        /// What it may be.
+        /// Allowed range.
         allowed: &'static str,
     },
     /// The tables refused the routes, or the nodes make no graph.
     #[error("{0}")]
     Table(String),
-    /// A peer's harness does not answer.
+    /// The harness of a peer does not answer.
     #[error("{program}: {error}; `make -C bench/peers` builds it where its library is installed")]
     Peer {
-        /// Its program.
+        /// Path of the harness.
         program: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// A check on the measurement itself failed.
@@ -103,27 +103,27 @@ pub enum Error {
     Lost(Box<Snapshot>),
 }
 
-/// Where packets come from.
+/// A source of packets.
 pub trait Traffic {
-    /// Writes the next frame, to [`MAC_IN`], at the start of `chunk`; gives its length without
-    /// FCS, at most [`ROOM`].
+    /// Writes the next frame, addressed to [`MAC_IN`], at the start of `chunk`. Returns its length
+    /// without FCS, at most [`ROOM`].
     fn write(&mut self, chunk: &mut [u8]) -> usize;
 }
 
 /// Cycles per packet of one repeat.
 pub struct Repeat {
-    /// From receive to transmit.
+    /// Cycles from receive to transmit.
     pub total: f64,
-    /// The same, median of the windows: without those in which another program had the core.
-    /// What happens in few windows (the sweep at a tick) is not in it either.
+    /// The same as the median of the windows, which excludes windows in which another program had
+    /// the core. It also excludes work that happens in few windows, such as the sweep at a tick.
     pub typical: f64,
-    /// By node of the graph.
+    /// Cycles per packet of each graph node.
     pub nodes: Vec<f64>,
-    /// Bytes per packet, FCS included.
+    /// Mean bytes per packet, FCS included.
     pub bytes: f64,
 }
 
-/// The router between its rings.
+/// A router between two memory rings.
 pub struct MemoryRouter {
     worker: Worker,
     way_in: DescriptorPeer,
@@ -132,16 +132,17 @@ pub struct MemoryRouter {
     sent: Vec<Frame>,
     batch: usize,
     now: Time,
-    // The readers look at what it publishes.
+    // Held because readers use the tables that it publishes.
     _routes: Routes,
 }
 
 impl MemoryRouter {
-    /// A router with these prefixes, spread over a few neighbours on the way out, and with
-    /// applications on the packets' way; takes `batch` frames at once.
+    /// Makes a router with these prefixes, spread over a few neighbours at the egress port, and
+    /// with
+    /// the nodes of the applications. It takes up to `batch` frames at once.
     ///
     /// # Errors
-    /// When tables or graph refuse them.
+    /// Fails when tables or graph refuse them.
     pub fn new<'a, P: Into<IpNet> + Copy + 'a>(
         prefixes: impl IntoIterator<Item = &'a P>,
         features: Vec<Feature>,
@@ -151,7 +152,7 @@ impl MemoryRouter {
         let mut routes = Routes::new(vec![port(MAC_IN), port(MAC_OUT)]);
         let refused = |error: &dyn std::fmt::Display| Error::Table(error.to_string());
         for (number, prefix) in prefixes.into_iter().enumerate() {
-            // Scrambled, so that neighbouring prefixes do not lead to neighbouring hops.
+            // Scrambled, so that neighbouring prefixes do not lead to neighbouring next hops.
             let neighbour = (number.wrapping_mul(0x9e37_79b1) >> 8) as u8 % NEIGHBOURS;
             let next_hop = NextHop::Forward(Adjacency {
                 port: PortId(1),
@@ -193,7 +194,7 @@ impl MemoryRouter {
         })
     }
 
-    /// The names of its nodes.
+    /// Names of the graph's nodes.
     pub fn names(&self) -> Vec<&'static str> {
         self.worker.graph().names()
     }
@@ -201,7 +202,7 @@ impl MemoryRouter {
     /// Forwards [`PACKETS`] packets.
     ///
     /// # Errors
-    /// When not all came out.
+    /// Fails when packets are missing at the output.
     pub fn repeat(&mut self, clock: &Clock, traffic: &mut dyn Traffic) -> Result<Repeat, Error> {
         let before = self.worker.counters().snapshot();
         let (mut windows, mut bytes) = ([0.0; ROUNDS], 0);
@@ -217,15 +218,16 @@ impl MemoryRouter {
             if sent != WINDOW {
                 return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
             }
-            // The next window is in the chunks of those that came out: an application may have
-            // put a packet into another.
+            // The next window reuses the chunks of the packets that came out: an application may
+            // have moved
+            // a packet to another chunk.
             for (frame, sent) in self.frames.iter_mut().zip(&self.sent) {
                 frame.offset = sent.offset - sent.offset % CHUNK + HEADROOM;
             }
         }
         let packets = PACKETS as f64;
         let after = self.worker.counters().snapshot();
-        // What they took of the packets that came to them while they were timed, for all.
+        // Only some frames of a node are timed; their mean is scaled to all frames of the node.
         let nodes = before.nodes.iter().zip(&after.nodes).map(|(a, b)| {
             let timed = (b.timed_frames - a.timed_frames).max(1) as f64;
             (b.cycles - a.cycles) as f64 / timed * (b.frames - a.frames) as f64 / packets
@@ -238,7 +240,7 @@ impl MemoryRouter {
         })
     }
 
-    /// Writes new packets into the window and gives it to the way in; gives their bytes.
+    /// Writes new packets into the window and hands it to the ingress ring; returns their bytes.
     fn fill(&mut self, traffic: &mut dyn Traffic) -> usize {
         let mut bytes = 0;
         for frame in &mut self.frames {
@@ -252,7 +254,7 @@ impl MemoryRouter {
     }
 }
 
-/// A frame of so many bytes with UDP ports and zeros; the IPv4 header is filled in later.
+/// A frame of this length with UDP ports and zeros; the IPv4 header is filled in later.
 pub fn udp_template(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..6].copy_from_slice(&MAC_IN);

@@ -1,8 +1,8 @@
 //! `wattline bench pipeline`: the whole IPv4 graph between two memory ports on one core.
 //!
 //! # What is timed
-//! See [`crate::memory_router`]. Each packet has a fresh destination, so that lookups find no
-//! warm path: a random host of a random prefix ("routed-random"). Cycles are those of the
+//! See [`crate::memory_router`]. Each packet has a new destination, a random host of a random
+//! prefix ("routed-random"), so that lookups find no warm path. Cycles are ticks of the
 //! time-stamp counter.
 
 use crate::calibration::{Calibration, spin};
@@ -21,21 +21,21 @@ use wattline_dataplane::frame::BATCH_MAX;
 use wattline_packet::IntoBytes;
 use wattline_packet::ipv4::{AddressKind, kind_of};
 
-/// Destinations drawn beforehand; more than any cache of the lookup path remembers.
+/// Number of destinations drawn beforehand; more than the caches of the lookup path can hold.
 const DESTINATIONS: usize = 1 << 20;
-/// Where all packets come from.
+/// Source address of all packets.
 const SOURCE: u32 = 0xc000_0209;
 
-/// What to measure.
+/// Arguments of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Args {
-    /// A prefix per line; what follows on a line is ignored, IPv6 too.
+    /// File of routes, one prefix per line; the rest of a line and IPv6 prefixes are ignored.
     pub routes: PathBuf,
     /// Length of a frame in bytes with its FCS, 64 to 1518.
     pub packet_size: usize,
     /// Frames per batch, 1 to 64.
     pub batch: usize,
-    /// Measurements, of which the median counts.
+    /// Number of repeats; the report gives their median.
     pub repeats: usize,
 }
 
@@ -45,50 +45,50 @@ impl Default for Args {
     }
 }
 
-/// What was measured.
+/// Result of one run of the benchmark.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Packets per second: the clock's rate by the median cycles.
+    /// Packets per second: clock frequency divided by the median cycles per packet.
     pub rate_pps: f64,
-    /// Median over the repeats.
+    /// Median cycles per packet, over the repeats.
     pub cycles_per_packet: f64,
-    /// The fastest repeat.
+    /// Cycles per packet of the fastest repeat.
     pub cycles_per_packet_min: f64,
-    /// The slowest repeat.
+    /// Cycles per packet of the slowest repeat.
     pub cycles_per_packet_max: f64,
-    /// Medians of the nodes, and of what is outside of them.
+    /// Medians of the nodes, and of the work outside them.
     pub nodes: Vec<Node>,
-    /// IPv4 prefixes in the table.
+    /// Number of IPv4 prefixes in the table.
     pub routes: usize,
-    /// As asked for.
+    /// Length of a frame in bytes with its FCS, as given by `--packet-size`.
     pub packet_size_bytes: usize,
-    /// As asked for.
+    /// Largest number of frames per batch, as given by `--batch`.
     pub batch: usize,
-    /// As asked for.
+    /// Number of repeats, as given by `--repeats`.
     pub repeats: usize,
-    /// Packets per repeat.
+    /// Number of packets per repeat.
     pub packets: usize,
-    /// Rate of the time-stamp counter.
+    /// Frequency of the time-stamp counter in Hz.
     pub clock_hertz: f64,
-    /// The machine's speed before and after.
+    /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// What the figures hold and what not.
+    /// Text that says which work the figures include and which they leave out.
     pub timed: &'static str,
 }
 
-/// Cycles of one node.
+/// Cost of one graph node.
 #[derive(Debug, Clone, Serialize)]
 pub struct Node {
-    /// Its name in the graph; `ports and loop` is receive, transmit and the worker.
+    /// Name of the node; `ports and loop` is receive, transmit and the worker.
     pub name: String,
-    /// Median over the repeats.
+    /// Median cycles per packet, over the repeats.
     pub cycles_per_packet: f64,
 }
 
 /// Builds the router, warms it up and measures it.
 ///
 /// # Errors
-/// Unusable arguments or routes, or packets that were not forwarded.
+/// Fails on unusable arguments or routes, or when packets were not forwarded.
 pub fn run(args: &Args) -> Result<Report, Error> {
     check(args)?;
     let prefixes = read_ipv4(&args.routes)?;
@@ -143,7 +143,7 @@ fn check(args: &Args) -> Result<(), Error> {
     range("number of repeats", args.repeats, 1..=10_000, "1 to 10000")
 }
 
-/// UDP packets of one length to random hosts of random prefixes.
+/// Source of UDP packets of one length to random hosts of random prefixes.
 struct Generator {
     template: Vec<u8>,
     destinations: Vec<u32>,
@@ -152,7 +152,7 @@ struct Generator {
 
 impl Generator {
     fn new(args: &Args, prefixes: &[Ipv4Net]) -> Self {
-        // One frame after the other without its FCS.
+        // The frames are stored one after the other, without FCS.
         let template = udp_template(args.packet_size - 4);
         Self { template, destinations: draw(prefixes), next: 0 }
     }
@@ -170,11 +170,11 @@ impl Traffic for Generator {
     }
 }
 
-/// A random host of a random prefix, so many times; the same in every run.
+/// Draws random hosts of random prefixes; the same ones in every run.
 fn draw(prefixes: &[Ipv4Net]) -> Vec<u32> {
     let mut random = SmallRng::seed_from_u64(1);
     let mut destinations = Vec::with_capacity(DESTINATIONS);
-    // A table of nothing but martians would never fill it: then they do.
+    // A table with only martians would never fill the list, so they are then accepted.
     for attempt in 0.. {
         if destinations.len() == DESTINATIONS {
             break;

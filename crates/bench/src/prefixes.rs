@@ -1,13 +1,13 @@
-//! Prefixes to fill a table with.
+//! Reads the prefixes that fill a table.
 
 use crate::memory_router::Error;
 use ipnet::{IpNet, Ipv4Net};
 use std::path::Path;
 
-/// The IPv4 prefixes of a file, one per line; what follows on a line is ignored, IPv6 too.
+/// IPv4 prefixes of a file, one per line; the rest of a line and IPv6 prefixes are ignored.
 ///
 /// # Errors
-/// When it cannot be read, holds none, or has lines that are no prefixes.
+/// Fails when the file cannot be read, holds no prefix, or has lines that are no prefixes.
 pub fn read_ipv4(file: &Path) -> Result<Vec<Ipv4Net>, Error> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Error::Open { file: file.to_owned(), error })?;

@@ -1,10 +1,8 @@
-//! What redundancy elimination saves and how fast it is, on streams of known redundancy and on
-//! captures.
+//! Saving and speed of redundancy elimination, on streams of known redundancy and on captures.
 //!
-//! Encoder and decoder without the router around them, on one core. Beside the saving stands that
-//! of `zstd -3 --long=27` on the same payloads in one piece: an upper reference, since it
-//! compresses within packets too, needs them all before it writes any, and could not be decoded
-//! with one of them missing.
+//! Encoder and decoder run without a router, on one core. The saving of `zstd -3 --long=27` on
+//! the same payloads in one piece serves as an upper reference: it also compresses within
+//! packets, needs all packets before it writes any, and cannot decode if one of them is missing.
 
 use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
@@ -25,14 +23,14 @@ use wattline_redundancy::nodes::{
 use wattline_testbed::Error;
 use wattline_testbed::replay;
 
-/// Payloads of synthetic streams, in bytes.
+/// Payload bytes per packet of synthetic streams.
 pub const PAYLOAD: usize = 1400;
 
-/// Protocol numbers and payloads.
+/// Protocol number and payload of each packet.
 pub type Payloads = Vec<(u8, Vec<u8>)>;
 
-/// So many bytes in packets of which so many per cent (0 to 100) come again, as cuts from
-/// anywhere in what is fresh so far; and how many per cent of the bytes that really are.
+/// Makes a stream of `bytes` bytes in which `percent` per cent (0 to 100) are repeats, cut from
+/// anywhere in the fresh bytes so far. Also returns the exact share of repeats in per cent.
 pub fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
     let mut random = SmallRng::seed_from_u64(percent.into());
     let mut noise = |length: usize| {
@@ -61,7 +59,7 @@ pub fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
 /// The payloads of a capture's IPv4 packets.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails when the capture cannot be read.
 pub fn of_capture(path: &Path) -> Result<Payloads, Error> {
     let payload = |frame: &Vec<u8>| {
         let packet = Ipv4Packet::parse(frame.get(14..)?).ok()?;
@@ -70,7 +68,7 @@ pub fn of_capture(path: &Path) -> Result<Payloads, Error> {
     Ok(replay::load(path)?.iter().filter_map(payload).collect())
 }
 
-/// What zstd saves, in per cent; `None` where it is not installed.
+/// Saving of zstd in per cent; `None` where zstd is not installed.
 pub fn zstd_saves(payloads: &Payloads) -> Option<f64> {
     let mut command = Command::new("zstd");
     command.args(["-3", "--long=27", "-c", "-q"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -84,22 +82,22 @@ pub fn zstd_saves(payloads: &Payloads) -> Option<f64> {
     Some(saved(before, after))
 }
 
-/// What came of a stream.
+/// Results of one stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// Of all bytes of payloads, in per cent.
+    /// Share of all payload bytes that was saved, in per cent.
     pub saved_percent: f64,
-    /// Gbit/s of payloads that one core encodes, by the time that the thread really ran.
+    /// Gbit/s of payloads that one core encodes, by CPU time of the thread.
     pub encode_gbps: Sample,
-    /// Gbit/s of payloads, as they come out, that one core decodes.
+    /// Gbit/s of decoded payloads that one core delivers, by CPU time of the thread.
     pub decode_gbps: Sample,
 }
 
-/// Encodes and decodes a stream; every payload is compared with what it was. `None` without
-/// repeats.
+/// Encodes and decodes a stream, and compares every payload with the original. `None` if
+/// `repeats` is zero.
 ///
 /// # Panics
-/// When a payload does not come back as it was.
+/// Panics when a decoded payload differs from the original.
 pub fn measure(
     selection: Selection,
     cache: usize,
@@ -136,7 +134,7 @@ fn once(selection: Selection, cache: usize, payloads: &Payloads) -> (f64, f64, f
     let remembered = |bytes: &[u8]| (SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&bytes.len());
     let mut out = vec![0; LONGEST_PAYLOAD];
     let before: usize = payloads.iter().map(|(_, payload)| payload.len()).sum();
-    // One after the other, with memory that is there already: only the work is timed.
+    // Packets are encoded one after the other into allocated memory, so only the work is timed.
     let mut wire = vec![1; before];
     wire.clear();
     let mut lengths: Vec<Option<usize>> = Vec::with_capacity(payloads.len());
@@ -176,8 +174,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// What encoding costs at least, in per cent of what comes again: a header and a region, and
-    /// two regions or an edge without a window in every other packet.
+    /// Least overhead of encoding, in per cent of the repeated bytes: a header and a region, and in
+    /// every other packet two regions or an edge without a window.
     const COST: f64 = 9.0;
 
     #[test]
@@ -209,7 +207,7 @@ mod tests {
             let reference = zstd_saves(&payloads).map_or("?".to_owned(), |it| format!("{it:.1} %"));
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             for selection in Selection::ALL {
-                // `measure` compares them.
+                // `measure` compares the decoded payloads with the originals.
                 let saved = measure(selection, 8 << 20, &payloads, 1).unwrap().saved_percent;
                 println!("{name}, {}: {saved:.2} % saved; zstd {reference}", selection.name());
                 assert!((0.0..100.0).contains(&saved));

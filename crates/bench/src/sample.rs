@@ -1,22 +1,22 @@
-//! Repeated measurements of one thing.
+//! Repeated measurements of one quantity.
 
 use serde::Serialize;
 
 /// Median and spread of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sample {
-    /// Half of the repeats were lower.
+    /// Median of the repeats.
     pub median: f64,
-    /// A quarter of the repeats were lower.
+    /// Lower quartile: a quarter of the repeats were lower.
     pub lower_quartile: f64,
-    /// A quarter of the repeats were higher.
+    /// Upper quartile: a quarter of the repeats were higher.
     pub upper_quartile: f64,
     /// Number of repeats.
     pub repeats: usize,
 }
 
 impl Sample {
-    /// Of any number of repeats; `None` of none.
+    /// Summary of the values; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let at = |quarter: usize| values.get((values.len().checked_sub(1)? * quarter + 2) / 4);
@@ -29,7 +29,7 @@ impl Sample {
     }
 }
 
-/// Sorts, and gives back the middle.
+/// Sorts the values and returns the middle one; zero if there are none.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a core is given, and what it leaves behind.
+//! Inputs and outputs of a core while it runs.
 
 use crate::egress::{Departure, Egress};
 use crate::energy::AwakeLog;
@@ -9,27 +9,28 @@ use crate::states::StateSpan;
 use std::num::NonZeroU32;
 use wattline_policy::{AskAgain, Trigger};
 
-/// What cores write to while they run.
+/// Output of the cores while they run.
 #[derive(Debug)]
 pub struct Sink {
     /// Latencies of forwarded packets.
     pub latency: Latency,
-    /// The same since the policy was asked last, where it looks at it.
+    /// Latencies since the policy was last asked; `None` if the policy does not use them.
     pub asked: Option<Latency>,
-    /// When cores are awake.
+    /// Log of the times at which cores are awake.
     pub awake: AwakeLog,
-    /// What is held back to keep flows in order.
+    /// Packets that are held back to keep flows in order.
     pub watch: Watch,
-    /// The output links, where they are modelled.
+    /// Output links; `None` if they are not modelled.
     pub egress: Option<Box<Egress>>,
-    /// Every state of every core, where asked for.
+    /// Log of every state of every core; `None` unless asked for.
     pub states: Option<Vec<StateSpan>>,
-    /// Time that every packet spends outside queue and core.
+    /// Time in picoseconds that every packet spends outside queue and core.
     pub pass_through: u64,
 }
 
 impl Sink {
-    /// For so many cores; `pass_through` is the time in picoseconds that every packet spends
+    /// A sink for this many cores; `pass_through` is the time in picoseconds that every packet
+    /// spends
     /// outside queue and core.
     pub fn new(cores: usize, pass_through: u64) -> Self {
         Self {
@@ -43,7 +44,7 @@ impl Sink {
         }
     }
 
-    /// A core is done with a packet that nothing holds back.
+    /// Records that a core has finished a packet that need not be held back.
     #[inline]
     pub fn leave(&mut self, departure: Departure) {
         match &mut self.egress {
@@ -61,15 +62,17 @@ impl Sink {
         }
     }
 
-    /// Whoever waited when the redirect table moved has left: lets go what was held back for it.
+    /// Releases the packets that were held back, after the packets that waited when the indirection
+    /// table changed have left.
     pub fn end_watch(&mut self) {
         let mut watch = std::mem::take(&mut self.watch);
         watch.end(|departure| self.leave(departure));
         self.watch = watch;
     }
 
-    /// All cores have come to `now`: lets output links carry what was done by then. Not while
-    /// packets are held back, which may go before others that are here.
+    /// Sends finished packets over the output links up to `now`, which all cores have reached.
+    /// Nothing
+    /// is sent while packets are held back, since these may go first.
     pub fn carry(&mut self, now: u64) {
         if self.watch.moved_at().is_none()
             && let Some(mut egress) = self.egress.take()
@@ -80,44 +83,46 @@ impl Sink {
     }
 }
 
-/// What a core costs at one frequency, in picoseconds.
+/// Costs of a core at one frequency, in picoseconds.
 #[derive(Debug, Clone)]
 pub struct Costs {
     /// Index of the frequency.
     pub frequency: usize,
-    /// Serving a packet.
+    /// Time to serve a packet.
     pub service: ServiceTime,
-    /// Work from the waking interrupt until the first poll.
+    /// Time from the waking interrupt to the first poll.
     pub wake_up: u64,
-    /// One poll that finds nothing.
+    /// Time of one poll that finds nothing.
     pub empty_poll: u64,
 }
 
-/// Why a core stopped before the time that it was to run to.
+/// Reason why a core stopped before the end of its time span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It is about to take a batch from the ring of this port.
+    /// The core is about to take a batch from the ring of this port.
     Batch {
-        /// When, in picoseconds.
+        /// Time in picoseconds.
         at: u64,
-        /// Which port.
+        /// Number of the port.
         port: usize,
-        /// Packets of the batch.
+        /// Number of packets in the batch.
         taken: u32,
-        /// The ring is filled up to the level that was asked for.
+        /// Whether the ring has reached the fill level that the policy asked for.
         full: bool,
     },
-    /// It has found its rings empty as often as was asked for.
+    /// The core has found its rings empty as often as the policy asked for.
     EmptyPolls {
-        /// When, in picoseconds.
+        /// Time in picoseconds.
         at: u64,
     },
 }
 
 impl Stop {
-    /// What the policy is asked, of `cores` cores; the queue of port p and core c has the number
-    /// p × cores + c. Where it wants to be asked both at a batch and at a fill level, the level
-    /// says more.
+    /// Trigger for the policy on a machine with `cores` cores. The queue of port p and core c has
+    /// the
+    /// number p × cores + c. If the policy asked for both the batch and the fill level, the trigger
+    /// is
+    /// the fill level, which says more.
     pub fn trigger(&self, core: usize, cores: usize) -> Trigger {
         match *self {
             Self::Batch { port, full: true, .. } => Trigger::Fill { queue: port * cores + core },
@@ -128,7 +133,7 @@ impl Stop {
         }
     }
 
-    /// When, in picoseconds.
+    /// Time of the stop in picoseconds.
     pub fn at(&self) -> u64 {
         match *self {
             Self::Batch { at, .. } | Self::EmptyPolls { at } => at,
@@ -136,22 +141,22 @@ impl Stop {
     }
 }
 
-/// When a core stops for the policy.
+/// Conditions on which a core stops for the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
-    /// At every batch.
+    /// Whether to stop at every batch.
     pub batches: bool,
-    /// After so many polls in a row that found nothing.
+    /// Number of consecutive empty polls after which to stop.
     pub empty_polls: Option<u32>,
-    /// Where a ring holds so many packets or more.
+    /// Number of packets in a ring at which to stop.
     pub fill: Option<u32>,
 }
 
 impl Watched {
-    /// Not at all.
+    /// No condition.
     pub const NOT: Self = Self { batches: false, empty_polls: None, fill: None };
 
-    /// Where core number `core` stops for what a policy wants to be asked.
+    /// Conditions for core number `core` that follow from the policy's request.
     pub fn by(ask: &AskAgain, core: usize) -> Self {
         let batches = ask.on_batch.contains(core);
         Self {
@@ -167,20 +172,20 @@ impl Watched {
 pub struct Counts {
     /// Packets served.
     pub packets: u64,
-    /// Bytes of those.
+    /// Bytes of the served packets.
     pub bytes: u64,
     /// Sum of the departure times, modulo 2^64.
     pub departure_sum: u64,
-    /// Times that it fell asleep.
+    /// Number of times that the core fell asleep.
     pub sleeps: u64,
-    /// Times that an interrupt woke it.
+    /// Number of times that an interrupt woke the core.
     pub interrupts: u64,
-    /// Polls, empty ones included.
+    /// Number of polls, empty ones included.
     pub polls: u64,
-    /// Times that a ring held more than a batch, until the core had emptied its rings.
+    /// Number of overloads: from a ring that holds more than a batch until all rings are empty.
     pub overloads: u64,
-    /// Time from then until it had emptied them.
+    /// Total duration of the overloads in picoseconds.
     pub overload_picos: u64,
-    /// Longest such time.
+    /// Longest overload in picoseconds.
     pub overload_longest: u64,
 }

@@ -1,51 +1,50 @@
-//! Output links, where they are modelled: what cores are done with leaves by transmit rings
-//! and links.
+//! Output links: packets leave the cores through transmit rings and links.
 //!
-//! Cores run ahead of each other, and each leaves its packets in its own order. So they are
-//! collected here, and once all cores have come to a time, what was done by then is put in
-//! order and goes out, first come first served on each link.
+//! Cores run ahead of each other, and each finishes packets in its own order. The packets are
+//! collected here. Once all cores have reached a time, the packets finished by then are sorted and
+//! sent, first come first served on each link.
 
 use crate::link::Link;
 use std::collections::VecDeque;
 use wattline_server::Nic as NicModel;
 
-/// A packet that its core is done with.
+/// A packet that its core has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// When it came in.
+    /// Arrival time in picoseconds.
     pub arrival: u64,
-    /// When its core is done with it, or when it may leave where it was held back.
+    /// Time in picoseconds at which the core finished it, or at which it was released.
     pub done: u64,
-    /// The hash of its flow.
+    /// Hash of its flow.
     pub flow: u32,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u16,
-    /// The port that it came in by.
+    /// Port on which it arrived.
     pub port: u8,
-    /// The core that served it.
+    /// Core that served it.
     pub core: u8,
 }
 
-/// The ways out of all cores: a transmit ring for each core and port, a link for each port.
+/// Transmit rings, one for each core and port, and output links, one for each port.
 #[derive(Debug)]
 pub struct Egress {
-    /// All links are alike; this one tells how long a packet occupies one.
+    /// One of the equal links; it gives the time that a packet occupies a link.
     pace: Link,
     outputs: Vec<Output>,
-    /// Departures that are not in order yet.
+    /// Departures that are not sorted yet.
     pending: Vec<Departure>,
-    /// Packets that a transmit ring holds at most.
+    /// Capacity of a transmit ring in packets.
     capacity: usize,
-    /// Packets in the ring of each core and port, core by core.
+    /// Number of packets in the ring of each core and port, core by core.
     fills: Vec<usize>,
-    /// What has left.
+    /// Counts of sent and dropped packets.
     pub counts: EgressCounts,
 }
 
-/// An output link with the packets of all its rings, in the order in which it sends them.
+/// An output link and the packets of all its rings, in the order of transmission.
 #[derive(Debug, Default)]
 struct Output {
-    /// When the link is free.
+    /// Time at which the link becomes free, in picoseconds.
     free: u64,
     queue: VecDeque<Sent>,
 }
@@ -53,27 +52,27 @@ struct Output {
 #[derive(Debug)]
 struct Sent {
     arrival: u64,
-    /// When its last bit is on the link.
+    /// Time at which the last bit is on the link, in picoseconds.
     exit: u64,
     length: u16,
     ring: usize,
 }
 
-/// What has left, since the start.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EgressCounts {
-    /// Packets whose last bit is out.
+    /// Packets whose last bit has been sent.
     pub packets: u64,
-    /// Bytes of those.
+    /// Bytes of the sent packets.
     pub bytes: u64,
-    /// Packets that found their transmit ring full.
+    /// Packets dropped because their transmit ring was full.
     pub drops: u64,
     /// Sum of the times at which packets left or were dropped, modulo 2^64.
     pub departure_sum: u64,
 }
 
 impl Egress {
-    /// Links that are free.
+    /// Output links, all free, for this many cores.
     pub fn new(model: &NicModel, cores: usize) -> Self {
         Self {
             pace: Link::new(model),
@@ -85,28 +84,29 @@ impl Egress {
         }
     }
 
-    /// How long a packet of so many bytes occupies its link, in picoseconds.
+    /// Time in picoseconds for which a packet of this length occupies its link.
     pub fn picos(&self, bytes: u16) -> u64 {
         self.pace.busy(bytes)
     }
 
-    /// Takes what a core is done with.
+    /// Accepts a packet from a core.
     #[inline]
     pub fn push(&mut self, departure: Departure) {
         self.pending.push(departure);
     }
 
-    /// Packets on their way out.
+    /// Number of packets that are here and not yet sent.
     pub fn inside(&self) -> u64 {
         let queued: usize = self.outputs.iter().map(|output| output.queue.len()).sum();
         (self.pending.len() + queued) as u64
     }
 
-    /// No core will be done with a packet before `now` any more: sends what was done by then,
-    /// and tells `left` arrival and exit of each packet whose last bit is out by `now`.
+    /// Sends the packets that cores finished before `now`; the cores must have reached `now`. Calls
+    /// `left` with arrival and exit of each packet whose last bit is sent by `now`.
     pub fn carry(&mut self, now: u64, mut left: impl FnMut(u64, u64)) {
-        // Each core left its packets in order: a sort that merges runs is nearly linear. A
-        // flow's packets that were held back for the same moment stay in order of arrival.
+        // Each core finishes packets in order, so a sort that merges runs is nearly linear. Packets
+        // of a
+        // flow that were held back until the same moment stay in order of arrival.
         self.pending.sort_by_key(|departure| (departure.done, departure.arrival));
         let due = self.pending.partition_point(|departure| departure.done <= now);
         let ports = self.outputs.len();
@@ -133,7 +133,7 @@ impl Egress {
 }
 
 impl Output {
-    /// Frees the descriptors of all packets that are out by `now`.
+    /// Frees the descriptors of all packets that are sent by `now`.
     fn finish(
         &mut self,
         now: u64,
@@ -153,10 +153,10 @@ impl Output {
     }
 }
 
-/// The port that a flow is routed to: the same for all its packets, whatever port they came
-/// in by and whichever core serves them, and any port as likely as any other.
+/// Egress port of a flow. It depends on the flow alone, not on ingress port or core, and all ports
+/// are equally likely.
 fn output_of(flow: u32, ports: usize) -> usize {
-    // All bits of the hash decide, unlike the low ones alone that index the redirect table.
+    // Uses all bits of the hash; the indirection table uses only the low ones as its index.
     let mixed = flow.wrapping_mul(0x9e37_79b1);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca77);
     ((u64::from(mixed) * ports as u64) >> 32) as usize
@@ -177,8 +177,8 @@ mod tests {
         NicModel { ports, tx_ring, ..file.model().unwrap().nic.clone() }
     }
 
-    /// One packet of each at a time: finds the earliest departure that is left, looks through
-    /// all that went before for what is still in its ring and what its link sends before.
+    /// Reference that handles one packet at a time. It finds the earliest remaining departure, and
+    /// searches all earlier ones for packets still in its ring or before it on its link.
     fn by_brute_force(model: &NicModel, all: &[Departure]) -> (Vec<(u64, u64)>, u64) {
         let mut order = all.to_vec();
         order.sort_by_key(|departure| (departure.done, departure.arrival));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever it is carried in between, and however far cores run ahead of each other.
+        /// The result depends neither on the calls in between nor on how far cores run ahead.
         #[test]
         fn links_carry_in_the_order_of_time(
             packets in prop::collection::vec(
@@ -240,7 +240,7 @@ mod tests {
                     while departures.peek().is_some_and(|next| next.done <= mark) {
                         departures.next().into_iter().for_each(|next| egress.push(next));
                     }
-                    // And one packet more, which begins before the mark and ends after it.
+                    // One more packet begins before the mark and ends after it.
                     departures.next().into_iter().for_each(|next| egress.push(next));
                 }
                 egress.carry(mark, |arrival, exit| {
@@ -276,7 +276,7 @@ mod tests {
                 egress.carry(now, |done, exit| waited += (exit - done - service) as f64);
             }
             egress.carry(u64::MAX / 2, |done, exit| waited += (exit - done - service) as f64);
-            // Pollaczek and Khinchine, in service times.
+            // Pollaczek-Khinchine formula, in units of the service time.
             let theory = load / (2.0 * (1.0 - load));
             let simulated = waited / f64::from(packets) / service as f64;
             assert!((simulated / theory - 1.0).abs() < 0.02, "{load}: {simulated} for {theory}");
@@ -292,7 +292,7 @@ mod tests {
                 counts[output_of(random.next_u64() as u32, ports)] += ports as f64 / 1e5;
             }
             assert!(counts.iter().all(|share| (share - 1.0).abs() < 0.1), "{counts:?}");
-            // Whatever entry of the redirect table a flow is in.
+            // This holds for every entry of the indirection table.
             let entry = |number: u32| (0..4000).map(move |i| output_of((i << 7) | number, ports));
             let first = entry(5).filter(|&port| port == 0).count() as f64;
             assert!((first * ports as f64 / 4000.0 - 1.0).abs() < 0.3, "{first} of {ports}");

@@ -1,28 +1,28 @@
-//! When any core is awake: what the shared part of the chips draws for.
+//! Times at which any core is awake, for the power of the chips' shared part.
 
-/// Collects when cores are awake and measures the time in which at least one is.
+/// Collects the spans in which cores are awake, and measures the time in which any core is.
 #[derive(Debug)]
 pub struct AwakeLog {
-    /// Since when each core has been awake, as far as not closed.
+    /// Time since which each core has been awake; `None` for a core that is asleep.
     since: Vec<Option<u64>>,
     closed: Vec<(u64, u64)>,
-    /// Everything before is measured.
+    /// Time up to which the log has been measured, in picoseconds.
     from: u64,
 }
 
 impl AwakeLog {
-    /// All cores asleep.
+    /// A log with all cores asleep.
     pub fn new(cores: usize) -> Self {
         Self { since: vec![None; cores], closed: Vec::new(), from: 0 }
     }
 
-    /// A core wakes.
+    /// Records that a core wakes at `at`.
     #[inline]
     pub fn awake(&mut self, core: usize, at: u64) {
         self.since[core] = Some(at);
     }
 
-    /// A core falls asleep.
+    /// Records that a core falls asleep at `at`.
     #[inline]
     pub fn asleep(&mut self, core: usize, at: u64) {
         if let Some(since) = self.since[core].take() {
@@ -30,8 +30,8 @@ impl AwakeLog {
         }
     }
 
-    /// Takes over what another log has seen of one core since it was asked last. Of that core
-    /// all comes this way, in order of time.
+    /// Moves the spans of one core over from another log, as far as they are new. All spans of that
+    /// core must come this way, in order of time.
     pub fn take_from(&mut self, core: usize, other: &mut Self) {
         for (start, end) in other.closed.drain(..) {
             if self.since[core].is_none() {
@@ -44,7 +44,7 @@ impl AwakeLog {
         }
     }
 
-    /// Picoseconds between the last call and `until` in which any core was awake.
+    /// Time in picoseconds between the last call and `until` in which any core was awake.
     pub fn measure(&mut self, until: u64) -> u64 {
         let from = std::mem::replace(&mut self.from, until);
         if self.since.iter().flatten().any(|&since| since <= from) {
@@ -52,7 +52,7 @@ impl AwakeLog {
             return until - from;
         }
         self.closed.extend(self.since.iter().flatten().map(|&since| (since, u64::MAX)));
-        // Each core closed its spans in order: a sort that merges runs is nearly linear.
+        // Each core closed its spans in order, so a sort that merges runs is nearly linear.
         self.closed.sort();
         let mut any = 0;
         let mut reached = from;
@@ -68,7 +68,7 @@ impl AwakeLog {
         any
     }
 
-    /// A core may have run ahead of the rest by a batch: what lies beyond stays.
+    /// Keeps the parts beyond `until`: a core may have run ahead of the others by a batch.
     fn keep_after(&mut self, until: u64) {
         self.closed.retain(|&(_, end)| end > until);
     }
@@ -117,7 +117,7 @@ mod tests {
             spans in prop::collection::vec((0usize..3, 1u64..20, 1u64..20), 0..60),
             cuts in prop::collection::btree_set(1u64..400, 0..10),
         ) {
-            // Spans of each core one after the other.
+            // The spans of each core follow each other.
             let mut at = [0u64; 3];
             let mut events = Vec::new();
             let mut awake = vec![false; 2_000];

@@ -1,32 +1,32 @@
-//! What can be wrong with a model as a platform.
+//! Errors in using a server model as a platform.
 
 use thiserror::Error;
 use wattline_policy::{PlatformError, SpecError};
 use wattline_server::{Application, ServerModel};
 
-/// Why a server model cannot be brought to work.
+/// Reasons why a server model cannot be simulated.
 #[derive(Debug, Error)]
 pub enum ModelError {
-    /// The server file gives no cost of this application.
+    /// The server file has no cost for this application.
     #[error("application \"{application}\": server {server} gives no cost for it (it has {known})")]
     Application {
-        /// What was asked for.
+        /// Application that was asked for.
         application: Application,
         /// Name of the server model.
         server: String,
-        /// Applications that it has.
+        /// Applications that the server model has.
         known: String,
     },
-    /// The server model is one that no policy could govern.
+    /// No policy could govern a platform like this server model.
     #[error(transparent)]
     Platform(#[from] PlatformError),
-    /// The policy cannot be made for this server.
+    /// The policy cannot be built for this server.
     #[error(transparent)]
     Policy(#[from] SpecError),
 }
 
 impl ModelError {
-    /// There is no cost of this application; says which there are.
+    /// The error for an application without a cost; it lists those with one.
     pub(crate) fn no_application(server: &ServerModel, application: Application) -> Self {
         let known: Vec<&str> = server.applications.keys().map(|known| known.name()).collect();
         Self::Application { application, server: server.name.clone(), known: known.join(", ") }

@@ -1,15 +1,15 @@
-//! What stays as it is of a core.
+//! Constant parameters of a core.
 
-/// What stays as it is of a core.
+/// Parameters of a core that do not change during a run; times in picoseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct CoreFixed {
     pub ports: usize,
     pub ring: Option<usize>,
     pub frequencies: usize,
-    /// Residency after which a nap goes on in the idle state of this index.
+    /// Residency after which a nap continues in the idle state of this index.
     pub target_residency: Vec<u64>,
-    /// What leaving an idle state takes beyond the wake-up work.
+    /// Time to leave an idle state, beyond the wake-up work.
     pub extra_exit: Vec<u64>,
-    /// How long an interrupt is under way to the core.
+    /// Time from raising an interrupt to its arrival at the core.
     pub delivery: u64,
 }

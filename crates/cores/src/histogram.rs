@@ -1,31 +1,31 @@
 //! Counts of values in buckets whose width grows with the value.
 
-/// Values below 2^11 have a bucket each; above, each doubling is cut into 2^10 buckets. So a
-/// value is known to three significant digits.
+/// Logarithm of the value below which every value has its own bucket. Above, each doubling has
+/// 2^10 buckets, so that a value is known to three significant digits.
 const EXACT_BITS: u32 = 11;
-/// Doublings beyond the exact values: up to 2^37.
+/// Number of doublings beyond the exact values: up to 2^37.
 const DOUBLINGS: usize = 26;
 const BUCKETS: usize = (DOUBLINGS + 2) << (EXACT_BITS - 1);
-/// Higher values than fit a bucket count as this.
+/// Largest value; higher values count as this one.
 const HIGHEST: u64 = 100_000_000_000;
 
-/// A histogram with the buckets of HdrHistogram (1 to 100e9, three digits). This one is made to
-/// record at every packet: it does nothing else than to add one to a bucket, and the width of a
-/// bucket follows from the leading zeros of the value alone.
+/// A histogram with the buckets of HdrHistogram (1 to 100e9, three digits). It is made for a value
+/// per packet: recording increments one bucket, whose width follows from the leading zeros of the
+/// value.
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,
 }
 
-/// The bucket of a value.
+/// Bucket of a value.
 #[inline]
 fn bucket(value: u64) -> usize {
-    // The bits beyond the exact ones are what the bucket does not tell apart.
+    // Number of low bits that values in the same bucket do not share.
     let width = u64::BITS - EXACT_BITS - (value | ((1 << EXACT_BITS) - 1)).leading_zeros();
     ((width as usize) << (EXACT_BITS - 1)) + (value >> width) as usize
 }
 
-/// The highest value of a bucket.
+/// Highest value of a bucket.
 fn highest_of(bucket: usize) -> u64 {
     let half = 1 << (EXACT_BITS - 1);
     let width = (bucket / half).saturating_sub(1);
@@ -33,7 +33,7 @@ fn highest_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// No values.
+    /// An empty histogram.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS] }
     }
@@ -46,23 +46,23 @@ impl Histogram {
         }
     }
 
-    /// Adds another's values.
+    /// Adds the values of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, other)| *mine += other);
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub fn reset(&mut self) {
         self.counts.fill(0);
     }
 
-    /// How many values came up to and within the bucket of one.
+    /// Number of values up to the end of the bucket that contains `value`.
     pub fn at_most(&self, value: u64) -> u64 {
         self.counts.iter().take(bucket(value.min(HIGHEST)) + 1).sum()
     }
 
-    /// The highest value of the bucket up to which a fraction of all `values`, at least one of
-    /// them, has come.
+    /// Highest value of the bucket in which this fraction of all `values` is reached; at least one
+    /// value counts.
     pub fn quantile(&self, fraction: f64, values: u64) -> u64 {
         let wanted = ((fraction * values as f64).ceil() as u64).max(1);
         let mut reached = 0;

@@ -8,20 +8,21 @@ use wattline_units::Span;
 /// distribution in nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latency {
-    /// In nanoseconds.
+    /// Distribution of the latencies in nanoseconds.
     histogram: Histogram,
-    /// 64 bits would hold two days of ten million packets a second that take 10 us.
+    /// Sum of the latencies. 64 bits would last two days at ten million packets per second of 10
+    /// us.
     picos: u128,
     packets: u64,
     shortest: u64,
     longest: u64,
-    /// Packets that took longer than `late_after` picoseconds.
+    /// Number of packets that took longer than `late_after` picoseconds.
     late: u64,
     late_after: u64,
 }
 
 impl Latency {
-    /// No packet yet.
+    /// Latencies without packets.
     pub fn new() -> Self {
         Self {
             histogram: Histogram::new(),
@@ -34,7 +35,7 @@ impl Latency {
         }
     }
 
-    /// The same, which counts the packets that take longer than a bound.
+    /// Latencies that also count the packets above a bound.
     pub fn with_bound(bound: Option<Span>) -> Self {
         let late_after = bound.map_or(u64::MAX, Span::as_picos);
         Self { late_after, ..Self::new() }
@@ -51,7 +52,7 @@ impl Latency {
         self.late += u64::from(picos > self.late_after);
     }
 
-    /// Adds another's packets.
+    /// Adds the packets of another interval.
     pub fn add(&mut self, other: &Self) {
         self.histogram.add(&other.histogram);
         self.picos += other.picos;
@@ -61,21 +62,21 @@ impl Latency {
         self.late += other.late;
     }
 
-    /// Gives all packets away and forgets them.
+    /// Returns the latencies and resets them.
     pub fn take(&mut self) -> Self {
         let taken = self.clone();
         self.reset();
         taken
     }
 
-    /// Forgets all packets.
+    /// Removes all packets.
     pub fn reset(&mut self) {
         self.histogram.reset();
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
         self.late = 0;
     }
 
-    /// As policies are shown it, of the packets since the last call.
+    /// Latencies of the packets since the last call, as policies see them.
     pub fn take_view(&mut self) -> LatencyView {
         let span = |seconds: Option<f64>| seconds.map_or(Span::ZERO, Span::from_seconds);
         let view = LatencyView {
@@ -92,36 +93,36 @@ impl Latency {
         view
     }
 
-    /// Packets that took longer than the bound; none without one.
+    /// Number of packets above the bound; zero without a bound.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Packets.
+    /// Number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
-    /// Packets of at most so many nanoseconds, to a thousandth of that.
+    /// Number of packets of at most this many nanoseconds, with an accuracy of a thousandth.
     pub fn at_most(&self, nanos: u64) -> u64 {
         self.histogram.at_most(nanos)
     }
-    /// Sum, in seconds.
+    /// Sum of the latencies in seconds.
     pub fn sum(&self) -> f64 {
         self.picos as f64 * 1e-12
     }
-    /// Shortest, in seconds; `None` without packets, as all of these.
+    /// Shortest latency in seconds; `None` without packets, like the values below.
     pub fn min(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.shortest as f64 * 1e-12)
     }
-    /// Longest, in seconds.
+    /// Longest latency in seconds.
     pub fn max(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.longest as f64 * 1e-12)
     }
-    /// Mean, in seconds.
+    /// Mean latency in seconds.
     pub fn mean(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.picos as f64 * 1e-12 / self.packets as f64)
     }
-    /// The latency that a fraction of the packets does not exceed, in seconds.
+    /// Latency in seconds that this fraction of the packets does not exceed.
     pub fn quantile(&self, fraction: f64) -> Option<f64> {
         (self.packets > 0).then(|| self.histogram.quantile(fraction, self.packets) as f64 * 1e-9)
     }

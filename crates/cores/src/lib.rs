@@ -1,13 +1,14 @@
 //! The model of a core at work: rings, batches, idle states, interrupts, energy.
 //!
-//! [`CoreMake`] makes the [`Core`]s of a server model. A core has no clock of its own: whoever
-//! brings it through time calls [`Core::advance`] and leads packets to its [`Ring`]s. The
-//! simulator (`sim`) does so from event to event, the platform `scale` by a clock, with real
-//! packets; so both have the very same rules. All times are picoseconds since the start.
+//! [`CoreMake`] makes the [`Core`]s of a server model. A core has no clock of its own: its driver
+//! calls [`Core::advance`] and directs packets to its [`Ring`]s. The simulator (`sim`) does so from
+//! event to event, and the platform `scale` by a clock, with real packets. Both therefore have the
+//! same rules. All times are in picoseconds since the start.
 //!
-//! What cores do is written to a [`Sink`]: latencies, when any of them was awake ([`AwakeLog`]),
-//! what is held back to keep flows in order ([`Watch`]), output links ([`Egress`]). What it cost
-//! says [`power_terms`]. [`platform_of`] is the server as policies see it.
+//! Cores write their output to a [`Sink`]: latencies, times at which any core was awake
+//! ([`AwakeLog`]), packets held back to keep flows in order ([`Watch`]), and packets for the output
+//! links ([`Egress`]). [`power_terms`] gives the power, and [`platform_of`] the server as policies
+//! see it.
 #![forbid(unsafe_code)]
 
 mod context;

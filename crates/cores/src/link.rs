@@ -1,18 +1,18 @@
-//! Pacing: what a link carries, and when.
+//! Pacing of packets by a link.
 
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, Nic as NicModel};
 
-/// Longest time that the sender's side of a link holds packets back; what would come later
-/// is not sent: the link carries no more.
+/// Longest time in picoseconds for which the sender's side of a link holds a packet back. Later
+/// packets are not sent: the link is saturated.
 const LONGEST_HOLD: u64 = 1_000_000_000;
 
-/// Fixed point with 16 bits after the point, in picoseconds per byte on the link.
+/// Fraction bits of the fixed-point time per byte on the link, in picoseconds.
 const POINT: u32 = 16;
 
-/// A link, on which frames follow each other no faster than it carries them.
+/// A link: frames follow each other no faster than it can carry them.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// When it is free again.
+    /// Time at which the link becomes free, in picoseconds.
     free: u64,
     picos_per_byte: u64,
 }
@@ -24,11 +24,11 @@ impl Link {
         Self { free: 0, picos_per_byte: picos_per_byte as u64 }
     }
 
-    /// When a packet of so many bytes that is sent at `time` has arrived, in picoseconds;
-    /// `None` when the link carries no more.
+    /// Arrival time in picoseconds of a packet of this length that is sent at `time`; `None` if the
+    /// link is saturated.
     #[inline]
     pub fn carry(&mut self, time: u64, bytes: u16) -> Option<u64> {
-        // Times beyond any run are the largest there is.
+        // A time beyond the end of any run saturates at the largest value.
         let arrival = time.max(self.free.saturating_add(self.busy(bytes)));
         if arrival - time > LONGEST_HOLD {
             return None;
@@ -37,7 +37,7 @@ impl Link {
         Some(arrival)
     }
 
-    /// How long a packet of so many bytes occupies it, in picoseconds.
+    /// Time in picoseconds for which a packet of this length occupies the link.
     #[inline]
     pub fn busy(&self, bytes: u16) -> u64 {
         let bytes = u64::from(bytes) + u64::from(ETHERNET_OVERHEAD_BYTES);

@@ -1,4 +1,4 @@
-//! Making cores out of a server model.
+//! Construction of cores from a server model.
 
 use crate::context::Costs;
 use crate::error::ModelError;
@@ -9,34 +9,34 @@ use wattline_policy::{OperatingPoint, Platform};
 use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_units::Span;
 
-/// Cycles of a poll that finds nothing; assumed, no paper prints it. It decides how often
-/// a policy that counts empty polls is asked, and no power or latency.
+/// Cycles of a poll that finds nothing. This is an assumption: no paper prints it. It affects only
+/// how often a policy that counts empty polls is asked, and neither power nor latency.
 const EMPTY_POLL_CYCLES: f64 = 100.0;
 
-/// A nap goes on in a deeper idle state after so many of that state's exit latencies: the
-/// ratio of target residency to exit latency in Linux's intel_idle tables, about 3.
+/// Number of a state's exit latencies after which a nap continues in that deeper state: the ratio
+/// of target residency to exit latency in Linux's intel_idle tables, about 3.
 const RESIDENCY_PER_EXIT_LATENCY: u64 = 3;
 
 /// Makes the cores of a server that runs an application.
 #[derive(Debug, Clone)]
 pub struct CoreMake<'a> {
     server: &'a ServerModel,
-    /// What a packet of no length and one of 1,000 bytes cost.
+    /// Costs of a packet of zero length and of one of 1,000 bytes.
     costs: [PacketCost; 2],
     seed: u64,
 }
 
 impl<'a> CoreMake<'a> {
-    /// Cores of `server`; the seed is that of service times that vary.
+    /// Prepares the cores of `server`; `seed` is for service times that vary.
     ///
     /// # Errors
-    /// When the server file gives no cost of the application.
+    /// Fails when the server file has no cost for the application.
     pub fn new(
         server: &'a ServerModel,
         application: Application,
         seed: u64,
     ) -> Result<Self, ModelError> {
-        // Costs are linear in the length: two lengths tell both parts.
+        // Costs are linear in the length, so two lengths determine both coefficients.
         let cost = |bytes| server.packet_cost(application, bytes);
         match (cost(0), cost(ServiceTime::LONG_BYTES)) {
             (Some(empty), Some(long)) => Ok(Self { server, costs: [empty, long], seed }),
@@ -44,7 +44,7 @@ impl<'a> CoreMake<'a> {
         }
     }
 
-    /// Core `number` of the platform that this server is, asleep in the lightest idle state.
+    /// Makes core `number` of the server's platform, asleep in the lightest idle state.
     pub fn core(&self, number: usize, point: &OperatingPoint, platform: &Platform) -> Core {
         let Self { server, seed, .. } = *self;
         let states = 0..server.idle_states.len();
@@ -65,7 +65,7 @@ impl<'a> CoreMake<'a> {
         Core::new(number, &fixed, costs, point.cores[number], variation)
     }
 
-    /// What a core costs at a frequency (an index) with so many cores active.
+    /// Costs of a core at a frequency (an index) with this many active cores.
     pub fn costs(&self, frequency: usize, active: usize) -> Costs {
         let hertz = self.server.processor.frequencies[frequency];
         let service = ServiceTime::of(self.server, self.costs, hertz, active);

@@ -1,15 +1,15 @@
-//! A server model as policies see it.
+//! A server model as a platform for policies.
 
 use wattline_policy::{Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::Span;
 
-/// The ways to wait that the model of a core knows: what a core draws that pauses between polls
-/// (`PAUSE`, `TPAUSE`) no server file says.
+/// Ways to wait that the model of a core supports. Pauses between polls (`PAUSE`, `TPAUSE`) are
+/// missing, because no server file gives the power of a pausing core.
 const WAITS: Waits = Waits { pause: false, ..Waits::ALL };
 
-/// What a simulator knows of its server. Whether time awake is spent in a soft interrupt or in a
-/// thread the model does not tell apart.
+/// Quantities that a simulator can show to policies. The model does not distinguish time in a soft
+/// interrupt from time in a thread.
 const SEES: Sees = Sees {
     latency: true,
     late: true,
@@ -23,15 +23,14 @@ const SEES: Sees = Sees {
     offered: true,
 };
 
-/// The platform that a simulated server is: one queue for each port and core, as far as
-/// the card has queues and a bit mask has room; the queue of port p and core c has the
-/// number p × cores + c.
+/// Platform of a simulated server. It has one queue per port and core, as far as the card has
+/// queues and a bit mask has room; the queue of port p and core c has the number p × cores + c.
 pub fn platform_of(server: &ServerModel) -> Platform {
     platform_part(server, server.nic.ports, MAX_CORES)
 }
 
-/// The same with another number of ports, and with fewer cores, at most `cores`: the rest of
-/// them is parked for good.
+/// The same platform with another number of ports and at most `cores` cores; the other cores are
+/// always parked.
 pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platform {
     let most = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
     let cores = cores.clamp(1, most.max(1));
@@ -47,7 +46,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             DvfsDomain::PerChip => FrequencyDomain::Chip,
         },
         frequency_transition: server.processor.frequency_transition,
-        // The model's uncore goes with the fastest awake core by itself.
+        // The model's uncore follows the fastest awake core by itself.
         uncore: Vec::new(),
         idle_states: server
             .idle_states

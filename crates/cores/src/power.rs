@@ -1,11 +1,11 @@
-//! The power of cores, by what they did.
+//! Power of cores from the time in their states.
 
 use crate::states::Spent;
 use wattline_server::{PowerTerms, ServerModel};
 use wattline_units::{BitsPerSecond, Watts};
 
-/// Mean power by cause: each core state's time times its power. `spent` has the cores that
-/// take part; the server's others are parked for good.
+/// Mean power by cause: time in each state times power of that state. `spent` holds the cores in
+/// use; the other cores of the server are parked.
 pub fn power_terms(
     spent: &[Spent],
     seconds: f64,
@@ -27,7 +27,7 @@ pub fn power_terms(
             .map(|(state, picos)| server.idle_core_power(state) * share(*picos))
             .sum()
     };
-    // Cores that have no queue take no part: parked for good.
+    // Cores without a queue are not in use: always parked.
     let unused = server.processor.cores().saturating_sub(spent.len()) as f64;
     let parked = server.idle_core_power(server.deepest_idle_state()) * unused;
     PowerTerms {

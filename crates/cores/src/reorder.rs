@@ -1,53 +1,54 @@
-//! Flows stay in order when their entry of the redirect table moves to another core.
+//! Keeps flows in order when their entry of the indirection table moves to another core.
 //!
-//! The new core may be faster: its queue is empty, while earlier packets of the flow wait in
-//! the old core's ring. Then what it has done is held back until those have left. Only the
-//! way out waits: the core goes on meanwhile, so that neither power nor capacity change.
+//! The new core may be faster: its queue is empty, while earlier packets of the flow wait in the
+//! old core's ring. The packets that it finishes are then held back until the earlier ones have
+//! left. Only the departure waits; the core continues meanwhile, so that neither power nor capacity
+//! change.
 
 use crate::egress::Departure;
 use std::collections::{HashMap, HashSet};
 
-/// A port and an entry of its redirect table.
+/// A port and an entry of its indirection table.
 type Entry = (u8, u32);
 
-/// Holds packets of moved entries back, and counts which of them still leave after a later one
-/// (RFC 4737, section 3.3).
+/// Holds back packets of moved entries, and counts those that still leave after a later one (RFC
+/// 4737, section 3.3).
 ///
-/// Order within an entry can only break when it moves while its old core still holds packets
-/// of it. So only such entries are watched, and only until the last of these packets has left.
+/// Order within an entry can break only when it moves while its old core still holds packets of it.
+/// Only such entries are watched, and only until the last of these packets has left.
 #[derive(Debug, Default)]
 pub struct Watch {
     entries: HashSet<Entry>,
-    /// Lowest bits of the flow's hash that number the entry.
+    /// Mask for the low bits of the flow's hash, which are the number of the entry.
     mask: u32,
-    /// Departures of packets that were in service when their entry moved, booked already.
+    /// Departure times of packets in service when their entry moved; they are already counted.
     in_service: HashMap<Entry, u64>,
     watched: Vec<Departure>,
-    /// Packets that arrived by then and wait still are the reason to watch.
+    /// Time of the move: packets that arrived before it and still wait are the reason to watch.
     moved_at: Option<u64>,
-    /// The last of them leaves then at the earliest.
+    /// Earliest time at which the last of these packets leaves.
     until: u64,
-    /// What was held back, and what left out of order.
+    /// Counts of held and reordered packets.
     pub counts: OrderCounts,
 }
 
-/// What was held back, since the start.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OrderCounts {
-    /// Packets that left after a later one of their flow all the same.
+    /// Packets that left after a later one of their flow, in spite of the watch.
     pub reordered: u64,
-    /// Packets that would have, had nothing been held back.
+    /// Packets that would have left after a later one if nothing had been held back.
     pub overtaken: u64,
     /// Packets that were held back.
     pub held: u64,
-    /// For how long, all together.
+    /// Total time for which packets were held back, in picoseconds.
     pub hold_picos: u64,
-    /// The longest of these times.
+    /// Longest time for which a packet was held back, in picoseconds.
     pub hold_longest: u64,
 }
 
 impl Watch {
-    /// Watches the entry of a packet that waits at a core which the entry has just left.
+    /// Watches the entry of a packet that waits at the core which the entry has just left.
     pub fn begin(&mut self, port: u8, flow: u32, arrival: u64, mask: u32, now: u64) {
         self.mask = mask;
         self.entries.insert((port, flow & mask));
@@ -55,7 +56,7 @@ impl Watch {
         self.moved_at = Some(moved_at);
     }
 
-    /// The same of a packet that its core is done with at `done`.
+    /// Watches the entry of a packet that its core finishes at `done`.
     pub fn begin_in_service(&mut self, port: u8, flow: u32, done: u64, mask: u32, now: u64) {
         self.begin(port, flow, now, mask, now);
         let latest = self.in_service.entry((port, flow & mask)).or_insert(done);
@@ -63,23 +64,24 @@ impl Watch {
         self.until = self.until.max(done);
     }
 
-    /// The time of the table's last move, while there is something to watch.
+    /// Time of the table's last move; `None` if nothing is watched.
     pub fn moved_at(&self) -> Option<u64> {
         self.moved_at
     }
 
-    /// Whether all that waited at the move have left by `now`, if nothing waits any more.
+    /// Whether all packets that waited at the move have left by `now`.
     pub fn is_over(&self, now: u64) -> bool {
         self.until <= now
     }
 
-    /// Packets that are held back, or whose departure has to be told yet.
+    /// Number of packets that are held back or whose departure is not reported yet.
     pub fn holding(&self) -> u64 {
         self.watched.len() as u64
     }
 
-    /// A core is done with a packet. True when it may leave at once; otherwise
-    /// [`Self::end`] says when it left.
+    /// Records that a core has finished a packet. True if it may leave at once; otherwise
+    /// [`Self::end`]
+    /// reports its departure.
     #[inline]
     pub fn done(&mut self, departure: Departure) -> bool {
         self.moved_at.is_none() || self.free(departure)
@@ -97,11 +99,11 @@ impl Watch {
         false
     }
 
-    /// All packets that waited at the move have left: tells `left` all that were watched, each
-    /// with the time at which it left, and stops watching.
+    /// Ends the watch after all packets that waited at the move have left. Calls `left` for each
+    /// watched packet, with the time of its departure.
     pub fn end(&mut self, mut left: impl FnMut(Departure)) {
         self.counts.overtaken += overtaken(&mut self.watched);
-        // On one port packets arrive one after the other.
+        // Packets arrive one after the other on one port.
         self.watched.sort_unstable_by_key(|departure| departure.arrival);
         let mut latest = std::mem::take(&mut self.in_service);
         for departure in &mut self.watched {
@@ -122,7 +124,7 @@ impl Watch {
     }
 }
 
-/// How many packets left after a later one of their flow.
+/// Number of packets that left after a later one of their flow.
 fn overtaken(departures: &mut [Departure]) -> u64 {
     departures.sort_unstable_by_key(|departure| (departure.done, departure.arrival));
     let mut latest: HashMap<(u8, u32), u64> = HashMap::new();
@@ -164,7 +166,7 @@ mod tests {
         watch.begin(0, 128 + 7, 8, MASK, 10);
         assert!(watch.done(departure(0, 8, 11, 12)), "another entry");
         assert!(watch.done(departure(1, 7, 11, 12)), "another port");
-        // On the new core, then the one that waited on the old.
+        // First the packet on the new core, then the one that waited on the old core.
         assert!(!watch.done(departure(0, 7, 11, 15)));
         assert!(!watch.done(departure(0, 7, 8, 40)));
         assert!(!watch.done(departure(0, 7, 16, 50)));
@@ -176,14 +178,15 @@ mod tests {
             OrderCounts { reordered: 0, overtaken: 1, held: 1, hold_picos: 25, hold_longest: 25 };
         assert_eq!(watch.counts, counts);
         assert!(watch.done(departure(0, 7, 17, 51)), "it is over");
-        // The old core was about to be done with the last one.
+        // The old core was about to finish the last packet.
         watch.begin_in_service(0, 7, 70, MASK, 60);
         assert!(!watch.done(departure(0, 7, 61, 65)) && !watch.is_over(69));
         watch.end(|departure| assert_eq!(departure.done, 70));
     }
 
     proptest! {
-        /// Whatever cores do with packets, entries leave in order, and none before it is done.
+        /// Whatever the cores do, packets of an entry leave in order, and none before it is
+        /// finished.
         #[test]
         fn order_holds(packets in prop::collection::vec((0u32..4, 0u64..1000), 1..100)) {
             let mut watch = Watch::default();

@@ -1,49 +1,48 @@
-//! A receive ring with the packets that are still on their way to it.
+//! A receive ring, together with the packets that are still on their way to it.
 
 use wattline_policy::QueueView;
 use wattline_traffic::Packet;
 use wattline_units::Span;
 
-/// A receive queue of one core: packets that wait in the ring, and, beyond the present
-/// time, those that the redirect table has already led here.
+/// A receive queue of one core: the packets that wait in the ring, and later ones that the
+/// indirection table has already directed here.
 ///
-/// Both lie in one list, so that admitting a packet copies it only where others were dropped
-/// before it, and a batch is a slice.
+/// Both are in one list. Admitting a packet therefore copies it only if packets before it were
+/// dropped, and a batch is a slice.
 ///
-/// The places of a batch are free once it is taken, and no others become free until the next
-/// one is. So arrivals may be admitted at any time up to the core's next look, and the tail
-/// drop is exact whenever that is done.
+/// The slots of a batch become free when it is taken, and no others until the next batch is. So
+/// arrivals may be admitted at any time up to the core's next poll, and tail drop is always exact.
 #[derive(Debug)]
 pub struct Ring {
-    /// In order of time: up to `head` those that were taken out, up to `tail` those that wait,
-    /// from `next` on those on their way; between `tail` and `next` lies what dropped ones left.
+    /// Packets in order of time: taken ones before `head`, waiting ones before `tail`, coming ones
+    /// from
+    /// `next` on. Between `tail` and `next` are the gaps of dropped packets.
     packets: Vec<Packet>,
     head: usize,
     tail: usize,
     next: usize,
-    /// Packets of the batch that is being served: their places are free already.
+    /// Number of packets of the batch in service; their slots are already free.
     in_service: usize,
-    /// Packets that the ring holds at most.
+    /// Capacity of the ring in packets.
     capacity: usize,
-    /// Packets that arrived, dropped ones included.
+    /// Number of packets that arrived, dropped ones included.
     pub arrivals: u64,
-    /// Bytes of those.
+    /// Bytes of the packets that arrived, dropped ones included.
     pub bytes: u64,
-    /// Packets that found it full.
+    /// Number of packets dropped because the ring was full.
     pub drops: u64,
-    /// Numbers of the dropped packets, counted from 1 in order of arrival, where someone
-    /// asked for them.
+    /// Numbers of the dropped packets, counted from 1 in order of arrival; `None` unless asked for.
     dropped: Option<Vec<u64>>,
     /// Sum of the arrival times of accepted packets, modulo 2^64.
     pub arrival_sum: u64,
-    /// When the queue may raise its next interrupt, by its moderation.
+    /// Earliest time of the queue's next interrupt according to its moderation.
     pub(crate) interrupt_allowed: u64,
 }
 
 impl Ring {
     const WORTH_COMPACTING: usize = 32;
 
-    /// An empty one; `None` for one without bound.
+    /// An empty ring; `None` for unbounded capacity.
     pub fn new(capacity: Option<usize>) -> Self {
         Self {
             packets: Vec::new(),
@@ -61,14 +60,15 @@ impl Ring {
         }
     }
 
-    /// Leads a packet here; not earlier than the one led here before.
+    /// Adds a packet that is directed here; its time must not be before that of the last one.
     #[inline]
     pub fn lead(&mut self, packet: Packet) {
         self.packets.push(packet);
     }
 
-    /// Makes room for the next block: forgets what was taken out or dropped, once that is
-    /// worth the while, and no less than what stays and has to be moved.
+    /// Removes taken and dropped packets to make room for the next block, if at least as many can
+    /// be
+    /// removed as must be moved.
     pub fn compact(&mut self) {
         let stay = self.fill() + self.packets.len() - self.next;
         if self.packets.len() < Self::WORTH_COMPACTING.max(2 * stay) {
@@ -82,17 +82,17 @@ impl Ring {
         self.next = self.tail;
     }
 
-    /// Takes back the packets that arrive after `now`: they are led anew.
+    /// Removes and returns the packets that arrive after `now`, so that they can be redirected.
     pub fn take_back_after(&mut self, now: u64) -> impl Iterator<Item = Packet> {
         let ahead = &self.packets[self.next..];
         let kept = ahead.partition_point(|packet| packet.picos <= now);
         self.packets.drain(self.next + kept..)
     }
 
-    /// Admits what has arrived by `now`; what finds the ring full is dropped.
+    /// Admits the packets that have arrived by `now`; drops those that find the ring full.
     #[inline]
     pub fn admit(&mut self, now: u64) {
-        // At low load most looks find nothing.
+        // At low load, most polls find nothing.
         if self.packets.get(self.next).is_some_and(|packet| packet.picos <= now) {
             self.admit_arrived(now);
         }
@@ -116,7 +116,7 @@ impl Ring {
         self.drop_last(arrived - accepted);
     }
 
-    /// The last so many of those that arrived find the ring full.
+    /// Drops the last `count` of the packets that have arrived.
     #[inline]
     fn drop_last(&mut self, count: usize) {
         self.drops += count as u64;
@@ -125,55 +125,56 @@ impl Ring {
         }
     }
 
-    /// The core takes a batch of the packets that wait longest; it then serves [`Self::batch`].
+    /// Takes a batch of the packets that wait longest; the core then serves [`Self::batch`].
     #[inline]
     pub fn begin_batch(&mut self, packets: u32) {
         self.in_service = (packets as usize).min(self.fill());
     }
 
-    /// From now on remembers which packets are dropped.
+    /// Starts recording which packets are dropped.
     pub fn watch_drops(&mut self) {
         self.dropped = Some(Vec::new());
     }
 
-    /// The numbers of the packets dropped since the last call, counted from 1 in order of
-    /// arrival; ascending. Nothing unless [`Self::watch_drops`] was called.
+    /// Numbers of the packets dropped since the last call, ascending, counted from 1 in order of
+    /// arrival. Empty unless [`Self::watch_drops`] was called.
     pub fn take_dropped(&mut self) -> impl Iterator<Item = u64> {
         self.dropped.iter_mut().flat_map(|dropped| dropped.drain(..))
     }
 
-    /// Packets that were taken out to be served.
+    /// Number of packets taken out for service.
     pub fn taken(&self) -> u64 {
         self.arrivals - self.drops - self.fill() as u64
     }
 
-    /// Packets that wait, of those admitted, and those of a batch that are not served yet.
+    /// Number of admitted packets that wait, including those of a batch that are not served yet.
     #[inline]
     pub fn fill(&self) -> usize {
         self.tail - self.head
     }
 
-    /// When the oldest packet came that waits, or the next one will come.
+    /// Arrival time of the oldest waiting packet, or of the next one to come.
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         let first = if self.head < self.tail { self.head } else { self.next };
         self.packets.get(first).map(|packet| packet.picos)
     }
 
-    /// When it raises an interrupt, if its core sleeps: for the oldest packet that waits or the
-    /// next one, as soon as moderation allows.
+    /// Time at which the ring raises an interrupt if its core sleeps: for the oldest waiting packet
+    /// or
+    /// the next one, as soon as moderation allows.
     #[inline]
     pub(crate) fn interrupt_due(&self) -> Option<u64> {
         Some(self.earliest()?.max(self.interrupt_allowed))
     }
 
-    /// The packets of the batch that are not served yet, the oldest first.
+    /// Packets of the batch that are not served yet, oldest first.
     #[inline]
     pub(crate) fn batch(&self) -> &[Packet] {
         &self.packets[self.head..self.head + self.in_service]
     }
 
-    /// The first so many packets of the batch are served.
+    /// Marks the first `count` packets of the batch as served.
     #[inline]
     pub(crate) fn served(&mut self, count: usize) {
         debug_assert!(count <= self.in_service, "no more than the batch");
@@ -181,7 +182,7 @@ impl Ring {
         self.in_service -= count;
     }
 
-    /// Takes the packet that waits longest, which there must be.
+    /// Takes the packet that waits longest. The ring must not be empty.
     #[inline]
     pub fn take(&mut self) -> Packet {
         debug_assert!(self.fill() > 0, "a batch holds no more than what waits");
@@ -191,17 +192,17 @@ impl Ring {
         packet
     }
 
-    /// The packets on their way here, in order of time: those after the last that was admitted.
+    /// Packets on their way here, in order of time, after the last admitted one.
     pub fn ahead(&self) -> &[Packet] {
         &self.packets[self.next..]
     }
 
-    /// When the packet arrived that waits longest, of those admitted, in picoseconds.
+    /// Arrival time of the admitted packet that waits longest, in picoseconds.
     pub fn oldest(&self) -> Option<u64> {
         self.waiting().first().map(|packet| packet.picos)
     }
 
-    /// As policies see it at `now`, in picoseconds.
+    /// State of the ring at `now` (picoseconds) as policies see it.
     pub fn view(&self, now: u64) -> QueueView {
         QueueView {
             fill: u32::try_from(self.fill()).unwrap_or(u32::MAX),
@@ -212,7 +213,7 @@ impl Ring {
         }
     }
 
-    /// The packets that wait, the oldest first.
+    /// Waiting packets, oldest first.
     pub fn waiting(&self) -> &[Packet] {
         &self.packets[self.head..self.tail]
     }
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(ring.taken(), 1);
     }
 
-    /// Whether somebody looks while a batch is served must not matter.
+    /// The result must not depend on whether anybody looks while a batch is served.
     #[test]
     fn a_batch_leaves_its_places_at_once() {
         let of = |looks: bool| {

@@ -1,14 +1,14 @@
-//! How long a core needs for a packet.
+//! Service time of a packet.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, SeedableRng as _};
 use wattline_server::{PacketCost, ServerModel, ServiceDistribution};
 use wattline_units::Hertz;
 
-/// Fixed point with 16 bits after the point, in picoseconds per byte.
+/// Fraction bits of the fixed-point time per byte, in picoseconds.
 const POINT: u32 = 16;
 
-/// The service time at one frequency and number of active cores, in whole picoseconds.
+/// Service time at one frequency and number of active cores, in whole picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceTime {
     per_packet: u64,
@@ -16,10 +16,10 @@ pub struct ServiceTime {
 }
 
 impl ServiceTime {
-    /// Length of the longer of the two packets from whose costs it is made.
+    /// Length in bytes of the longer of the two packets whose costs determine the service time.
     pub(crate) const LONG_BYTES: u32 = 1_000;
 
-    /// From what a packet of no length and one of [`Self::LONG_BYTES`] cost.
+    /// Service time from the costs of a packet of zero length and one of [`Self::LONG_BYTES`].
     pub(crate) fn of(
         server: &ServerModel,
         costs: [PacketCost; 2],
@@ -34,17 +34,17 @@ impl ServiceTime {
         }
     }
 
-    /// Picoseconds for a packet of this length, on average.
+    /// Mean service time of a packet of this length, in picoseconds.
     #[inline]
     pub fn picos(&self, bytes: u16) -> u64 {
         self.per_packet + ((u64::from(bytes) * self.per_byte) >> POINT)
     }
 }
 
-/// Makes actual service times of the mean ones.
+/// Distribution of service times around their mean.
 #[derive(Debug, Clone)]
 pub(crate) enum Variation {
-    /// They are what they are.
+    /// Every service time equals the mean.
     None,
     /// Exponentially distributed.
     Exponential(Box<Xoshiro256PlusPlus>),
@@ -66,7 +66,7 @@ impl Variation {
         match self {
             Self::None => picos,
             Self::Exponential(random) => {
-                // In (0, 1], so that the logarithm is finite.
+                // The value is in (0, 1], so that the logarithm is finite.
                 let unit = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 (picos as f64 * -unit.ln()).round() as u64
             }

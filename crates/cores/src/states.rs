@@ -1,58 +1,58 @@
-//! States that a core passes through.
+//! States of a core.
 
 use serde::Serialize;
 
-/// What a core does.
+/// State of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreState {
-    /// Awake, with packets or on its way to them; at the frequency of this index.
+    /// Awake with packets or on the way to them, at the frequency of this index.
     Useful(usize),
-    /// Awake, polling empty queues; at the frequency of this index.
+    /// Awake and polling empty queues, at the frequency of this index.
     Empty(usize),
-    /// In the idle state of this index.
+    /// Asleep in the idle state of this index.
     Idle(usize),
 }
 
-/// A core was in one state for a while.
+/// A span of time that a core spent in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StateSpan {
     /// Number of the core.
     pub core: usize,
-    /// What it did.
+    /// State of the core.
     pub state: CoreState,
-    /// From then, in picoseconds since the start.
+    /// Start in picoseconds since the start of the run.
     pub from_picos: u64,
-    /// Until then.
+    /// End in picoseconds since the start of the run.
     pub until_picos: u64,
 }
 
 /// Time spent in each state by one core, in picoseconds since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Awake with work, by frequency.
+    /// Time awake with work, by frequency.
     pub useful: Vec<u64>,
-    /// Awake without work, by frequency.
+    /// Time awake without work, by frequency.
     pub empty: Vec<u64>,
-    /// Asleep, by idle state.
+    /// Time asleep, by idle state.
     pub idle: Vec<u64>,
-    /// The sum of each of the three: policies ask for it at every batch.
+    /// Sum of each of the three lists, since policies ask for them at every batch.
     pub totals: Totals,
 }
 
-/// Time spent awake with work, awake without, and asleep, in picoseconds.
+/// Time awake with work, awake without work, and asleep, in picoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Awake with work.
+    /// Time awake with work.
     pub useful: u64,
-    /// Awake without work.
+    /// Time awake without work.
     pub empty: u64,
-    /// Asleep.
+    /// Time asleep.
     pub idle: u64,
 }
 
 impl Spent {
-    /// No time yet.
+    /// All times zero.
     pub fn new(frequencies: usize, idle_states: usize) -> Self {
         Self {
             useful: vec![0; frequencies],
@@ -80,7 +80,7 @@ impl Spent {
         }
     }
 
-    /// What was spent since an earlier moment.
+    /// Time spent since an earlier moment.
     pub fn since(&self, earlier: &Self) -> Self {
         let minus = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
         Self {

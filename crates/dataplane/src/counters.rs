@@ -1,8 +1,8 @@
-//! Where every frame went: counters that one worker writes and anyone reads.
+//! Counters that account for every frame: one worker writes them, any thread reads them.
 //!
-//! Each counter has one writer, so it is added to with a load and a store, both relaxed;
-//! no bus is locked. Readers may see counters of one batch half updated: sums hold
-//! exactly once a worker is idle ([`Snapshot::is_conserved`]).
+//! Each counter has one writer, so an addition is a relaxed load and a relaxed store, without a
+//! locked bus. A reader may see the counters of one batch half updated. Sums are exact once a
+//! worker is idle ([`Snapshot::is_conserved`]).
 
 use crate::drop_reason::DropReason;
 use crate::port::PortCounters;
@@ -11,17 +11,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one thread changes and any may read.
+/// A counter that one thread writes and any thread may read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; by the owning worker only.
+    /// Adds to the value; only for the owning worker.
     #[inline]
     pub fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
-    /// Replaces the value; by the owning worker only.
+    /// Replaces the value; only for the owning worker.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -33,55 +33,55 @@ impl Counter {
     }
 }
 
-/// What a node did.
+/// Counters of one node.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
-    /// Frames that it processed.
+    /// Frames processed.
     pub frames: Counter,
-    /// Batches in which they came.
+    /// Batches processed.
     pub batches: Counter,
-    /// Frames of the runs in which it was timed.
+    /// Frames of the runs in which the node was timed.
     pub timed_frames: Counter,
-    /// Time-stamp counter cycles that it took for those.
+    /// Time-stamp counter cycles that the node took for the timed frames.
     pub cycles: Counter,
 }
 
-/// What happens to frames as a whole and how the worker spends its time.
+/// Counters of frames as a whole, and of the worker's time.
 #[derive(Debug, Default)]
 pub struct Totals {
     /// Frames taken from receive rings.
     pub received: Counter,
     /// Frames that the router made: ICMP errors, and fragments beyond the first.
     pub generated: Counter,
-    /// Frames that transmit rings took.
+    /// Frames accepted by transmit rings.
     pub forwarded: Counter,
     /// Frames handed to the kernel.
     pub punted: Counter,
-    /// Frames that wait for a neighbour now.
+    /// Frames that wait for a neighbour at this moment; a level, not a count.
     pub held: Counter,
-    /// ICMP errors not sent because too many were (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
+    /// ICMP errors not sent because of the rate limit (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
     pub icmp_rate_limited: Counter,
-    /// ICMP errors not sent because none is allowed there (RFC 1812 4.3.2.7, RFC 4443 2.4 e).
+    /// ICMP errors not sent because the RFCs forbid them (RFC 1812 4.3.2.7, RFC 4443 2.4 e).
     pub icmp_not_allowed: Counter,
-    /// ICMP errors not sent for want of a chunk or of a source address.
+    /// ICMP errors not sent because there was no free chunk or no source address.
     pub icmp_impossible: Counter,
-    /// Requests for neighbours that the control plane had no room for.
+    /// Neighbour requests that did not fit into the queue to the control plane.
     pub neighbour_requests_lost: Counter,
-    /// Iterations of the loop that found frames.
+    /// Iterations of the worker loop that found frames.
     pub useful_iterations: Counter,
-    /// Iterations that found none.
+    /// Iterations of the worker loop that found no frame.
     pub empty_iterations: Counter,
-    /// Cycles of iterations that found frames.
+    /// Time-stamp counter cycles of iterations that found frames.
     pub useful_cycles: Counter,
-    /// Cycles of iterations that found none.
+    /// Time-stamp counter cycles of iterations that found no frame.
     pub empty_cycles: Counter,
-    /// Cycles of the time-stamp counter that passed while it blocked.
+    /// Time-stamp counter cycles while the worker was blocked.
     pub sleeping_cycles: Counter,
-    /// Times that the worker blocked.
+    /// Number of times that the worker blocked.
     pub sleeps: Counter,
 }
 
-/// What one port queue counted, as the worker last saw it.
+/// Counters of one port queue, as the worker last read them.
 #[derive(Debug, Default)]
 pub struct PortTotals {
     received_packets: Counter,
@@ -94,19 +94,19 @@ pub struct PortTotals {
     waiting: Counter,
 }
 
-/// A receive queue as its worker last saw it: nothing of it comes from a driver.
+/// State of a receive queue as its worker last saw it, without a call to the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Queueing {
-    /// Frames that the worker took.
+    /// Frames that the worker received.
     pub taken: u64,
-    /// Frames lost before: receive ring full, or no free chunk.
+    /// Frames lost before the worker: receive ring full, or no free chunk.
     pub lost: u64,
-    /// Frames that the worker found in the ring at its last batch.
+    /// Frames in the ring when the worker took its last batch.
     pub waiting: u64,
 }
 
 impl PortTotals {
-    /// Publishes what the port counted, but for what waits; by the owning worker only.
+    /// Publishes the port's counters except the backlog; only for the owning worker.
     pub fn set(&self, counters: &PortCounters) {
         self.received_packets.set(counters.received_packets);
         self.received_bytes.set(counters.received_bytes);
@@ -117,7 +117,7 @@ impl PortTotals {
         self.receive_invalid.set(counters.receive_invalid);
     }
 
-    /// Publishes what waited when a batch was taken; by the owning worker only.
+    /// Publishes the backlog found when a batch was taken; only for the owning worker.
     pub fn set_waiting(&self, frames: u64) {
         self.waiting.set(frames);
     }
@@ -126,7 +126,7 @@ impl PortTotals {
 /// All counters of one worker.
 #[derive(Debug)]
 pub struct WorkerCounters {
-    /// As a whole.
+    /// Counters of the worker as a whole.
     pub totals: CachePadded<Totals>,
     node_names: Vec<&'static str>,
     nodes: CachePadded<Box<[NodeCounters]>>,
@@ -135,7 +135,7 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// All zero.
+    /// Counters that are all zero.
     pub fn new(node_names: Vec<&'static str>, ports: usize) -> Self {
         let nodes = node_names.iter().map(|_| NodeCounters::default()).collect::<Box<[_]>>();
         let drops = DropReason::ALL.iter().map(|_| Counter::default()).collect::<Box<[_]>>();
@@ -149,25 +149,25 @@ impl WorkerCounters {
         }
     }
 
-    /// Counts frames dropped for one reason; by the owning worker only.
+    /// Counts frames dropped for one reason; only for the owning worker.
     #[inline]
     pub fn dropped(&self, reason: DropReason, count: u64) {
         self.drops[reason as usize].add(count);
     }
 
-    /// The counters of a node, by its number in the graph.
+    /// Counters of the node with this number in the graph.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> &NodeCounters {
         &self.nodes[number]
     }
 
-    /// The counters of a port, by its number.
+    /// Counters of the port with this number.
     #[inline]
     pub(crate) fn port(&self, number: usize) -> &PortTotals {
         &self.ports[number]
     }
 
-    /// The receive queue of a port; nothing where there is no such port.
+    /// State of a port's receive queue; all zero if there is no such port.
     pub fn queueing(&self, port: usize) -> Queueing {
         self.ports.get(port).map_or_else(Queueing::default, |port| Queueing {
             taken: port.received_packets.get(),
@@ -176,7 +176,7 @@ impl WorkerCounters {
         })
     }
 
-    /// Everything as plain numbers.
+    /// Values of all counters.
     pub fn snapshot(&self) -> Snapshot {
         let totals = &self.totals;
         Snapshot {
@@ -217,7 +217,7 @@ impl WorkerCounters {
     }
 }
 
-/// The counters of one worker, or of several added up, at one moment.
+/// Values of the counters of one worker, or sums over several, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of `Totals`, described there")]
 pub struct Snapshot {
@@ -226,7 +226,7 @@ pub struct Snapshot {
     pub forwarded: u64,
     pub punted: u64,
     pub held: u64,
-    /// By name of the reason; reasons that never happened are left out.
+    /// Dropped frames by name of the reason; reasons with a count of zero are absent.
     pub dropped: BTreeMap<&'static str, u64>,
     pub icmp_rate_limited: u64,
     pub icmp_not_allowed: u64,
@@ -238,13 +238,13 @@ pub struct Snapshot {
     pub empty_cycles: u64,
     pub sleeping_cycles: u64,
     pub sleeps: u64,
-    /// In the order of the graph.
+    /// Counters by node, in the order of the graph.
     pub nodes: Vec<NodeSnapshot>,
-    /// By port number.
+    /// Counters by port number.
     pub ports: Vec<PortSnapshot>,
 }
 
-/// What a node did until now.
+/// Counters of a node, since the worker started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of `NodeCounters`")]
 pub struct NodeSnapshot {
@@ -255,7 +255,7 @@ pub struct NodeSnapshot {
     pub cycles: u64,
 }
 
-/// What a port counted until now.
+/// Counters of a port, since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of `PortCounters`")]
 pub struct PortSnapshot {
@@ -283,7 +283,7 @@ impl From<&PortTotals> for PortSnapshot {
 }
 
 impl Snapshot {
-    /// Frames dropped, whatever the reason.
+    /// Frames dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -295,7 +295,7 @@ impl Snapshot {
             == self.forwarded + self.punted + self.dropped_total() + self.held
     }
 
-    /// Adds the counters of another worker, whose graph has the same nodes.
+    /// Adds the counters of another worker, whose graph must have the same nodes.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
         self.generated += other.generated;

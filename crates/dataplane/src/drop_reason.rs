@@ -1,4 +1,4 @@
-//! Why a frame was dropped: every drop has one of these reasons, and each is a counter.
+//! Reasons why frames are dropped. Every drop has one reason, and each reason has a counter.
 
 macro_rules! drop_reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
@@ -10,15 +10,15 @@ macro_rules! drop_reasons {
         }
 
         impl DropReason {
-            /// All of them, in the order of their numbers.
+            /// All reasons, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The name of its counter.
+            /// Name of the reason's counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it means, in a sentence.
+            /// Meaning of the reason, in one sentence.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+),)+ }
             }
@@ -39,45 +39,45 @@ drop_reasons! {
     BadChecksum = "bad-checksum",
     /// The IP length field does not fit the header or the frame, or no datagram is as long.
     BadLength = "bad-length",
-    /// The source address can be no other host's (RFC 1812 5.3.7, RFC 4291 2.5).
+    /// The source address cannot be that of another host (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianSource = "martian-source",
-    /// The destination address can be no host's.
+    /// The destination address cannot be that of a host.
     MartianDestination = "martian-destination",
-    /// TTL or hop limit has run out.
+    /// The TTL or hop limit is used up.
     TtlExpired = "ttl-expired",
     /// No route leads to the destination.
     NoRoute = "no-route",
     /// A blackhole route: discarded silently, as configured.
     Blackhole = "blackhole",
-    /// An unreachable route.
+    /// An unreachable route: discarded, and the source is told.
     Unreachable = "unreachable",
-    /// A prohibit route.
+    /// A prohibit route: discarded, and the source is told.
     Prohibited = "prohibited",
-    /// Longer than the MTU of the way out, and may not be fragmented.
+    /// The packet exceeds the MTU of the egress interface and must not be fragmented.
     TooBig = "too-big",
-    /// A link-local source address that must not leave its link (RFC 4443 3.1 code 2).
+    /// The source address is link-local and must not leave its link (RFC 4443 3.1 code 2).
     BeyondScope = "beyond-scope",
-    /// Too many packets wait for this neighbour, or for too many neighbours.
+    /// Too many packets wait for this neighbour, or packets wait for too many neighbours.
     NeighbourQueueFull = "neighbour-queue-full",
     /// The neighbour did not answer in time.
     NeighbourTimeout = "neighbour-timeout",
-    /// No free chunk for a packet that the router had to make.
+    /// There is no free chunk for a packet that the router has to generate.
     NoBuffer = "no-buffer",
-    /// No room in front of the packet for an 802.1Q tag.
+    /// There is no room before the packet for an 802.1Q tag.
     NoHeadroom = "no-headroom",
-    /// The way out names a port that this worker does not serve.
+    /// The egress port is not served by this worker.
     NoPort = "no-port",
-    /// The transmit ring of the way out is full.
+    /// The transmit ring of the egress port is full.
     TransmitRingFull = "transmit-ring-full",
-    /// The interface of the way out is gone, or is about to be taken over again.
+    /// The egress interface is gone, or is about to be taken over again.
     PortGone = "port-gone",
-    /// The way to the kernel is full.
+    /// The queue to the kernel is full.
     PuntQueueFull = "punt-queue-full",
-    /// The kernel did not take it: the interface by which it gets packets is down, or this is none.
+    /// The kernel refused it: its interface for punted packets is down, or there is none.
     PuntRefused = "punt-refused",
-    /// More packets at once than a worker leaves to the kernel, which costs it a system call each.
+    /// The worker reached its limit for packets to the kernel, each of which costs a system call.
     PuntLimited = "punt-limited",
-    /// An encoded packet refers to one that this decoder does not have.
+    /// An encoded packet refers to a packet that this decoder does not have.
     RedundancyMissing = "redundancy-missing",
     /// An encoded packet is malformed, damaged or too long.
     RedundancyDamaged = "redundancy-damaged",
@@ -87,21 +87,22 @@ drop_reasons! {
     EspForged = "esp-forged",
     /// The sequence number was received before or lies below the anti-replay window.
     EspReplayed = "esp-replayed",
-    /// What was decrypted is no tunnelled IP packet, or the ESP packet lacks parts.
+    /// The decrypted data is no tunnelled IP packet, or the ESP packet is incomplete.
     EspMalformed = "esp-malformed",
-    /// A fragment of an ESP packet: it would have to be put together first.
+    /// A fragment of an ESP packet, which would have to be reassembled first.
     EspFragment = "esp-fragment",
-    /// An ESP packet that only hides how much is sent (RFC 4303 2.6).
+    /// A dummy ESP packet, which only hides the amount of traffic (RFC 4303 2.6).
     EspDummy = "esp-dummy",
-    /// The security association is at its end: time, bytes or packets.
+    /// The lifetime of the security association has ended: time, bytes or packets.
     EspExpired = "esp-expired",
-    /// No sequence number is left, or none is reserved yet.
+    /// The security association has no sequence number left, or none is reserved yet.
     EspExhausted = "esp-sequence-exhausted",
-    /// A policy says protect, and there is no security association.
+    /// A policy requires protection, and there is no security association.
     NoAssociation = "ipsec-no-association",
-    /// A policy discards it, or it came in clear or by another tunnel than its policy says.
+    /// A policy discards it, or it came in clear or through another tunnel than the policy
+    /// requires.
     Policy = "ipsec-policy",
-    /// It met congestion in a tunnel, and its ends know nothing of ECN (RFC 6040 4.2).
+    /// It met congestion in a tunnel, and its ends do not support ECN (RFC 6040 4.2).
     Congestion = "tunnel-congestion",
     /// The worker ended while it held the packet.
     Shutdown = "shutdown",

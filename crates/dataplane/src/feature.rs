@@ -1,36 +1,37 @@
 //! Applications as parts of the graph: nodes that packets pass on their way through the router.
 //!
-//! An application brings nodes of its own and says at which [`Place`] IPv4 and IPv6 packets
-//! pass them. Several at one place form a chain, in the order in which they are given. A node
-//! hands a packet to whatever follows, the next application or the router itself, by an edge to
-//! [`NEXT`]; its other edges name nodes as everywhere.
+//! An application has nodes of its own and names the [`Place`] at which IPv4 and IPv6 packets pass
+//! them. Several applications at one place form a chain, in the order in which they are given. A
+//! node passes a packet to the next application of the chain, or back to the router, through an
+//! edge to [`NEXT`]. Its other edges name nodes as usual.
 
 use crate::node::Node;
 
-/// The name of an edge to whatever follows at this place.
+/// Name of an edge to the next application of the chain, or back to the router.
 pub const NEXT: &str = "@next";
-/// The way to the kernel.
+/// Name of the node that leaves packets to the kernel.
 const PUNT: &str = "punt";
-/// Whichever node has an edge of the name.
+/// Stands for every node that has the named edge.
 const ANY: &str = "@any";
 
-/// Where packets pass an application.
+/// Point on the path of packets at which they pass an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Between `ip4-input` or `ip6-input` and the lookup: packets that were found in order, and
-    /// of which nobody knows yet where they go. Those for the router itself pass here too.
+    /// Between `ip4-input` or `ip6-input` and the lookup. The packets are valid, and their next hop
+    /// is
+    /// not known yet. Packets for the router itself pass here as well.
     Received,
-    /// Between the lookup and `ip4-rewrite` or `ip6-rewrite`: packets whose next hop is known
-    /// and can be reached, with their TTL as it was received and their length not yet held
-    /// against the MTU.
+    /// Between the lookup and `ip4-rewrite` or `ip6-rewrite`. The next hop is known and reachable,
+    /// the
+    /// TTL is still the received one, and the length has not been compared with the MTU.
     Routed,
-    /// Before `punt`, from whichever node: all that is left to the kernel. Packets of both IP
-    /// versions and of other protocols come to the node that [`Feature::ipv4`] names.
+    /// Before `punt`, from any node: all packets that are left to the kernel. Packets of both IP
+    /// versions and of other protocols go to the node that [`Feature::ipv4`] names.
     Punted,
 }
 
 impl Place {
-    /// The nodes of the router on both sides, for IPv4 and for IPv6.
+    /// The router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
     fn ends(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Received => &[("ip4-input", "ip4-lookup"), ("ip6-input", "ip6-lookup")],
@@ -39,7 +40,7 @@ impl Place {
         }
     }
 
-    /// The router's node behind which those of an application run.
+    /// The router's node after which the nodes of an application run.
     fn behind(self) -> &'static str {
         match self {
             Self::Received => "ip6-input",
@@ -49,26 +50,26 @@ impl Place {
     }
 }
 
-/// An application as one worker runs it.
+/// An application in one worker.
 pub struct Feature {
-    /// Where packets pass it.
+    /// Place at which packets pass the application.
     pub place: Place,
-    /// Which of `nodes` IPv4 packets come to; `None` where they pass by.
+    /// Name of the node, one of `nodes`, that receives IPv4 packets; `None` if they bypass it.
     pub ipv4: Option<&'static str>,
-    /// The same for IPv6.
+    /// Name of the node that receives IPv6 packets; `None` if they bypass the application.
     pub ipv6: Option<&'static str>,
-    /// Its nodes, in the order in which they run when several have packets waiting.
+    /// Nodes of the application, in the order in which they run when several have packets waiting.
     pub nodes: Vec<Box<dyn Node>>,
 }
 
-/// The nodes of a graph, and what its edges are called.
+/// Nodes of a graph, with redirected edges.
 pub struct Plan {
-    /// Upstream first.
+    /// The nodes, upstream first.
     pub nodes: Vec<Box<dyn Node>>,
     detours: Vec<Detour>,
 }
 
-/// The edge from one node to another leads elsewhere.
+/// Redirection of the edge between two nodes.
 struct Detour {
     from: &'static str,
     edge: &'static str,
@@ -76,12 +77,12 @@ struct Detour {
 }
 
 impl Plan {
-    /// A graph of these nodes alone.
+    /// A plan of these nodes, without applications.
     pub fn new(nodes: Vec<Box<dyn Node>>) -> Self {
         Self { nodes, detours: Vec::new() }
     }
 
-    /// Puts applications into it.
+    /// Inserts applications.
     #[must_use]
     pub fn with(mut self, features: Vec<Feature>) -> Self {
         for place in [Place::Received, Place::Routed, Place::Punted] {
@@ -95,7 +96,8 @@ impl Plan {
             }
         }
         for feature in features.into_iter().rev() {
-            // Right behind the router's node that leads there, so that they run before what follows.
+            // Placed right after the router's node that leads there, so that they run before its
+            // successor.
             let behind = feature.place.behind();
             let position = self.nodes.iter().position(|node| node.name() == behind);
             let at = position.map_or(self.nodes.len(), |position| position + 1);
@@ -104,7 +106,7 @@ impl Plan {
         self
     }
 
-    /// Leads what goes from one end to the other through `chain`.
+    /// Redirects the edge between two nodes through `chain`.
     fn detour(
         &mut self,
         (from, to): (&'static str, &'static str),
@@ -120,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// The node that an edge leads to.
+    /// Name of the node that an edge leads to.
     pub fn target(&self, from: &'static str, edge: &'static str) -> &'static str {
         let find = |from| self.detours.iter().find(|it| it.from == from && it.edge == edge);
         find(from).or_else(|| find(ANY)).map_or(edge, |detour| detour.to)
@@ -185,7 +187,7 @@ mod tests {
         assert_eq!(graph.edges(), expected);
     }
 
-    /// Two at the door to the kernel; also what another application punts passes them.
+    /// Two applications at `Punted`; packets that another application punts pass them as well.
     #[test]
     fn what_is_punted_passes_who_stands_there() {
         let mut plan = router();

@@ -1,12 +1,11 @@
-//! What the nodes read: next hops, ports, and the tables that lead to them.
+//! The tables that the nodes read: next hops, ports, and the FIBs that lead to them.
 //!
 //! # Order
-//! A worker looks an address up in the FIB *first* and fetches the next-hop table
-//! *after* that. The control plane ([`crate::routes`]) publishes a next hop in a table
-//! before a FIB entry names it. So whatever id a lookup gave, the table that is fetched
-//! next knows it. Ids are reused only after a grace period, and a worker reports itself
-//! quiescent only between batches: an id that was looked up keeps its meaning for the
-//! whole batch, in every newer table too.
+//! A worker looks up an address in the FIB *first* and fetches the next-hop table *after* that.
+//! The control plane ([`crate::routes`]) publishes a next hop in a table before a FIB entry names
+//! it. The table therefore knows every id that a lookup can return. Ids are reused only after a
+//! grace period, and a worker reports itself quiescent only between batches. An id therefore keeps
+//! its meaning for the whole batch, in every newer table as well.
 
 use crate::next_hop::{Adjacency, NextHop};
 use crate::own_addresses::OwnAddresses;
@@ -20,16 +19,16 @@ use wattline_fib::grace::ReaderSlot;
 use wattline_fib::{Fib4Reader, Fib6Reader, NextHopId};
 use wattline_packet::flow;
 
-/// A port, as far as packets that come in are concerned.
+/// Configuration of a port that matters for received packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortConfig {
-    /// The port's own address.
+    /// MAC address of the port.
     pub mac: [u8; 6],
-    /// Take frames for other stations as if they were for this one.
+    /// Whether to accept frames for other stations as if they were for this one.
     pub promiscuous: bool,
-    /// Its IP addresses with their prefix lengths; the source of ICMP errors.
+    /// IP addresses of the port with their prefix lengths; source addresses of ICMP errors.
     pub addresses: Vec<IpNet>,
-    /// VLANs that are routed; frames of any other go to the kernel.
+    /// VLANs that are routed; frames of all others go to the kernel.
     pub vlans: Vec<VlanConfig>,
 }
 
@@ -38,53 +37,54 @@ pub struct PortConfig {
 pub struct VlanConfig {
     /// VLAN id, 1 to 4094.
     pub id: u16,
-    /// Its IP addresses with their prefix lengths.
+    /// IP addresses of the subinterface with their prefix lengths.
     pub addresses: Vec<IpNet>,
 }
 
-/// What becomes of a packet, as one byte for the fast path.
+/// Kind of a next hop, as one byte for the fast path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum HopKind {
-    /// As [`NextHop::None`].
+    /// Same as [`NextHop::None`].
     #[default]
     None,
-    /// As [`NextHop::Forward`].
+    /// Same as [`NextHop::Forward`].
     Forward,
-    /// As [`NextHop::Resolve`].
+    /// Same as [`NextHop::Resolve`].
     Resolve,
-    /// As [`NextHop::Punt`].
+    /// Same as [`NextHop::Punt`].
     Punt,
-    /// As [`NextHop::Blackhole`].
+    /// Same as [`NextHop::Blackhole`].
     Blackhole,
-    /// As [`NextHop::Unreachable`].
+    /// Same as [`NextHop::Unreachable`].
     Unreachable,
-    /// As [`NextHop::Prohibit`].
+    /// Same as [`NextHop::Prohibit`].
     Prohibit,
-    /// As [`NextHop::Group`].
+    /// Same as [`NextHop::Group`].
     Group,
 }
 
-/// A next hop laid out for the fast path: two of them share a cache line.
+/// A next hop laid out for the fast path; two of them share a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(32))]
 pub struct Hop {
-    /// Destination and source MAC address, as they are written before a packet.
+    /// Destination and source MAC address, in the order in which they are written into a frame.
     pub macs: [u8; 12],
-    /// Largest IP packet; 0 unless `kind` is [`HopKind::Forward`], so that nothing fits
-    /// through what is no way out, and one comparison tells.
+    /// Largest IP packet in bytes; 0 unless `kind` is [`HopKind::Forward`]. A single comparison
+    /// then
+    /// also rejects packets whose next hop has no egress port.
     pub mtu: u16,
-    /// Way out.
+    /// Egress port.
     pub port: PortId,
     /// VLAN id to push, 0 for none.
     pub vlan: u16,
-    /// What becomes of the packet.
+    /// Kind of the next hop.
     pub kind: HopKind,
-    /// Index into the table's gateways or groups, by kind.
+    /// Index into the table's gateways or groups, depending on `kind`.
     index: u32,
 }
 
-/// What all ids mean; immutable, published whole.
+/// Meaning of all next-hop ids; immutable, published as a whole.
 #[derive(Debug, Default)]
 pub struct Table {
     hops: Vec<Hop>,
@@ -99,8 +99,9 @@ static NO_HOP: Hop =
     Hop { macs: [0; 12], mtu: 0, port: PortId(0), vlan: 0, kind: HopKind::None, index: 0 };
 
 impl Table {
-    /// Lays out next hops by id; the first is that of [`NextHopId::NONE`]. `flow_seed` makes this
-    /// router's choice between members of groups its own.
+    /// Builds the table from next hops in the order of their ids; the first is that of
+    /// [`NextHopId::NONE`]. `flow_seed` varies the choice between members of a group from router to
+    /// router.
     pub fn new<'a>(
         next_hops: impl Iterator<Item = &'a NextHop>,
         ports: Arc<[PortConfig]>,
@@ -137,7 +138,7 @@ impl Table {
         }
     }
 
-    /// What an id means; that of no route where the table does not know it.
+    /// Next hop of an id; that of [`NextHopId::NONE`] where the table does not know the id.
     #[inline]
     pub fn hop(&self, id: NextHopId) -> &Hop {
         self.hops.get(usize::from(id.0)).unwrap_or(&NO_HOP)
@@ -149,16 +150,16 @@ impl Table {
         &self.hops
     }
 
-    /// The member of a group that a flow with this hash takes; no route where the group is empty.
+    /// Member of a group for a flow with this hash; no route if the group is empty.
     pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
         let Some(members) = self.groups.get(group.index as usize) else { return NextHopId::NONE };
-        // The high bits of a product, where a remainder would need a division.
+        // Takes the high bits of a product, since a remainder would need a division.
         let hash = flow::seeded(hash, self.flow_seed);
         let index = (u64::from(hash) * members.len() as u64) >> 32;
         members.get(index as usize).copied().unwrap_or(NextHopId::NONE)
     }
 
-    /// The neighbour that has to be resolved for `hop`, where it is not the destination.
+    /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
         self.gateways.get(hop.index as usize).copied().flatten()
     }
@@ -169,14 +170,15 @@ impl Table {
         &self.own
     }
 
-    /// A port.
+    /// Configuration of a port; `None` if there is no such port.
     #[inline]
     pub fn port(&self, port: PortId) -> Option<&PortConfig> {
         self.ports.get(usize::from(port.0))
     }
 
-    /// The addresses of the interface that a packet came in on; those of all ports
-    /// where it has none.
+    /// Addresses of the interface on which a packet arrived; those of all ports if that interface
+    /// has
+    /// none.
     pub fn addresses(&self, port: PortId, vlan: u16) -> impl Iterator<Item = &IpNet> {
         let own = self.port(port).map_or(&[][..], |config| {
             match config.vlans.iter().find(|known| vlan != 0 && known.id == vlan) {
@@ -194,7 +196,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
     macs[6..].copy_from_slice(&adjacency.source_mac);
     Hop {
         macs,
-        // With 0, which an interface may have, packets would be looked up again for ever.
+        // An interface may have MTU 0, with which packets would be looked up again for ever.
         mtu: adjacency.mtu.max(1),
         port: adjacency.port,
         vlan: adjacency.vlan.unwrap_or(0),
@@ -203,21 +205,21 @@ fn forward(adjacency: &Adjacency) -> Hop {
     }
 }
 
-/// What the control plane publishes to all workers.
+/// The tables that the control plane publishes to all workers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     pub table: Arc<ArcSwap<Table>>,
-    /// Counts publications, the FIB's included: whoever waits for a change looks here.
+    /// Number of publications, those of the FIB included; a change of it announces a publication.
     pub generation: Arc<AtomicU64>,
 }
 
-/// One worker's eyes on everything that is published.
+/// One worker's access to the published tables.
 pub struct RouteReader {
-    /// IPv4 prefixes to ids.
+    /// IPv4 FIB: prefixes to next-hop ids.
     pub fib4: Fib4Reader,
-    /// IPv6 prefixes to ids.
+    /// IPv6 FIB: prefixes to next-hop ids.
     pub fib6: Fib6Reader,
-    /// Says when this worker holds nothing: between batches, and while it sleeps.
+    /// Reports when this worker holds no reference: between batches and while it sleeps.
     pub slot: ReaderSlot,
     table: Cache<Arc<ArcSwap<Table>>, Arc<Table>>,
     generation: Arc<AtomicU64>,
@@ -239,25 +241,25 @@ impl RouteReader {
         }
     }
 
-    /// The newest table; call it after a FIB lookup, never before (see above).
+    /// The newest table. Call this after a FIB lookup, never before it (see the module's "Order").
     #[inline]
     pub fn table(&mut self) -> &Table {
         self.table.load()
     }
 
-    /// The newest table for what does not come from a lookup, and the IPv4 table beside it.
+    /// The newest table and the IPv4 FIB, for callers whose id does not come from a lookup.
     #[inline]
     pub fn table_and_fib4(&mut self) -> (&Table, &Fib4Reader) {
         (self.table.load(), &self.fib4)
     }
 
-    /// Changes whenever anything was published.
+    /// Number that changes with every publication.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Where packets to `destination` go, all lookups taken together: for slow paths.
+    /// Next hop for `destination`, with all lookups combined; for slow paths.
     pub fn resolve(&mut self, destination: IpAddr, flow_hash: u32) -> (NextHopId, Hop) {
         let id = match destination {
             IpAddr::V4(address) => self.fib4.lookup(address.into()),

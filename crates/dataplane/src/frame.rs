@@ -2,30 +2,29 @@
 
 use crate::port_id::PortId;
 
-/// Most frames that a batch can hold.
+/// Largest number of frames in a batch.
 pub const BATCH_MAX: usize = 64;
 
 /// A packet in the memory of a worker.
 ///
-/// A descriptor, not the bytes: those are in the [`FramePool`]'s memory at `offset`.
-/// Whoever holds the descriptor owns the chunk; it must end in a transmit ring or in
-/// [`FramePool::free`].
+/// This is a descriptor; the bytes are in the [`FramePool`]'s memory at `offset`. The holder of
+/// the descriptor owns the chunk, which must end in a transmit ring or in [`FramePool::free`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Frame {
-    /// Where the Ethernet header begins, in bytes from the start of the pool's memory.
+    /// Offset of the Ethernet header in bytes from the start of the pool's memory.
     pub offset: u32,
     /// Length of the frame in bytes, without FCS.
     pub length: u16,
-    /// The port it came from.
+    /// Port on which the frame arrived.
     pub port_in: PortId,
 }
 
-/// The memory of one worker's frames: a contiguous region cut into chunks of one size,
-/// and the list of those that are free.
+/// Memory for the frames of one worker: a contiguous region divided into chunks of one size, and
+/// the list of free chunks.
 ///
-/// The memory may be shared with the kernel (an AF_XDP UMEM): chunks that a fill or
-/// transmit ring holds belong to the kernel and are named by no [`Frame`] here.
+/// The memory may be shared with the kernel (an AF_XDP UMEM). Chunks in a fill or transmit ring
+/// belong to the kernel, and no [`Frame`] refers to them.
 pub struct FramePool {
     memory: Box<dyn FrameMemory>,
     chunk: u32,
@@ -36,7 +35,7 @@ pub struct FramePool {
 
 /// A contiguous region of memory for frames.
 pub trait FrameMemory: Send {
-    /// All of it.
+    /// All bytes of the region.
     fn bytes(&mut self) -> &mut [u8];
 }
 
@@ -47,21 +46,22 @@ impl FrameMemory for Vec<u8> {
 }
 
 impl FramePool {
-    /// Cuts `memory` into chunks of `chunk` bytes, all free; a frame written by the data
-    /// plane itself begins `headroom` bytes into its chunk.
+    /// Divides `memory` into free chunks of `chunk` bytes. A frame that the data plane writes
+    /// itself
+    /// begins `headroom` bytes into its chunk.
     ///
     /// # Panics
-    /// When the memory exceeds 4 GiB, `chunk` is zero or `headroom` is not below `chunk`.
+    /// Panics when the memory exceeds 4 GiB, `chunk` is zero, or `headroom` is not below `chunk`.
     pub fn new(mut memory: Box<dyn FrameMemory>, chunk: u32, headroom: u32) -> Self {
         let length = u32::try_from(memory.bytes().len()).expect("at most 4 GiB");
         assert!(chunk > 0 && headroom < chunk);
         let chunks = length / chunk;
-        // In reverse, so that the first chunk is handed out first.
+        // Reversed, so that the first chunk is taken first.
         let free = (0..chunks).rev().map(|index| index * chunk).collect();
         Self { memory, chunk, headroom, free, chunks }
     }
 
-    /// The whole region, to be indexed by frames' offsets.
+    /// The whole region; the offsets of frames index it.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         self.memory.bytes()
@@ -70,7 +70,7 @@ impl FramePool {
     /// The bytes of one frame.
     ///
     /// # Panics
-    /// When the frame lies outside the region.
+    /// Panics when the frame lies outside the region.
     #[inline]
     pub fn frame_bytes(&mut self, frame: &Frame) -> &mut [u8] {
         &mut self.memory.bytes()[frame.offset as usize..][..usize::from(frame.length)]
@@ -81,12 +81,12 @@ impl FramePool {
         self.chunk
     }
 
-    /// Where in its chunk a frame begins that the data plane makes itself.
+    /// Offset within a chunk at which the data plane begins its own frames, in bytes.
     pub fn headroom(&self) -> u32 {
         self.headroom
     }
 
-    /// Number of all chunks, free or not.
+    /// Number of chunks, both free and used.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
@@ -96,13 +96,13 @@ impl FramePool {
         self.free.len()
     }
 
-    /// Takes a free chunk: the offset of its first byte.
+    /// Takes a free chunk and returns the offset of its first byte; `None` if no chunk is free.
     #[inline]
     pub fn take_chunk(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
-    /// Gives back the chunk that holds `offset`, wherever in it that is.
+    /// Frees the chunk that contains `offset`.
     #[inline]
     pub fn free(&mut self, offset: u32) {
         debug_assert!(self.free.len() < self.chunks as usize, "a chunk was freed twice");

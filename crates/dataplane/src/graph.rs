@@ -1,10 +1,10 @@
-//! The graph: nodes, and how batches travel between them.
+//! The graph: nodes, and the movement of batches between them.
 //!
-//! Each node works through a whole batch before the next node runs, so that its code
-//! and data stay in the first-level cache. A node says for every packet which of its
-//! edges it takes. Where all take the same one, as nearly always, the batch moves on
-//! without a copy; else it is scattered. Nodes that have packets waiting run in the
-//! order of their numbers, so a batch that was split comes together again downstream.
+//! Each node processes a whole batch before the next node runs, so that its code and data stay in
+//! the first-level cache. A node chooses an edge for every packet. If all packets take the same
+//! edge, as they nearly always do, the batch moves on without a copy; otherwise it is scattered.
+//! Nodes with waiting packets run in the order of their numbers, so a batch that was split is
+//! joined again downstream.
 
 use crate::feature::Plan;
 use crate::frame::{BATCH_MAX, Frame};
@@ -12,55 +12,55 @@ pub use crate::node::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 use quanta::Clock;
 
-/// Why nodes do not make a graph.
+/// Reasons why nodes do not form a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// An edge leads nowhere.
+    /// An edge names a node that does not exist.
     #[error("node `{node}` names `{next}` as a next node, but there is none of that name")]
     UnknownNext {
-        /// Whose edge.
+        /// Node with the edge.
         node: &'static str,
-        /// What it names.
+        /// Name that the edge refers to.
         next: &'static str,
     },
-    /// Two nodes have one name.
+    /// Two nodes have the same name.
     #[error("two nodes are named `{0}`")]
     Duplicate(&'static str),
-    /// More nodes than the set of waiting ones holds.
+    /// There are more nodes than the bit set of ready nodes can hold.
     #[error("{0} nodes are too many: at most 64 are allowed")]
     TooMany(usize),
-    /// There is no node at which frames could enter.
+    /// There is no node, so frames cannot enter.
     #[error("a graph needs at least one node")]
     Empty,
 }
 
 struct Slot {
     node: Box<dyn Node>,
-    /// Node numbers by edge.
+    /// Node numbers, indexed by edge.
     next: Vec<usize>,
     waiting: Vec<Packet>,
 }
 
-/// Nodes, joined. Frames enter at the first one.
+/// Connected nodes; frames enter at the first one.
 pub struct Graph {
     slots: Vec<Slot>,
-    /// Which nodes have packets waiting, a bit each.
+    /// Bit set of the nodes with waiting packets.
     ready: u64,
     batch: Vec<Packet>,
     clock: Clock,
-    /// Runs until nodes are timed again.
+    /// Remaining runs before the nodes are timed again.
     untimed: u32,
 }
 
-/// Nodes are timed in one run of so many: reading the clock after each would take a tenth of
-/// the time that forwarding takes. A prime, so as to keep step with no rhythm of the traffic.
+/// One run in this many is timed: reading the clock after every node would take a tenth of the
+/// forwarding time. The number is prime, so that it does not synchronise with the traffic.
 const TIMED_EVERY: u32 = 17;
 
 impl Graph {
-    /// Joins nodes by the names of their edges, for a pool of so many chunks.
+    /// Connects nodes by the names of their edges, for a pool of `chunks` chunks.
     ///
     /// # Errors
-    /// All that is wrong with names and number.
+    /// Returns every fault in the names and in the number of nodes.
     pub fn new(plan: Plan, chunks: u32) -> Result<Self, Vec<GraphError>> {
         let names: Vec<_> = plan.nodes.iter().map(|node| node.name()).collect();
         let mut errors = Vec::new();
@@ -91,7 +91,7 @@ impl Graph {
         }
         let mut slots = Vec::new();
         for (node, next) in plan.nodes.into_iter().zip(targets) {
-            // Packets in the graph own a chunk each, so a queue never outgrows this.
+            // Each packet in the graph owns a chunk, so a queue never grows beyond this capacity.
             slots.push(Slot { node, next, waiting: Vec::with_capacity(chunks as usize) });
         }
         if !errors.is_empty() {
@@ -106,12 +106,12 @@ impl Graph {
         })
     }
 
-    /// The names of all nodes, in their order.
+    /// Names of all nodes, in the order in which they run.
     pub fn names(&self) -> Vec<&'static str> {
         self.slots.iter().map(|slot| slot.node.name()).collect()
     }
 
-    /// Every edge, as names of the nodes at its ends.
+    /// Every edge as a pair of node names: from, to.
     pub fn edges(&self) -> Vec<(&'static str, &'static str)> {
         let names = self.names();
         let of = |slot: &Slot| {
@@ -121,14 +121,14 @@ impl Graph {
         self.slots.iter().flat_map(of).collect()
     }
 
-    /// Puts received frames before the first node.
+    /// Queues received frames at the first node.
     #[inline]
     pub fn enter(&mut self, frames: &[Frame]) {
         self.slots[0].waiting.extend(frames.iter().map(|frame| Packet::new(*frame)));
         self.ready |= 1;
     }
 
-    /// Runs until no node has packets waiting.
+    /// Runs nodes until none has packets waiting.
     pub fn run(&mut self, context: &mut Context) {
         if self.ready == 0 {
             return;
@@ -152,7 +152,7 @@ impl Graph {
         }
     }
 
-    /// Runs the first node that has packets waiting; says which, and how many it had.
+    /// Runs the first node with waiting packets; returns its number and the number of packets.
     #[inline]
     fn run_next(&mut self, context: &mut Context) -> (usize, u64) {
         let number = self.ready.trailing_zeros() as usize;
@@ -172,7 +172,8 @@ impl Graph {
             let edges = &mut edges[..self.batch.len()];
             self.slots[number].node.process(context, &mut self.batch, edges);
             let first = edges.first().copied().unwrap_or(CONSUMED);
-            // No early exit: a whole batch is compared in a few vector instructions.
+            // No early exit: the compiler turns this into a few vector comparisons for the whole
+            // batch.
             let uniform = edges.iter().fold(0, |difference, edge| difference | (edge ^ first)) == 0;
             if uniform {
                 self.pass_on(number, first);
@@ -193,7 +194,7 @@ impl Graph {
         }
     }
 
-    /// The whole batch takes one edge.
+    /// Moves the whole batch along one edge.
     fn pass_on(&mut self, number: usize, edge: Edge) {
         if edge == CONSUMED {
             return;
@@ -226,7 +227,7 @@ impl Graph {
         }
     }
 
-    /// Lets nodes that wait look at the time and at changed routes.
+    /// Lets waiting nodes check the time and changed routes.
     pub fn tick(&mut self, context: &mut Context) {
         for number in 0..self.slots.len() {
             self.slots[number].node.tick(context);
@@ -234,7 +235,7 @@ impl Graph {
         }
     }
 
-    /// Lets nodes free what they hold.
+    /// Lets the nodes free the packets that they hold.
     pub fn shut_down(&mut self, context: &mut Context) {
         for slot in &mut self.slots {
             slot.node.shut_down(context);
@@ -249,10 +250,10 @@ mod tests {
     use crate::testing::{pool, routes};
     use std::sync::{Arc, Mutex};
 
-    /// A node, and the lengths of the packets in a batch that it got.
+    /// Name of a node, and the lengths of the packets in a batch that it received.
     type Seen = (&'static str, Vec<u16>);
 
-    /// Sends packets along the edge that their length names; beyond its edges, it keeps them.
+    /// Sends each packet along the edge whose number is the packet's length; keeps longer packets.
     struct ByLength {
         name: &'static str,
         next: &'static [&'static str],

@@ -1,14 +1,14 @@
 //! The data plane: frames, batches, nodes, the graph and the worker loop.
 //!
-//! It knows nothing of where frames come from: that is a [`port::PortQueue`]. One worker
-//! owns one queue of every port, one pool of frames and one graph; no packet ever passes
-//! from one worker to another, so nothing here locks.
+//! It does not know where frames come from: it receives and sends through [`port::PortQueue`]. One
+//! worker owns one queue of every port, one pool of frames and one graph. No packet passes from
+//! one worker to another, so nothing here takes a lock.
 //!
-//! - [`worker`]: the loop: receive, graph, transmit; how it idles and how it ends
-//! - [`graph`]: how batches travel between nodes; [`nodes`]: the nodes, one file each;
-//!   [`feature`]: applications on the packets' way, which have crates of their own
-//! - [`forwarding`]: what the nodes read; [`routes`]: how the control plane writes it
-//! - [`counters`] and [`drop_reason`]: where every frame went
+//! - [`worker`]: the loop of receive, graph and transmit; its idle modes and its end
+//! - [`graph`]: movement of batches between nodes; [`nodes`]: the nodes, one file each;
+//!   [`feature`]: applications inside the graph, which have crates of their own
+//! - [`forwarding`]: the tables that the nodes read; [`routes`]: their control-plane writer
+//! - [`counters`] and [`drop_reason`]: the fate of every frame
 #![forbid(unsafe_code)]
 
 pub mod counters;

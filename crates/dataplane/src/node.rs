@@ -1,4 +1,4 @@
-//! One step of packet processing, and what it works with.
+//! One step of packet processing, and the context in which it runs.
 
 use crate::counters::WorkerCounters;
 use crate::forwarding::RouteReader;
@@ -7,61 +7,63 @@ use crate::packet::Packet;
 use std::sync::Arc;
 use wattline_units::Time;
 
-/// Which way out of a node: an index into its [`Node::next`].
+/// Output of a node: an index into its [`Node::next`].
 pub type Edge = u8;
 
-/// The edge of a packet that the node kept, sent off or freed.
+/// Edge of a packet that the node kept, sent or freed.
 pub const CONSUMED: Edge = Edge::MAX;
 
 /// One step of packet processing.
 pub trait Node: Send {
-    /// Unique in its graph.
+    /// Name of the node, unique in its graph.
     fn name(&self) -> &'static str;
 
-    /// The names of the nodes that its edges lead to.
+    /// Names of the nodes to which the edges lead.
     fn next(&self) -> &'static [&'static str];
 
-    /// Processes a batch of at most [`BATCH_MAX`](crate::frame::BATCH_MAX) packets: for each, sets the edge that
-    /// it takes, or [`CONSUMED`] where it goes no further. `edges` is as long as
-    /// `packets`, and its content is undefined before.
+    /// Processes a batch of at most [`BATCH_MAX`](crate::frame::BATCH_MAX) packets. Sets the edge
+    /// of
+    /// each packet, or [`CONSUMED`] if the packet goes no further. `edges` is as long as `packets`;
+    /// its
+    /// initial content is undefined.
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
 
-    /// Called about every millisecond and whenever routes changed: for nodes that wait.
+    /// Runs about every millisecond and after every change of routes, for nodes that wait.
     fn tick(&mut self, context: &mut Context) {
         let _ = context;
     }
 
-    /// Called when the worker ends: frees what the node holds.
+    /// Frees the packets that the node holds; called when the worker ends.
     fn shut_down(&mut self, context: &mut Context) {
         let _ = context;
     }
 }
 
-/// What nodes work with: all of it belongs to one worker.
+/// State that the nodes work with; all of it belongs to one worker.
 pub struct Context {
-    /// The time of this iteration.
+    /// Time of this iteration.
     pub now: Time,
     /// Memory of the frames.
     pub pool: FramePool,
-    /// What the control plane published.
+    /// Tables published by the control plane.
     pub routes: RouteReader,
-    /// Where every frame went.
+    /// Counters that account for every frame.
     pub counters: Arc<WorkerCounters>,
-    /// What is to be transmitted, by port number; filled by `output`.
+    /// Frames to be transmitted, by port number; filled by `output`.
     pub transmit: Vec<Vec<Frame>>,
-    /// Packets that are not of the batch, each with its edge.
+    /// Packets outside the batch, each with its edge.
     pub(crate) spawned: Vec<(Edge, Packet)>,
 }
 
 impl Context {
-    /// A context for a worker with so many ports.
+    /// A context for a worker with this many ports.
     pub fn new(
         pool: FramePool,
         routes: RouteReader,
         counters: Arc<WorkerCounters>,
         ports: usize,
     ) -> Self {
-        // All packets together are never more than chunks, so nothing here grows later.
+        // There are never more packets than chunks, so nothing here grows later.
         let most = pool.chunks() as usize;
         Self {
             now: Time::ZERO,
@@ -73,13 +75,13 @@ impl Context {
         }
     }
 
-    /// Sends a packet that is not of the batch (made, or released) along an edge of the
-    /// node that runs.
+    /// Sends a packet from outside the batch (generated or released) along an edge of the running
+    /// node.
     pub fn spawn(&mut self, edge: Edge, packet: Packet) {
         self.spawned.push((edge, packet));
     }
 
-    /// What a node under test spawned.
+    /// Packets spawned by a node under test.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn take_spawned(&mut self) -> Vec<(Edge, Packet)> {
         std::mem::take(&mut self.spawned)

@@ -1,24 +1,24 @@
-//! The router's own IPv4 addresses, asked for each packet's source, and those of its networks
-//! that name no single host, asked before an ICMP error is sent.
+//! The router's own IPv4 addresses, compared with the source of each packet, and the addresses of
+//! its networks that name no single host, checked before an ICMP error is sent.
 //!
-//! A packet from outside that claims to come from one of the router's own IPv4 addresses is
-//! forged, or went round in a circle: the kernel forwards none (`accept_local` is off by default),
-//! and neither do we.
+//! A packet from outside with one of the router's own IPv4 addresses as source is forged or has
+//! looped. The kernel does not forward such packets (`accept_local` is off by default), and
+//! Wattline does not either.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// A bit for each value of the hash below: with a hundred addresses 2 % of all sources are looked
-/// at more closely.
+/// Logarithm of the number of filter bits. With a hundred addresses, 2 % of all sources need the
+/// exact comparison.
 const BITS: u32 = 12;
 
-/// The IPv4 addresses (host byte order) with a filter that says no to nearly all others, and what
-/// is [`shared`] in the networks of all addresses.
+/// The IPv4 addresses (host byte order) with a filter that rejects nearly all others, and the
+/// [`shared`] addresses of the networks of all addresses.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     filter: [u64; 1 << (BITS - 6)],
     sorted: Vec<u32>,
-    /// Of both IP versions.
+    /// Own addresses of both IP versions.
     all: Vec<IpAddr>,
     shared: Vec<IpAddr>,
 }
@@ -36,7 +36,7 @@ impl FromIterator<IpNet> for OwnAddresses {
         for network in addresses {
             own.shared.extend(shared(network));
             own.all.push(network.addr());
-            // The kernel forwards what comes from its IPv6 addresses.
+            // The kernel does forward packets from its own IPv6 addresses.
             if let IpAddr::V4(address) = network.addr() {
                 own.sorted.push(address.into());
             }
@@ -52,10 +52,10 @@ impl FromIterator<IpNet> for OwnAddresses {
     }
 }
 
-/// The addresses of a network that name no single host: for IPv4 the directed broadcast address
-/// and its older form, the network address (RFC 1812 sections 4.2.2.11 and 5.3.5), for IPv6 the
-/// subnet-router anycast address (RFC 4291 section 2.6.1). A network of two addresses or one has
-/// none (RFC 3021, RFC 6164).
+/// Addresses of a network that name no single host. For IPv4, they are the directed broadcast
+/// address and its older form, the network address (RFC 1812 sections 4.2.2.11 and 5.3.5); for
+/// IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). A network of one or two
+/// addresses has none (RFC 3021, RFC 6164).
 pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
     let has = network.max_prefix_len() - network.prefix_len() >= 2;
     let broadcast = network.addr().is_ipv4().then(|| network.broadcast());
@@ -63,7 +63,7 @@ pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
 }
 
 impl OwnAddresses {
-    /// False for nearly every address that is not in the set, true for all that are.
+    /// Filter: false for nearly every address outside the set, true for all addresses in it.
     #[inline]
     pub fn may_hold(&self, address: u32) -> bool {
         let (word, bit) = place(address);
@@ -80,7 +80,7 @@ impl OwnAddresses {
         self.all.binary_search(&address).is_ok()
     }
 
-    /// Whether an address is known to name no single host, by the networks of the router.
+    /// Whether an address names no single host, as far as the router's networks tell.
     pub fn is_shared(&self, address: IpAddr) -> bool {
         self.shared.binary_search(&address).is_ok()
     }

@@ -1,4 +1,4 @@
-//! A packet on its way through the graph: its frame and what nodes found out about it.
+//! A packet in the graph: its frame and the results of the nodes so far.
 
 use crate::drop_reason::DropReason;
 use crate::frame::Frame;
@@ -8,44 +8,43 @@ use wattline_packet::ethernet;
 
 /// A frame and its metadata: 16 bytes, so that a batch of them is a quarter of a page.
 ///
-/// The network header begins 14 bytes into [`Self::frame`], always: where a tag stands
-/// before it, `ethernet-input` lets the frame begin four bytes later
-/// ([`Self::skip_tag`]). So no node has to ask, and one bounds check from the start of the
-/// frame covers all that it looks at.
+/// The network header always begins 14 bytes into [`Self::frame`]. If there is a tag before it,
+/// `ethernet-input` moves the beginning of the frame by four bytes ([`Self::skip_tag`]). No node
+/// has to check this, and one bounds check from the start of the frame covers all headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Packet {
-    /// Where the bytes are.
+    /// Location of the bytes.
     pub frame: Frame,
-    /// Where to, once a lookup said so; never the id of a group after that.
+    /// Next hop after a lookup; never the id of a group after that.
     pub next_hop: NextHopId,
-    /// VLAN that it came in on, 0 for none.
+    /// VLAN id with which the packet arrived, 0 for none.
     pub vlan_in: u16,
-    /// Way out, once it was rewritten.
+    /// Egress port, valid after the rewrite.
     pub port_out: PortId,
-    /// Why it is going to be dropped; only nodes that drop set and read it.
+    /// Reason of the drop; only nodes that drop packets set and read it.
     pub reason: DropReason,
-    /// What IPsec has to do with it.
+    /// State of the packet with respect to IPsec.
     pub protection: Protection,
 }
 
-/// How far a packet is protected by IPsec, or has to be.
+/// Protection that a packet had or needs with respect to IPsec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Protection {
-    /// Not at all, as it was received or made.
+    /// No protection: the packet was received or generated in clear.
     #[default]
     None,
-    /// It came through a tunnel.
+    /// The packet came through a tunnel.
     Decrypted,
-    /// The router made it of parts of one that came through a tunnel: it must not leave in clear.
+    /// The router made it from parts of a packet from a tunnel: it must not leave in clear.
     Confidential,
-    /// It is the outer packet of a tunnel.
+    /// The packet is the outer packet of a tunnel.
     Encrypted,
 }
 
 impl Protection {
-    /// That of an ICMP error about such a packet, which quotes it.
+    /// Protection of an ICMP error that quotes a packet with this protection.
     #[must_use]
     pub fn of_quotation(self) -> Self {
         match self {
@@ -56,7 +55,7 @@ impl Protection {
 }
 
 impl Packet {
-    /// A frame that was just received.
+    /// A packet for a frame that was just received.
     #[inline]
     pub fn new(frame: Frame) -> Self {
         Self {
@@ -69,8 +68,8 @@ impl Packet {
         }
     }
 
-    /// Takes the tag of `vlan` off: what is left of the link header is 14 bytes again, of
-    /// which only the EtherType means anything. The whole header stays in memory.
+    /// Removes the tag of `vlan`: the link header is 14 bytes again, of which only the EtherType is
+    /// meaningful. The whole header stays in memory.
     #[inline]
     pub fn skip_tag(&mut self, vlan: u16) {
         self.vlan_in = vlan;
@@ -78,7 +77,7 @@ impl Packet {
         self.frame.length -= ethernet::TAG as u16;
     }
 
-    /// The frame as it was received: with its tag.
+    /// The frame as received, with its tag.
     #[inline]
     pub fn received(&self) -> Frame {
         let tag = if self.vlan_in == 0 { 0 } else { ethernet::TAG as u16 };
@@ -89,20 +88,20 @@ impl Packet {
         }
     }
 
-    /// Where the network header begins, in bytes from the start of the pool's memory.
+    /// Offset of the network header in bytes from the start of the pool's memory.
     #[inline]
     pub fn network_offset(&self) -> usize {
         self.frame.offset as usize + ethernet::HEADER
     }
 
-    /// Bytes from the network header to the end of the frame.
+    /// Number of bytes from the network header to the end of the frame.
     #[inline]
     pub fn network_length(&self) -> usize {
         usize::from(self.frame.length).saturating_sub(ethernet::HEADER)
     }
 
-    /// The bytes from the network header to the end of the frame; empty where the
-    /// descriptor lies.
+    /// Bytes from the network header to the end of the frame; empty if the descriptor does not fit
+    /// the memory.
     #[inline]
     pub fn network_bytes<'a>(&self, memory: &'a [u8]) -> &'a [u8] {
         let start = self.network_offset();
@@ -110,14 +109,14 @@ impl Packet {
     }
 }
 
-/// `N` bytes of the pool's memory as an array: one comparison, then none.
+/// `N` bytes of the pool's memory as an array, with a single bounds check.
 #[inline]
 pub fn array_at<const N: usize>(memory: &[u8], start: usize) -> Option<&[u8; N]> {
     memory.get(start..start + N)?.first_chunk()
 }
 
-/// The `N` bytes at `AT` of a header. Nothing is compared, and they are loaded at once,
-/// while of bytes that are named one by one the compiler tends to load some apart.
+/// The `N` bytes at offset `AT` of a header, without a bounds check at run time and in one load.
+/// The compiler tends to load bytes one by one when they are named one by one.
 #[inline]
 pub fn field<const AT: usize, const N: usize, const LENGTH: usize>(
     header: &[u8; LENGTH],
@@ -127,7 +126,7 @@ pub fn field<const AT: usize, const N: usize, const LENGTH: usize>(
     field
 }
 
-/// [`array_at`], to be written to.
+/// Like [`array_at`], but mutable.
 #[inline]
 pub fn array_at_mut<const N: usize>(memory: &mut [u8], start: usize) -> Option<&mut [u8; N]> {
     memory.get_mut(start..start + N)?.first_chunk_mut()

@@ -1,19 +1,20 @@
-//! Where punted packets go.
+//! Destination of punted packets.
 
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FramePool};
 
-/// Takes packets that the data plane leaves to the kernel.
+/// Receives the packets that the data plane leaves to the kernel.
 pub trait PuntSink: Send {
-    /// Takes a frame. Its chunk is then the sink's, which gives it back to the pool (at once, if
-    /// it copied the bytes).
+    /// Accepts a frame. Its chunk then belongs to the sink, which returns it to the pool (at once
+    /// if it
+    /// has copied the bytes).
     ///
     /// # Errors
-    /// Why it is not taken; its chunk stays the caller's.
+    /// Returns the reason if the frame is not accepted; its chunk still belongs to the caller.
     fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason>;
 }
 
-/// For ports without a kernel behind them: the packets are counted as punted, no more.
+/// Sink for ports without a kernel behind them: counts packets as punted and discards them.
 #[derive(Debug, Default)]
 pub struct Discard;
 

@@ -1,4 +1,4 @@
-//! The whole router between two test ports: what comes out, and that nothing is lost.
+//! Tests of the whole router between two test ports: its output, and that no frame is lost.
 
 use crate::testing::{
     MAC_A, MAC_B, MAC_NEIGHBOUR, Router, fix_checksum, frame4, frame4_vlan, frame6, net,
@@ -109,7 +109,7 @@ fn a_way_out_without_an_mtu_is_none_and_holds_nobody_up() {
     assert_eq!((counted.forwarded, counted.dropped_total()), (1, 2), "an ICMPv6 error goes back");
 }
 
-/// As Linux does it, though no sender makes its packets so short (RFC 8200 section 5).
+/// Linux does the same, though no sender makes such short packets (RFC 8200 section 5).
 #[test]
 fn an_mtu_too_small_for_ipv6_counts_as_it_is() {
     let mut router = Router::new();
@@ -198,7 +198,7 @@ fn a_broken_off_worker_frees_what_it_holds() {
     assert_eq!(router.worker.free_chunks(), router.chunks);
 }
 
-/// Anything from noise to nearly good packets.
+/// Frames from random noise to nearly valid packets.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let four = || {
         (any::<u8>(), prop::collection::vec(any::<u8>(), 0..1700))
@@ -236,8 +236,9 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes in: no panic, every frame accounted for, no chunk lost, and what
-    /// goes out is well-formed by etherparse's reckoning.
+    /// For any input there is no panic, every frame is accounted for, no chunk is lost, and the
+    /// output
+    /// is well-formed according to etherparse.
     #[test]
     fn nothing_is_lost_whatever_comes(
         frames in prop::collection::vec((0usize..2, any_frame()), 0..100),
@@ -259,7 +260,8 @@ proptest! {
                     [8, 0] => {
                         let header = etherparse::Ipv4HeaderSlice::from_slice(&frame[14..]);
                         let header = header.unwrap();
-                        // Over the bytes: etherparse's own header has no reserved bit.
+                        // Computed over the bytes, since etherparse's own header lacks the reserved
+                        // bit.
                         let sum = Sum16BitWords::new().add_slice(header.slice());
                         prop_assert_eq!(sum.ones_complement(), 0);
                         prop_assert_eq!(usize::from(header.total_len()), frame.len() - 14);
@@ -277,13 +279,13 @@ proptest! {
     }
 }
 
-/// Bytes without any structure but lengths: the fuzzer finds the structure.
+/// Input without structure other than lengths; the fuzzer finds the structure.
 #[test]
 fn fuzz_frames() {
     bolero::check!().with_type::<Vec<Vec<u8>>>().for_each(|frames| {
         let mut router = Router::new();
         for mut frame in frames.iter().filter(|bytes| bytes.len() <= 1800).cloned() {
-            // Three quarters of them get as far as the IP nodes.
+            // Makes three quarters of the frames reach the IP nodes.
             let kind = frame.first().and_then(|first| {
                 [Some(IPV4), Some(IPV6), None, Some(IPV4)][usize::from(first % 4)]
             });

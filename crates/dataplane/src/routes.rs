@@ -1,9 +1,9 @@
-//! How the control plane changes what the workers read.
+//! Control-plane side of the tables that the workers read.
 //!
-//! [`Routes`] collects changes and makes them visible together in [`Routes::publish`]:
-//! first the next-hop table, then the FIB entries that name its new ids, then the
-//! generation, for whoever waits. An id that nothing refers to any more keeps its
-//! meaning until a grace period is over; only then is it given out again.
+//! [`Routes`] collects changes and makes them visible together in [`Routes::publish`]: first the
+//! next-hop table, then the FIB entries that name its new ids, then the generation for waiting
+//! nodes. An id without references keeps its meaning until a grace period is over. Only then is it
+//! reused.
 
 use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
@@ -16,24 +16,24 @@ use std::sync::atomic::Ordering;
 use wattline_fib::grace::{Epoch, Grace};
 use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
 
-/// Why a change was refused.
+/// Reasons why a change was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// Every id is taken.
+    /// All next-hop ids are in use.
     #[error("no more than {} different next hops are possible", NextHopId::MAX.0)]
     NextHopsExhausted,
-    /// An id that was never given out, or was released.
+    /// The id was never assigned, or was released.
     #[error("next hop {0} does not exist")]
     UnknownNextHop(u16),
-    /// A group without members, or with another group as one.
+    /// The group has no member, or one of its members is a group.
     #[error("a group needs at least one member, and none may be a group")]
     BadGroup,
-    /// The FIB refused a prefix; the others of the same publication are in place.
+    /// The FIB refused a prefix; all other changes of the same publication are in place.
     #[error("route {prefix}: {error}")]
     Fib {
-        /// Which.
+        /// Prefix that was refused.
         prefix: IpNet,
-        /// Why.
+        /// Error of the FIB.
         error: FibError,
     },
 }
@@ -44,8 +44,8 @@ struct Entry {
     references: u32,
 }
 
-/// The writer's side of everything that workers read. Workers must hold the reader of
-/// the same `Routes`.
+/// Writer of everything that workers read. The readers of the workers must come from the same
+/// `Routes`.
 pub struct Routes {
     grace: Grace,
     fib4: Fib4,
@@ -57,16 +57,16 @@ pub struct Routes {
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
     unused: Vec<NextHopId>,
-    /// Without references since the last publication.
+    /// Ids that have lost their last reference since the last publication.
     released: Vec<NextHopId>,
     retired: VecDeque<(Epoch, Vec<NextHopId>)>,
     table_changed: bool,
-    /// In order; `None` removes. Each `Some` holds a reference.
+    /// Changes in order; `None` removes a route. Each `Some` holds a reference.
     pending: Vec<(IpNet, Option<NextHopId>)>,
 }
 
 impl Routes {
-    /// No routes, and ports as given; flows are spread over groups by the seed 0.
+    /// Tables without routes, for these ports; the flow seed is 0.
     pub fn new(ports: Vec<PortConfig>) -> Self {
         let grace = Grace::new();
         let mut routes = Self {
@@ -89,38 +89,41 @@ impl Routes {
         routes
     }
 
-    /// Eyes for one more worker.
+    /// A reader for one more worker.
     pub fn reader(&self) -> RouteReader {
         let slot = self.grace.register();
         RouteReader::new(self.fib4.reader(), self.fib6.reader(), slot, &self.published)
     }
 
-    /// Replaces the configuration of the ports at the next publication.
+    /// Replaces the configuration of the ports with the next publication.
     pub fn set_ports(&mut self, ports: Vec<PortConfig>) {
         self.ports = ports.into();
         self.table_changed = true;
     }
 
-    /// Spreads flows over the members of groups by another seed from the next publication on:
-    /// routers in a row need different ones to use all their links.
+    /// Sets the seed with which flows choose between members of groups, with the next publication.
+    /// Routers in a row need different seeds to use all their links.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.flow_seed = seed;
         self.table_changed = true;
     }
 
-    /// Replaces the addresses of the router itself, with the lengths of their prefixes, at the
-    /// next publication: what claims to come from them is not forwarded, and what comes from an
-    /// address that all of such a network have in common is not answered.
+    /// Replaces the router's own addresses and their prefix lengths with the next publication.
+    /// Packets
+    /// with these source addresses are not forwarded, and addresses that the hosts of such a
+    /// network
+    /// share are not answered.
     pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
         self.own = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
     }
 
-    /// The id of a next hop, with one reference for the caller, who must
-    /// [`Self::release`] it. Equal next hops have equal ids.
+    /// Id of a next hop, with one reference, which the caller must [`Self::release`]. Equal next
+    /// hops
+    /// have the same id.
     ///
     /// # Errors
-    /// When ids are exhausted or a group is not one.
+    /// Fails when no id is free or a group is invalid.
     pub fn acquire(&mut self, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
         if let Some(id) = self.ids.get(next_hop) {
             self.entries[usize::from(id.0)].references += 1;
@@ -135,11 +138,12 @@ impl Routes {
         Ok(id)
     }
 
-    /// An id that nobody else gets for an equal next hop, with one reference for the
-    /// caller: for next hops that will each [`Self::set`] to change on their own.
+    /// An id that is not shared with equal next hops, with one reference for the caller; for next
+    /// hops
+    /// that will change individually with [`Self::set`].
     ///
     /// # Errors
-    /// When ids are exhausted or a group is not one.
+    /// Fails when no id is free or a group is invalid.
     pub fn acquire_own(&mut self, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
         self.check(next_hop)?;
         let id = self.unused_id()?;
@@ -149,7 +153,7 @@ impl Routes {
         Ok(id)
     }
 
-    /// Gives a reference back. Ids outlive their last one by a grace period.
+    /// Releases a reference. An id outlives its last reference by a grace period.
     pub fn release(&mut self, id: NextHopId) {
         let Some(entry) = self.entries.get_mut(usize::from(id.0)) else { return };
         if id == NextHopId::NONE || entry.references == 0 {
@@ -157,7 +161,7 @@ impl Routes {
         }
         entry.references -= 1;
         if entry.references == 0 {
-            // Under its name nobody may find it again; another id may have that name by now.
+            // Removes the id from the index, unless another id has taken over that next hop.
             if self.ids.get(&entry.next_hop) == Some(&id) {
                 self.ids.remove(&entry.next_hop);
             }
@@ -165,11 +169,12 @@ impl Routes {
         }
     }
 
-    /// Changes what an id means for all routes that lead to it at once: a neighbour was
-    /// resolved, moved or lost.
+    /// Changes the next hop of an id for all routes that use it at once: a neighbour was resolved,
+    /// has
+    /// moved, or was lost.
     ///
     /// # Errors
-    /// When the id does not exist or a group is not one.
+    /// Fails when the id does not exist or a group is invalid.
     pub fn set(&mut self, id: NextHopId, next_hop: &NextHop) -> Result<(), RouteError> {
         let number = usize::from(id.0);
         if id == NextHopId::NONE || self.entries.get(number).is_none_or(|e| e.references == 0) {
@@ -190,15 +195,15 @@ impl Routes {
         Ok(())
     }
 
-    /// What an id means now, published or not.
+    /// Next hop of an id, published or not.
     pub fn next_hop(&self, id: NextHopId) -> Option<&NextHop> {
         self.entries.get(usize::from(id.0)).filter(|e| e.references > 0).map(|e| &e.next_hop)
     }
 
-    /// Adds or replaces a route at the next publication; it holds a reference of its own.
+    /// Adds or replaces a route with the next publication; the route holds its own reference.
     ///
     /// # Errors
-    /// When the id does not exist.
+    /// Fails when the id does not exist.
     pub fn insert(&mut self, prefix: IpNet, id: NextHopId) -> Result<(), RouteError> {
         let entry = self.entries.get_mut(usize::from(id.0)).filter(|entry| entry.references > 0);
         let entry = entry.filter(|_| id != NextHopId::NONE);
@@ -207,10 +212,10 @@ impl Routes {
         Ok(())
     }
 
-    /// [`Self::acquire`] and [`Self::insert`] in one.
+    /// Calls [`Self::acquire`] and [`Self::insert`].
     ///
     /// # Errors
-    /// As those.
+    /// Fails as these two do.
     pub fn route(&mut self, prefix: IpNet, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
         let id = self.acquire(next_hop)?;
         let result = self.insert(prefix, id);
@@ -218,7 +223,7 @@ impl Routes {
         result.map(|()| id)
     }
 
-    /// Removes a route at the next publication.
+    /// Removes a route with the next publication.
     pub fn remove(&mut self, prefix: IpNet) {
         self.pending.push((prefix.trunc(), None));
     }
@@ -226,7 +231,7 @@ impl Routes {
     /// Makes all changes visible, in the order that [`crate::forwarding`] explains.
     ///
     /// # Errors
-    /// The prefixes that the FIB refused; all else is done.
+    /// Returns the prefixes that the FIB refused; all other changes are published.
     pub fn publish(&mut self) -> Result<(), Vec<RouteError>> {
         self.reclaim();
         if self.table_changed {
@@ -249,7 +254,7 @@ impl Routes {
                 }
             }
         }
-        // Release: who sees the new generation finds everything above.
+        // Release order: a reader of the new generation also sees everything written above.
         self.published.generation.fetch_add(1, Ordering::Release);
         if !self.released.is_empty() {
             let epoch = self.grace.retire();
@@ -258,7 +263,7 @@ impl Routes {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// The longest prefix that holds an address, and where it leads; as published.
+    /// Longest published prefix that contains an address, and its next hop.
     pub fn longest_match(&self, address: IpAddr) -> Option<(IpNet, NextHopId)> {
         match address {
             IpAddr::V4(address) => {
@@ -270,17 +275,17 @@ impl Routes {
         }
     }
 
-    /// Where exactly this IPv4 prefix leads; as published.
+    /// Next hop of exactly this published IPv4 prefix.
     pub fn get4(&self, prefix: Ipv4Net) -> Option<NextHopId> {
         self.fib4.get(prefix)
     }
 
-    /// Where exactly this IPv6 prefix leads; as published.
+    /// Next hop of exactly this published IPv6 prefix.
     pub fn get6(&self, prefix: Ipv6Net) -> Option<NextHopId> {
         self.fib6.get(prefix)
     }
 
-    /// Number of published prefixes, IPv4 and IPv6.
+    /// Number of published prefixes: IPv4, IPv6.
     pub fn len(&self) -> (usize, usize) {
         (self.fib4.len(), self.fib6.len())
     }
@@ -301,7 +306,7 @@ impl Routes {
         self.table_changed = false;
     }
 
-    /// Takes ids back whose grace period is over.
+    /// Reclaims ids whose grace period is over.
     fn reclaim(&mut self) {
         while let Some((epoch, _)) = self.retired.front() {
             if !self.grace.passed(*epoch) {
@@ -451,7 +456,7 @@ mod tests {
         assert!(routes.insert(net("10.0.0.0/8"), NextHopId::NONE).is_err());
     }
 
-    /// Two routers in a row: the second uses both of its links for what the first sends one way.
+    /// Two routers in a row: the second uses both links for flows that the first sends one way.
     #[test]
     fn routers_with_other_seeds_spread_flows_otherwise() {
         let router = |seed| {
@@ -471,7 +476,7 @@ mod tests {
         let taken: Vec<u32> = hashes().filter(|hash| first(*hash) == PortId(1)).collect();
         assert!(taken.iter().all(|hash| same(*hash) == PortId(1)), "one seed, one choice");
         let share = taken.iter().filter(|hash| second(**hash) == PortId(1)).count();
-        // Binomial with a mean of some 500 and a deviation of 16: six of them.
+        // The count is binomial with mean about 500 and deviation 16; the bound is six deviations.
         assert!(share.abs_diff(taken.len() / 2) < 96, "{share} of {}", taken.len());
         assert!(taken.len().abs_diff(1_000) < 135, "{}", taken.len());
     }

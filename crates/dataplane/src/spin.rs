@@ -1,33 +1,33 @@
-//! How long an adaptive worker looks in vain before it blocks.
+//! Duration for which an adaptive worker polls before it blocks.
 //!
-//! Looking saves the price of blocking and being woken where the next frame is near, and is wasted
-//! where it is not. So the time follows what came of it, as guests of hypervisors do it
+//! Polling saves the cost of blocking and waking if the next frame is near, and is wasted if it is
+//! not. The duration adapts to the arrivals, like the halt polling of guests
 //! (Documentation/virt/guest-halt-polling.rst): it halves when a frame came later than the longest
-//! time allowed would have caught, and doubles when one came within it after all.
+//! allowed duration, and doubles when a frame came within that duration after the worker blocked.
 
 use wattline_units::Span;
 
-/// Below this looking is left out altogether, and from this it grows.
+/// Shortest duration; below it the worker does not poll, and growth starts from it.
 const LEAST: Span = Span::from_micros(1);
 
-/// The time that is looked for now.
+/// Present duration of polling.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spin {
     window: Span,
 }
 
 impl Spin {
-    /// As long as is allowed, at first.
+    /// Starts with the longest duration allowed.
     pub fn new() -> Self {
         Self { window: Span::FOREVER }
     }
 
-    /// Whether a worker without work for so long should block; `longest` is what is allowed.
+    /// Whether a worker that has been idle for `idle` should block; `longest` limits the polling.
     pub fn is_over(self, idle: Span, longest: Span) -> bool {
         idle >= self.window.min(longest)
     }
 
-    /// A frame came `gap` after the one before, and the worker had blocked in between.
+    /// Adapts after a frame that came `gap` after the previous one and woke a blocked worker.
     pub fn woken_after(&mut self, gap: Span, longest: Span) {
         let window = self.window.min(longest);
         self.window = if gap <= longest {

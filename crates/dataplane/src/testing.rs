@@ -1,4 +1,4 @@
-//! What the tests of nodes share, here and in the crates of applications: frames, a bench for single
+//! Test helpers for nodes, here and in the crates of applications: frames, a bench for single
 //! nodes, a port, a router.
 #![allow(missing_docs, clippy::new_without_default, reason = "for tests alone")]
 
@@ -32,14 +32,14 @@ pub fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// 192.0.2.9 to 203.0.113.5; the payload begins with ports, whether or not it means to.
+/// A frame from 192.0.2.9 to 203.0.113.5; the first bytes of the payload are the UDP ports.
 pub fn frame4(to: [u8; 6], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     PacketBuilder::ethernet2(MAC_SENDER, to)
         .ipv4([192, 0, 2, 9], [203, 0, 113, 5], ttl)
         .write(&mut bytes, etherparse::IpNumber::UDP, payload)
         .unwrap();
-    // Neither flag set: it may be fragmented.
+    // Neither flag is set, so the packet may be fragmented.
     bytes[20] = 0;
     fix_checksum(&mut bytes);
     bytes
@@ -52,7 +52,7 @@ pub fn frame4_vlan(to: [u8; 6], vlan: u8) -> Vec<u8> {
     bytes
 }
 
-/// 2001:db8:1::9 to 2001:db8:3::5.
+/// A frame from 2001:db8:1::9 to 2001:db8:3::5.
 pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Makes the checksum of an untagged IPv4 frame right, by etherparse's reckoning.
+/// Corrects the checksum of an untagged IPv4 frame with etherparse.
 pub fn fix_checksum(frame: &mut [u8]) {
     let [a, b, c, d, ..] = frame[14..34] else { unreachable!() };
     let sum = etherparse::checksum::Sum16BitWords::new()
@@ -95,7 +95,7 @@ pub fn pool() -> FramePool {
     FramePool::new(Box::new(vec![0u8; (CHUNK * CHUNKS) as usize]), CHUNK, 128)
 }
 
-/// Two ports; 203.0.113.0/24 and 2001:db8:3::/48 leave by port 1, what answers by port 0.
+/// Routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 by port 1, the sources by port 0.
 pub fn routes() -> Routes {
     let mut routes = Routes::new(ports());
     for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
@@ -108,7 +108,7 @@ pub fn routes() -> Routes {
     routes
 }
 
-/// Everything that a single node needs.
+/// The environment of a single node.
 pub struct Bench {
     pub routes: Routes,
     pub context: Context,
@@ -149,13 +149,13 @@ impl Bench {
         NextHop::Forward(adjacency)
     }
 
-    /// A frame as received on port 0.
+    /// A packet as received on port 0.
     pub fn packet(&mut self, bytes: &[u8]) -> Packet {
         let frame = fill(&mut self.context.pool, bytes, PortId(0)).unwrap();
         Packet::new(frame)
     }
 
-    /// A frame on its way to a next hop.
+    /// A packet with a next hop.
     pub fn packet_via(&mut self, bytes: &[u8], next_hop: &NextHop) -> Packet {
         let id = self.routes.acquire(next_hop).unwrap();
         self.routes.publish().unwrap();
@@ -185,7 +185,7 @@ fn fill(pool: &mut FramePool, bytes: &[u8], port_in: PortId) -> Option<Frame> {
     Some(frame)
 }
 
-/// A port whose frames a test gives and takes.
+/// A port whose input and output frames belong to the test.
 #[derive(Clone, Default)]
 pub struct TestPort {
     pub number: PortId,
@@ -288,7 +288,7 @@ impl Router {
         Self { worker, ports, routes, requests, now: Time::ZERO, chunks }
     }
 
-    /// Steps until nothing is left to do.
+    /// Steps until no work is left.
     pub fn settle(&mut self) -> Snapshot {
         loop {
             self.now += Span::from_millis(1);

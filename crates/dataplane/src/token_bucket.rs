@@ -1,4 +1,4 @@
-//! A token bucket: so many per second, and a burst.
+//! A token bucket: a rate and a burst.
 
 use wattline_units::Time;
 
@@ -7,11 +7,11 @@ const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 /// Lets `rate` events per second pass on average and at most `burst` at once.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
-    /// Time that one token takes, in picoseconds.
+    /// Time per token in picoseconds.
     interval: u64,
-    /// Time that a full bucket takes.
+    /// Time of a full bucket in picoseconds.
     full: u64,
-    /// Time saved up, in picoseconds.
+    /// Time saved up in picoseconds.
     saved: u64,
     last: Time,
     refills: bool,
@@ -25,7 +25,7 @@ impl TokenBucket {
         Self { interval, full, saved: full, last: Time::ZERO, refills: rate > 0 }
     }
 
-    /// True when an event may pass now, which it then has.
+    /// Takes a token; true if there was one, so that the event may pass now.
     pub fn take(&mut self, now: Time) -> bool {
         let elapsed = now.since(self.last).as_picos();
         self.last = now;
@@ -52,12 +52,12 @@ mod tests {
         assert_eq!((0..20).filter(|_| bucket.take(start)).count(), 5);
         assert!(!bucket.take(start + Span::from_micros(999)));
         assert!(bucket.take(start + Span::from_micros(1000)));
-        // A long pause saves up no more than a burst.
+        // A long pause saves up no more than one burst.
         let later = start + Span::from_millis(1000);
         assert_eq!((0..20).filter(|_| bucket.take(later)).count(), 5);
     }
 
-    /// Twenty years later it is as on the first day.
+    /// The bucket works after twenty years as on the first day.
     #[test]
     fn a_router_that_runs_for_years_still_refills() {
         let mut bucket = TokenBucket::new(1000, 5);

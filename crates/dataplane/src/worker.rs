@@ -1,10 +1,9 @@
-//! The loop: receive, graph, transmit.
+//! The worker loop: receive, graph, transmit.
 //!
-//! A worker owns one queue of every port. [`Worker::step`] is one iteration, with the
-//! time passed in; [`Worker::run`] repeats it until told to end, and decides when to
-//! block. A worker that blocks misses no wake-up: it asks every port whether frames are
-//! pending *after* it has given chunks back to its fill rings, and what it then blocks
-//! on is level-triggered ([`Waiter`]).
+//! A worker owns one queue of every port. [`Worker::step`] is one iteration at a given time.
+//! [`Worker::run`] repeats it until told to end, and decides when to block. A worker that blocks
+//! misses no wake-up: it asks every port for pending frames *after* it has refilled the fill rings,
+//! and it then blocks on a level-triggered condition ([`Waiter`]).
 
 use crate::counters::WorkerCounters;
 use crate::feature::{Feature, Plan};
@@ -20,45 +19,45 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 use wattline_units::{Span, Time};
 
-/// How often nodes that wait are asked, at least.
+/// Longest interval between two ticks of the nodes.
 const TICK: Span = Span::from_millis(1);
-/// How long a worker blocks at most, so that commands and timeouts are seen.
+/// Longest time that a worker blocks, so that it notices commands and timeouts.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// The same while packets are held for a neighbour.
+/// Longest time that a worker blocks while it holds packets for a neighbour.
 const SLEEP_WHILE_HOLDING: Duration = Duration::from_millis(1);
-/// Iterations without a frame after which a draining worker has drained.
+/// Number of iterations without a frame after which a draining worker ends.
 const DRAINED: u32 = 3;
 
-/// What a worker is to do.
+/// Command for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Command {
-    /// Forward, idling as its mode says.
+    /// Forward; idle as the mode says.
     Run = 0,
-    /// No traffic is meant for it now: block whenever nothing is there, whatever the
-    /// mode; what arrives all the same is forwarded.
+    /// Block whenever there is no frame, whatever the mode, because no traffic is directed to this
+    /// worker. Frames that arrive all the same are forwarded.
     Park = 1,
-    /// Forward what is there, then end.
+    /// Forward the frames that are there, then end.
     Drain = 2,
-    /// End after the present iteration.
+    /// End after the current iteration.
     Stop = 3,
 }
 
-/// What a worker does when nothing is there.
+/// Behaviour of a worker when there are no frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Look again at once, always.
+    /// Poll again at once, always.
     Poll = 0,
     /// Block at once.
     Interrupt = 1,
-    /// Look again for a while, then block: as long as looking helps, and no longer than
-    /// [`Control::set_spin`] allows.
+    /// Poll for a while, then block. The duration adapts to its success and is at most that of
+    /// [`Control::set_spin`].
     Adaptive = 2,
 }
 
-/// The reins of a worker, for other threads. Changes count from its next iteration on;
-/// one that blocks has to be woken by whoever owns its [`Waiter`]'s bell.
+/// Control of a worker by other threads. Changes take effect at its next iteration. The owner of
+/// the wake-up in its [`Waiter`] has to wake a worker that blocks.
 #[derive(Debug)]
 pub struct Control {
     command: AtomicU8,
@@ -87,11 +86,11 @@ impl Control {
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
-    /// Sets how many frames are taken at once: 1 to [`BATCH_MAX`], else the nearer of them.
+    /// Sets the largest batch, clamped to 1..=[`BATCH_MAX`].
     pub fn set_batch(&self, batch: usize) {
         self.batch.store(batch.clamp(1, BATCH_MAX) as u32, Ordering::Relaxed);
     }
-    /// Sets for how many microseconds an adaptive worker looks again before it blocks.
+    /// Sets the longest time in microseconds that an adaptive worker polls before it blocks.
     pub fn set_spin(&self, micros: u32) {
         self.spin_micros.store(micros, Ordering::Relaxed);
     }
@@ -113,19 +112,19 @@ impl Control {
     }
 }
 
-/// What a worker is made of.
+/// Parts of a worker.
 pub struct WorkerParts {
-    /// Its queue of every port, in the order of port numbers.
+    /// One queue of every port, in the order of port numbers.
     pub ports: Vec<Box<dyn PortQueue>>,
-    /// Its frames; shared with the ports.
+    /// Frame memory, shared with the ports.
     pub pool: FramePool,
-    /// What the control plane publishes ([`crate::routes::Routes::reader`]).
+    /// Reader of the published tables ([`crate::routes::Routes::reader`]).
     pub routes: RouteReader,
-    /// What the nodes need.
+    /// Resources of the nodes.
     pub router: RouterParts,
 }
 
-/// One worker.
+/// A worker: ports, frames and a graph, used by one thread.
 pub struct Worker {
     ports: Vec<Box<dyn PortQueue>>,
     graph: Graph,
@@ -137,18 +136,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Puts a worker together, with the nodes of an IP router.
+    /// Makes a worker with the nodes of an IP router.
     ///
     /// # Errors
-    /// When the nodes make no graph, which would be a defect of this crate.
+    /// Fails when the nodes form no graph, which would be a defect of this crate.
     pub fn new(parts: WorkerParts) -> Result<Self, Vec<GraphError>> {
         Self::with_features(parts, Vec::new())
     }
 
-    /// The same, with applications on the packets' way.
+    /// Makes a worker with the nodes of an IP router and of applications.
     ///
     /// # Errors
-    /// When an application's nodes do not fit the router's.
+    /// Fails when the nodes of an application do not fit the router's.
     pub fn with_features(
         parts: WorkerParts,
         features: Vec<Feature>,
@@ -167,52 +166,53 @@ impl Worker {
         })
     }
 
-    /// Its counters, to be read by anyone at any time.
+    /// Counters of the worker, which any thread may read at any time.
     pub fn counters(&self) -> Arc<WorkerCounters> {
         self.context.counters.clone()
     }
 
-    /// Its reins.
+    /// Control of the worker, for other threads.
     pub fn control(&self) -> Arc<Control> {
         self.control.clone()
     }
 
-    /// Its graph, to be looked at.
+    /// Graph of the worker, for inspection.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Its frames, between iterations: for benchmarks that write them in place.
+    /// Frame memory, between iterations; for benchmarks that write frames in place.
     pub fn pool(&mut self) -> &mut FramePool {
         &mut self.context.pool
     }
 
-    /// Its ports and frames, between iterations: for a caller of [`Self::step_with`] that looks
-    /// before it takes.
+    /// Ports and frame memory, between iterations; for callers of [`Self::step_with`] that inspect
+    /// the
+    /// ports first.
     pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
         (&mut self.ports, &mut self.context.pool)
     }
 
-    /// Chunks of its pool that are neither in a ring nor held.
+    /// Number of chunks that are neither in a ring nor held.
     pub fn free_chunks(&self) -> usize {
         self.context.pool.free_chunks()
     }
 
-    /// True once no port will ever give a frame again.
+    /// True once no port can ever receive a frame again.
     pub fn is_exhausted(&self) -> bool {
         self.ports.iter().all(|port| port.exhausted())
     }
 
-    /// One iteration: takes at most a batch from every port, forwards it and sends it
-    /// off. Returns how many frames it took.
+    /// Runs one iteration: receives at most one batch from every port, forwards and transmits it.
+    /// Returns the number of received frames.
     pub fn step(&mut self, now: Time) -> usize {
         let batch = self.control.batch.load(Ordering::Relaxed) as usize;
         self.step_with(now, |_, port, pool, frames| port.receive(pool, &mut frames[..batch]))
     }
 
-    /// The same for a caller that decides which frames are taken: `take` is asked for each
-    /// port in turn (by its number), puts at most a batch into the frames that it is given,
-    /// and says how many.
+    /// Runs one iteration in which the caller chooses the frames. `take` is called for each port in
+    /// turn with its number, puts at most one batch into the frames that it gets, and returns their
+    /// number.
     pub fn step_with(
         &mut self,
         now: Time,
@@ -244,7 +244,7 @@ impl Worker {
         received
     }
 
-    /// Lets waiting nodes look at the clock and at changed routes; false where it is too early.
+    /// Runs the tick of the nodes; false if it is not due yet.
     fn tick(&mut self, now: Time) -> bool {
         let generation = self.context.routes.generation();
         if now < self.next_tick && generation == self.generation {
@@ -289,8 +289,8 @@ impl Worker {
         }
     }
 
-    /// Also without a batch: what was held may have left, and a port that only loses frames gives
-    /// none. What waits is told with a batch alone, whose queue it was.
+    /// Publishes the counters of the ports, even without a batch: held packets may have left, and a
+    /// port that only loses frames yields no batch. The backlog is reported only with a batch.
     fn publish_ports(&self, batch: bool) {
         for (number, port) in self.ports.iter().enumerate() {
             let (totals, counters) = (self.context.counters.port(number), port.counters());
@@ -301,8 +301,9 @@ impl Worker {
         }
     }
 
-    /// Repeats [`Self::step`] until told to end or until no port will give a frame
-    /// again; then frees what it holds. `waiter` blocks it where its mode says so.
+    /// Repeats [`Self::step`] until told to end or until no port can receive a frame again; then
+    /// frees
+    /// all held packets. `waiter` blocks the worker when its mode says so.
     pub fn run(&mut self, waiter: &mut dyn Waiter) {
         let start = self.clock.now();
         let mut empty = 0u32;
@@ -348,10 +349,11 @@ impl Worker {
         }
     }
 
-    /// Blocks unless there is something after all; true if it did.
+    /// Blocks unless a port has pending frames; true if it blocked.
     fn block(&mut self, waiter: &mut dyn Waiter) -> bool {
-        // `step` has just topped up the fill rings, so a frame that arrives from now on
-        // makes a descriptor readable, and one that arrived before is pending.
+        // `step` has just refilled the fill rings, so a frame that arrives from now on makes a
+        // descriptor
+        // readable, and a frame that arrived before is pending.
         if self.ports.iter_mut().any(|port| port.pending() > 0) {
             return false;
         }
@@ -359,8 +361,9 @@ impl Worker {
         true
     }
 
-    /// Blocks for so long at most, less while packets are held for a neighbour; the control
-    /// plane need not wait for it meanwhile.
+    /// Blocks for at most `longest`, or less while packets are held for a neighbour. The control
+    /// plane
+    /// does not wait for a blocked worker.
     pub fn sleep(&mut self, waiter: &mut dyn Waiter, longest: Duration) {
         let totals = &self.context.counters.totals;
         totals.sleeps.add(1);
@@ -373,7 +376,7 @@ impl Worker {
         self.context.routes.slot.online();
     }
 
-    /// Frees all that nodes hold; counted as dropped (`shutdown`).
+    /// Frees all packets that nodes hold; they count as dropped (`shutdown`).
     pub fn shut_down(&mut self) {
         self.graph.shut_down(&mut self.context);
         self.publish_ports(true);

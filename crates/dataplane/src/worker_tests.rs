@@ -1,4 +1,4 @@
-//! How a worker idles and ends.
+//! Tests of idling and ending.
 
 use crate::port::Waiter;
 use crate::testing::{MAC_A, Router, TestPort, frame4};
@@ -6,8 +6,8 @@ use crate::worker::{Command, Control, Mode};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Blocks for no time: while it is "asleep" a frame arrives, until it has been so often
-/// enough; then the worker is told to end.
+/// A waiter that returns at once. During each "sleep" a frame arrives; at the tenth the worker is
+/// told to end.
 struct Arrivals {
     port: TestPort,
     control: Arc<Control>,
@@ -55,7 +55,7 @@ fn a_parked_worker_blocks_even_when_polling_and_still_forwards() {
     assert_eq!(router.ports[1].sent().len(), 10);
 }
 
-/// What a worker sleeps is neither useful nor empty: a busy share has to count it as well.
+/// Sleep is neither useful nor empty time, so a busy share has to count it as well.
 #[test]
 fn the_time_that_a_worker_sleeps_is_counted() {
     struct Nap(Arc<Control>);
@@ -130,10 +130,10 @@ fn a_sleeping_worker_holds_up_no_grace_period() {
     assert_eq!(waiter.reused, Some(true));
 }
 
-/// The order of publication, under fire: routes change all the time while a worker
-/// forwards. No packet may meet an id that its table does not know (`no-route`), nor one
-/// that was given a new meaning while the worker could still look at the old one, which
-/// would show as a next hop from the future before one from the past.
+/// Stress test of the order of publication: routes change all the time while a worker forwards. No
+/// packet may meet an id that its table does not know (`no-route`). No packet may meet an id that
+/// got a new meaning while the worker could still see the old one; it would show as a newer next
+/// hop before an older one.
 #[test]
 fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
     use crate::next_hop::{Adjacency, NextHop};
@@ -171,7 +171,7 @@ fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
             router.worker.step(router.now);
             for sent in router.ports[1].sent() {
                 let destination = *sent.first_chunk().unwrap();
-                // What came before the first change has an address that sorts first.
+                // Packets from before the first change have an address that sorts first.
                 assert!(destination >= newest, "{destination:?} after {newest:?}");
                 newest = destination;
             }

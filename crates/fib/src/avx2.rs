@@ -1,18 +1,21 @@
-//! Eight cells of a table at once: the gathers of AVX2.
+//! Eight cells of a table at once with the gathers of AVX2.
 //!
-//! The writer stores cells while they are gathered, as it does while they are loaded one by
-//! one. To the compiler the intrinsic for a gather is eight plain loads: a data race, which is
-//! undefined. So the instruction stands here as inline assembly, which does what the machine
-//! does; each lane, a load of an aligned word of 32 bits, is to be thought of as a relaxed
-//! atomic load of the cell (or the two cells of 16 bits) in that word.
+//! The writer stores cells while readers gather them. To the compiler, the intrinsic for a gather
+//! is
+//! eight plain loads, which would be a data race and undefined. The instruction is therefore inline
+//! assembly with the semantics of the machine. Each lane, a load of an aligned 32-bit word, counts
+//! as
+//! a relaxed atomic load of the cell (or the two 16-bit cells) in that word.
 //!
-//! What the machine does: Intel's manual (volume 2, VPGATHERDD) has each lane read from memory
-//! by itself and in any order, and the ordering against other instructions follow the ordinary
-//! memory model, by which no load overtakes an earlier one. Its promise that aligned words of
-//! 32 bits are read atomically (volume 3A, "Guaranteed Atomic Operations") does not name
-//! gathers, nor except them; no processor is known to tear one. One that did could lead an
-//! address to a wrong next hop for one batch, but never outside the table: numbers beyond its
-//! end are replaced first.
+//! Semantics of the machine: Intel's manual (volume 2, VPGATHERDD) lets each lane read from memory
+//! separately and in any order. The order with other instructions follows the ordinary memory
+//! model,
+//! in which no load overtakes an earlier one. The promise that aligned 32-bit words are read
+//! atomically (volume 3A, "Guaranteed Atomic Operations") neither names gathers nor excludes them;
+//! no
+//! processor is known to tear one. A torn read could give an address a wrong next hop for one
+//! batch,
+//! but never lead outside the table, since numbers beyond its end are replaced first.
 
 #![allow(unsafe_code)] // gathers, loads and stores of whole vectors take pointers
 
@@ -23,10 +26,10 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-/// Lanes of 32 bits in a vector.
+/// Number of 32-bit lanes in a vector.
 pub(crate) const LANES: usize = 8;
 
-/// The cells of a region as words of 32 bits.
+/// The cells of a region, as 32-bit words.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {
     first: *const u32,
@@ -42,15 +45,17 @@ impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
 }
 
 impl Words<'_> {
-    /// The words with these numbers in the lanes whose top bit is set in `lanes`, and `others`
-    /// in the other lanes. The last word stands for those beyond the end.
+    /// Loads the words with these numbers in the lanes whose top bit is set in `lanes`; the other
+    /// lanes
+    /// keep the value of `others`. Numbers beyond the end read the last word.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(crate) fn gather(self, numbers: __m256i, lanes: __m256i, others: __m256i) -> __m256i {
         let numbers = _mm256_min_epu32(numbers, _mm256_set1_epi32(self.last as i32));
         let mut words = others;
-        // SAFETY: loads only, of aligned words inside the region, which outlives `self`. That
-        // others store meanwhile is what the head of this file is about.
+        // SAFETY: loads only, of aligned words inside the region, which outlives `self`. The head
+        // of this
+        // file explains why concurrent stores are allowed.
         unsafe {
             asm!(
                 "vpgatherdd {words}, [{first} + 4 * {numbers}], {lanes}",
@@ -64,7 +69,7 @@ impl Words<'_> {
         words
     }
 
-    /// Cells of 16 bits, two to a word, by their numbers in every lane.
+    /// Loads 16-bit cells, two to a word, by their numbers in every lane.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(crate) fn gather_halves(self, numbers: __m256i) -> __m256i {
@@ -76,7 +81,7 @@ impl Words<'_> {
     }
 }
 
-/// Eight words.
+/// Loads eight words.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn load(words: &[u32; LANES]) -> __m256i {
@@ -84,7 +89,7 @@ pub(crate) fn load(words: &[u32; LANES]) -> __m256i {
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
-/// Of eight addresses of 128 bits: bits 0 to 31, and bits 32 to 63.
+/// Loads bits 0 to 31 and bits 32 to 63 of eight 128-bit addresses, counted from the top.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn load_upper(addresses: &[u128; LANES]) -> (__m256i, __m256i) {
@@ -116,7 +121,7 @@ pub(crate) fn store(words: __m256i, to: &mut [u32; LANES]) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), words) }
 }
 
-/// Stores sixteen entries as next hops; those that are none as any next hop.
+/// Stores sixteen entries as next hops; entries that are groups give an arbitrary next hop.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn store_next_hops(low: __m256i, high: __m256i, to: &mut [NextHopId; 2 * LANES]) {

@@ -1,20 +1,21 @@
-//! One entry of a table: a next hop, or the number of a group that says more.
+//! One entry of a table: a next hop, or the number of a group.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 /// An entry that readers load while the writer stores.
 ///
-/// The top bit tells a group's number from a next hop. Only atomic integers may implement
-/// this: tables begin as zero bytes, which must be a valid cell.
+/// The top bit distinguishes a group's number from a next hop. Only atomic integers may implement
+/// this trait: tables begin as zero bytes, which must be a valid cell.
 pub trait Cell: Send + Sync {
-    /// Set where the other bits are a group's number.
+    /// Bit that is set if the other bits are a group's number.
     const EXTENDED: u32;
 
-    /// Loads the entry. Relaxed: an acquire fence must stand between this and looking into
-    /// the group that it names.
+    /// Loads the entry with relaxed order. An acquire fence must follow before a read of the group
+    /// that
+    /// the entry names.
     fn read(&self) -> u32;
 
-    /// Stores the entry; what was written before is seen by whoever follows it.
+    /// Stores the entry; a reader that follows it sees everything written before.
     fn write(&self, entry: u32);
 }
 

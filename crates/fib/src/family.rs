@@ -1,44 +1,44 @@
-//! What sets IPv4 and IPv6 apart.
+//! Differences between IPv4 and IPv6.
 
 use crate::NextHopId;
 use crate::cell::Cell;
 use crate::multibit::{Prefix, Tables};
 
-/// Addresses whose loads are in flight together: what a core keeps outstanding, and more.
+/// Addresses whose loads overlap; at least as many as a core keeps outstanding.
 pub(crate) const CHUNK: usize = 32;
 
-/// What sets the families apart; this crate has both.
+/// Differences between the address families; both are in this crate.
 pub trait Family {
-    /// A prefix.
+    /// Type of a prefix.
     type Net: prefix_trie::Prefix + From<Self::Address> + Copy;
-    /// An address.
+    /// Type of an address.
     type Address;
-    /// What an entry is stored in.
+    /// Type of a stored entry.
     type Cell: Cell;
-    /// An address as readers have it, in host byte order.
+    /// Type of an address for readers, in host byte order.
     type Bits: Copy + Send + Sync;
-    /// How many groups a table may have unless told otherwise.
+    /// Default limit on the number of groups in a table.
     const DEFAULT_GROUPS: usize;
-    /// As many groups as an entry can number.
+    /// Largest number of groups that entries can name.
     const MAX_GROUPS: usize;
 
-    /// Without bits that the length leaves out.
+    /// The prefix with its host bits cleared.
     fn truncated(net: Self::Net) -> Self::Net;
 
-    /// As the trie of cells has it.
+    /// The prefix as the trie of cells uses it.
     fn prefix(net: Self::Net) -> Prefix;
 
-    /// The next hop of one address.
+    /// Looks up the next hop of one address.
     fn lookup(tables: &Tables<Self::Cell>, address: Self::Bits) -> NextHopId;
 
-    /// The next hops of at most a chunk, the portable way.
+    /// Looks up at most a chunk of addresses, in the portable way.
     fn lookup_chunk(
         tables: &Tables<Self::Cell>,
         addresses: &[Self::Bits],
         next_hops: &mut [NextHopId],
     );
 
-    /// The next hops of whole chunks.
+    /// Looks up whole chunks of addresses.
     ///
     /// # Safety
     /// The processor must have AVX2.

@@ -1,5 +1,4 @@
-//! The writer's side of a table, whatever the family: all prefixes, and the cells that readers
-//! look at.
+//! Writer of a table of either family: all prefixes, and the cells that readers use.
 
 use crate::family::Family;
 use crate::grace::Grace;
@@ -8,37 +7,39 @@ use crate::reader::Reader;
 use crate::{FibError, HugePages, NextHopId};
 use prefix_trie::PrefixMap;
 
-/// The writer's side of a table: see [`crate::Fib4`] and [`crate::Fib6`].
+/// Writer of a table; see [`crate::Fib4`] and [`crate::Fib6`].
 #[derive(Debug)]
 pub struct Fib<F: Family> {
-    /// All prefixes: what an address falls back to when one is removed.
+    /// All prefixes; after a removal they give the next hop that takes over.
     routes: PrefixMap<F::Net, NextHopId>,
     table: Multibit<F::Cell>,
 }
 
 impl<F: Family> Fib<F> {
-    /// An empty table whose readers are registered with `grace`, of the family's usual bound.
+    /// An empty table with the family's default size, whose readers are registered with `grace`.
     pub fn new(grace: &Grace) -> Self {
         Self::with_groups(grace, F::DEFAULT_GROUPS)
     }
 
-    /// An empty table of at most `groups` groups of 256 entries, in which prefixes of more than
-    /// 24 bits end, and no more than entries can number. A group that readers may still be
-    /// looking at counts.
+    /// An empty table of at most `groups` groups of 256 entries, which hold prefixes of more than
+    /// 24
+    /// bits. The number is limited to what entries can name. A group that readers may still use
+    /// counts
+    /// as well.
     pub fn with_groups(grace: &Grace, groups: usize) -> Self {
         let table = Multibit::new(grace, groups.min(F::MAX_GROUPS));
         Self { routes: PrefixMap::new(), table }
     }
 
-    /// A reader; the worker that uses it must hold a slot of the same `grace`.
+    /// A reader of the table; the worker that uses it must hold a slot of the same `grace`.
     pub fn reader(&self) -> Reader<F> {
         Reader::new(self.table.tables())
     }
 
-    /// Adds or replaces a prefix; gives back what it led to before.
+    /// Adds or replaces a prefix; returns its previous next hop.
     ///
     /// # Errors
-    /// When the id is out of range or the bounded memory is used up; the table is then as it was.
+    /// Fails when the id is out of range or the table is full; the table is then unchanged.
     pub fn insert(
         &mut self,
         prefix: F::Net,
@@ -62,7 +63,7 @@ impl<F: Family> Fib<F> {
         Ok(before)
     }
 
-    /// Removes a prefix; gives back what it led to.
+    /// Removes a prefix; returns its previous next hop.
     pub fn remove(&mut self, prefix: F::Net) -> Option<NextHopId> {
         let prefix = F::truncated(prefix);
         let before = self.routes.remove(&prefix)?;
@@ -74,17 +75,17 @@ impl<F: Family> Fib<F> {
         Some(before)
     }
 
-    /// What exactly this prefix leads to.
+    /// Next hop of exactly this prefix.
     pub fn get(&self, prefix: F::Net) -> Option<NextHopId> {
         self.routes.get(&F::truncated(prefix)).copied()
     }
 
-    /// The longest prefix that holds `address`.
+    /// The longest prefix that contains `address`, and its next hop.
     pub fn longest_match(&self, address: F::Address) -> Option<(F::Net, NextHopId)> {
         self.routes.get_lpm(&F::Net::from(address)).map(|(prefix, id)| (prefix, *id))
     }
 
-    /// All prefixes, in the order of their addresses, shorter ones first.
+    /// All prefixes in the order of their addresses; a shorter prefix precedes the ones inside it.
     pub fn iter(&self) -> impl Iterator<Item = (F::Net, NextHopId)> {
         self.routes.iter().map(|(prefix, id)| (prefix, *id))
     }
@@ -94,18 +95,19 @@ impl<F: Family> Fib<F> {
         self.routes.len()
     }
 
-    /// True when there is none.
+    /// True when there is no prefix.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Bytes that the table occupies: what readers look at, and the writer's books.
+    /// Size of the table in bytes: the readers' cells and the writer's bookkeeping.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.routes.mem_size()
     }
 
-    /// How much of what readers look at the kernel keeps in huge pages, which it is asked for;
-    /// `None` where the kernel does not say. Slow: for reports.
+    /// How much of the readers' cells the kernel keeps in huge pages, which it was asked to do;
+    /// `None` if
+    /// the kernel does not say. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
         HugePages::of(&[tables.root.range(), tables.groups.range()])

@@ -1,10 +1,12 @@
-//! Grace periods: when may memory be reused that readers could still be looking at?
+//! Grace periods: they tell when memory that readers may have used can be reused.
 //!
-//! Quiescent-state-based reclamation. Each reader owns a slot in which it notes, between
-//! batches, the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load
-//! and one store in its own cache line. The writer starts an epoch when it retires
-//! something, and may reuse it once every slot has reached that epoch. A reader that
-//! blocks says so first ([`ReaderSlot::offline`]) and is not waited for.
+//! This is quiescent-state-based reclamation. Each reader owns a slot. Between batches it stores
+//! there
+//! the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load, and one store
+//! in
+//! its own cache line. The writer starts an epoch when it retires something, and may reuse it once
+//! every slot has reached that epoch. A reader that blocks announces this first
+//! ([`ReaderSlot::offline`]), and the writer does not wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, Weak};
@@ -25,7 +27,7 @@ struct Shared {
 #[derive(Debug, Clone, Default)]
 pub struct Grace(Arc<Shared>);
 
-/// The readers' side: one per worker, whatever the number of tables it reads.
+/// The readers' side: one slot per worker, whatever the number of tables that it reads.
 #[derive(Debug)]
 pub struct ReaderSlot {
     slot: Arc<Slot>,
@@ -42,7 +44,7 @@ impl Grace {
         Self::default()
     }
 
-    /// Registers a reader, online from now on. Dropping the slot unregisters it.
+    /// Registers a reader, which is online at once. Dropping the slot unregisters it.
     pub fn register(&self) -> ReaderSlot {
         let slot = Arc::new(Slot(AtomicU64::new(self.0.epoch.load(Ordering::SeqCst))));
         self.0.slots.lock().expect("no panic while held").push(Arc::downgrade(&slot));
@@ -51,8 +53,9 @@ impl Grace {
         reader
     }
 
-    /// Starts an epoch after something was unlinked; once [`Grace::passed`] says so
-    /// of the result, no reader can still see what was unlinked.
+    /// Starts an epoch after something was unlinked. When [`Grace::passed`] is true for the result,
+    /// no
+    /// reader can use the unlinked memory any more.
     pub fn retire(&self) -> Epoch {
         fence(Ordering::SeqCst);
         Epoch(self.0.epoch.fetch_add(1, Ordering::SeqCst) + 1)
@@ -69,17 +72,17 @@ impl Grace {
 }
 
 impl ReaderSlot {
-    /// Says that this reader holds nothing: call it between batches.
+    /// Reports that this reader holds no reference; call this between batches.
     #[inline]
     pub fn quiescent(&self) {
         let epoch = self.shared.epoch.load(Ordering::Acquire);
-        // Release: what was read in the batch before is done with.
+        // Release order: the reads of the last batch are complete.
         if self.slot.0.load(Ordering::Relaxed) != epoch {
             self.slot.0.store(epoch, Ordering::Release);
         }
     }
 
-    /// Says that this reader holds nothing and will not look until [`Self::online`].
+    /// Reports that this reader holds no reference and will read nothing until [`Self::online`].
     pub fn offline(&self) {
         self.slot.0.store(OFFLINE, Ordering::Release);
     }
@@ -87,7 +90,7 @@ impl ReaderSlot {
     /// Ends [`Self::offline`].
     pub fn online(&self) {
         self.slot.0.store(self.shared.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
-        // What is read from now on must not move before the slot is seen as online.
+        // Later reads must not move before the slot is visible as online.
         fence(Ordering::SeqCst);
     }
 }

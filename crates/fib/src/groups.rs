@@ -1,18 +1,18 @@
-//! Which groups of a table are in use, and when a group may be used again.
+//! Allocation of a table's groups, and the time of their reuse.
 
 use crate::FibError;
 use crate::grace::{Epoch, Grace};
 use std::collections::VecDeque;
 
-/// The writer's account of a table's groups.
+/// The writer's bookkeeping of a table's groups.
 #[derive(Debug)]
 pub(crate) struct Groups {
     grace: Grace,
     limit: usize,
-    /// What each group ever used holds: prefixes that end in it, and groups below it.
+    /// Contents of each group ever used: number of prefixes that end in it, and of groups below it.
     population: Vec<u16>,
     free: Vec<u32>,
-    /// Unlinked, but readers may still be inside; oldest first.
+    /// Unlinked groups that readers may still use, oldest first.
     waiting: VecDeque<(Epoch, u32)>,
 }
 
@@ -27,9 +27,9 @@ impl Groups {
         }
     }
 
-    /// Takes `count` groups, or none if there are not as many.
+    /// Takes `count` groups; if there are not as many, it takes none.
     pub(crate) fn take(&mut self, count: usize) -> Result<Vec<u32>, FibError> {
-        // Groups used before come first, so that the table stays as small as it can.
+        // Prefers groups that were used before, so that the table stays small.
         while self.free.len() < count
             && let Some(&(epoch, group)) = self.waiting.front()
             && self.grace.passed(epoch)
@@ -50,29 +50,29 @@ impl Groups {
         Ok(taken)
     }
 
-    /// Gives back a group that no cell names any more.
+    /// Frees a group that no cell names any more.
     pub(crate) fn retire(&mut self, group: u32) {
         self.waiting.push_back((self.grace.retire(), group));
     }
 
-    /// One prefix or group more in `group`.
+    /// Counts one more prefix or group in `group`.
     pub(crate) fn gained(&mut self, group: u32) {
         self.population[group as usize] += 1;
     }
 
-    /// One prefix or group fewer in `group`; true when nothing is left.
+    /// Counts one prefix or group less in `group`; true if it is now empty.
     pub(crate) fn lost(&mut self, group: u32) -> bool {
         let population = &mut self.population[group as usize];
         *population -= 1;
         *population == 0
     }
 
-    /// Number of groups that were ever used: the memory that the table has touched.
+    /// Number of groups that were ever used, which is the memory that the table has touched.
     pub(crate) fn touched(&self) -> usize {
         self.population.len()
     }
 
-    /// Bytes of this account.
+    /// Size of the bookkeeping in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.population.capacity() * size_of::<u16>()
             + self.free.capacity() * size_of::<u32>()

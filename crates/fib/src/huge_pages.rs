@@ -1,18 +1,18 @@
-//! How much of a table lies in huge pages: from `/proc/self/smaps` (proc_pid_smaps(5)).
+//! Share of a table in huge pages, from `/proc/self/smaps` (proc_pid_smaps(5)).
 
 use std::ops::Range;
 
-/// Memory that has been touched.
+/// Memory of a table that has been touched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HugePages {
-    /// Bytes in memory.
+    /// Resident bytes.
     pub resident_bytes: usize,
-    /// Bytes of these that lie in huge pages.
+    /// Resident bytes in huge pages.
     pub huge_bytes: usize,
 }
 
 impl HugePages {
-    /// What the kernel says of the mappings of this process that overlap any of these ranges.
+    /// Reads the mappings of this process that overlap any of these ranges.
     pub(crate) fn of(ranges: &[Range<usize>]) -> Option<Self> {
         let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
         Some(Self::parse(&text, ranges))
@@ -34,13 +34,13 @@ impl HugePages {
     }
 }
 
-/// The addresses in the line that begins a mapping: `7f00-7fff rw-p ...`.
+/// Address range in the line that begins a mapping: `7f00-7fff rw-p ...`.
 fn mapping(line: &str) -> Option<Range<usize>> {
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
     Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }
 
-/// What stands behind a key, in kB.
+/// Value after a key in kB, converted to bytes.
 fn bytes(line: &str, key: &str) -> Option<usize> {
     let value = line.strip_prefix(key)?.trim().strip_suffix("kB")?;
     value.trim_end().parse::<usize>().ok()?.checked_mul(1024)

@@ -1,21 +1,21 @@
-//! Which instructions look a batch up.
+//! Choice of the instructions that look up a batch.
 
 use std::sync::OnceLock;
 
-/// How a reader looks up: every kernel finds the same, on processors that have it.
+/// Implementation of the batch lookup; all give the same results on processors that have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// Portable: one load at a time, many of them in flight.
+    /// Portable: one load at a time, many of which overlap.
     Scalar,
-    /// Eight loads at a time, by the gathers of AVX2.
+    /// Eight loads at a time with the gathers of AVX2.
     Avx2,
 }
 
 impl Kernel {
-    /// All of them, the portable one first.
+    /// All implementations, the portable one first.
     pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
 
-    /// The one to use on this processor: gathers, unless its microcode slows them down.
+    /// Best implementation for this processor: gathers, unless microcode slows them down.
     pub fn best() -> Self {
         static BEST: OnceLock<Kernel> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -25,7 +25,7 @@ impl Kernel {
         })
     }
 
-    /// Whether this processor has its instructions.
+    /// Whether this processor has the instructions.
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -36,7 +36,7 @@ impl Kernel {
         }
     }
 
-    /// As in reports.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -45,11 +45,11 @@ impl Kernel {
     }
 }
 
-/// What Linux says of Gather Data Sampling (CVE-2022-40982), a flaw of Intel's processors from
-/// Skylake to Ice Lake (Documentation/admin-guide/hw-vuln/gather_data_sampling.rst).
+/// File in which Linux reports Gather Data Sampling (CVE-2022-40982), a flaw of Intel's processors
+/// from Skylake to Ice Lake (Documentation/admin-guide/hw-vuln/gather_data_sampling.rst).
 const GATHER_DATA_SAMPLING: &str = "/sys/devices/system/cpu/vulnerabilities/gather_data_sampling";
 
-/// Whether gathers wait for each other because microcode mitigates that flaw.
+/// Whether the microcode mitigates that flaw, which makes gathers slow.
 fn slows_gathers(status: &str) -> bool {
     status.starts_with("Mitigation")
 }

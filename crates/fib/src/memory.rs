@@ -1,4 +1,4 @@
-//! The cells of a table, in huge pages.
+//! The cells of a table in huge pages.
 
 #![allow(unsafe_code)] // the slice over the pages
 
@@ -8,10 +8,11 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use wattline_memory::{Pages, Supply};
 
-/// A fixed number of cells, all zero at first, aligned to a huge page; behind the last there is
-/// memory to the end of its page.
+/// A fixed number of cells, all zero at first, aligned to a huge page. The memory extends to the
+/// end
+/// of the last page.
 ///
-/// The kernel supplies memory as it is first touched, so that a generous bound costs nothing.
+/// The kernel supplies memory when it is first touched, so a generous limit costs nothing.
 #[derive(Debug)]
 pub struct Region<C> {
     cells: NonNull<C>,
@@ -21,26 +22,25 @@ pub struct Region<C> {
 }
 
 impl<C: Cell> Region<C> {
-    /// `len` cells. Like any allocation it aborts when the address space is used up.
+    /// A region of `len` cells. Like any allocation it aborts when the address space is exhausted.
     pub(crate) fn zeroed(len: usize) -> Self {
         let layout = Layout::array::<C>(len).expect("a table is far below the address space");
         let Ok(pages) = Pages::map(layout.size().max(1), Supply::AsTouched) else {
             handle_alloc_error(layout)
         };
-        // No more than 31 bits can number; a region without cells has memory nevertheless.
+        // At most what 31 bits can number. A region without cells has memory as well.
         let words = (layout.size() / size_of::<u32>()).clamp(1, 1 << 31);
         let last_word = (words - 1) as u32;
         Self { cells: pages.start().cast(), len, last_word, _pages: pages }
     }
 
-    /// The addresses of its cells.
+    /// Address range of the cells.
     pub(crate) fn range(&self) -> Range<usize> {
         let first = self.cells.addr().get();
         first..first + self.len * size_of::<C>()
     }
 
-    /// The number of the last whole word of 32 bits that a gather may load: 0 also where there
-    /// is no cell.
+    /// Number of the last whole 32-bit word that a gather may load; 0 also if there are no cells.
     #[inline]
     pub(crate) fn last_word(&self) -> u32 {
         self.last_word

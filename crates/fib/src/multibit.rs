@@ -1,18 +1,19 @@
-//! The multibit trie behind both families, as its one writer sees it.
+//! The multibit trie of both families, from the point of view of its one writer.
 //!
-//! The first 24 bits of an address pick a cell of the root; every further 8 bits pick one of
-//! the 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or
-//! names the group that tells them apart. A prefix is written into every cell that it covers
-//! and no longer prefix does (controlled prefix expansion: Srinivasan and Varghese, "Fast
-//! Address Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta,
-//! Lin and McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
+//! The first 24 bits of an address select a cell of the root; every further 8 bits select one of
+//! the
+//! 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names the
+//! group that distinguishes them. A prefix is written into every cell that it covers and that no
+//! longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
+//! Lookups
+//! Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta, Lin and McKeown,
+//! "Routing Lookups in Hardware at Memory Access Speeds", 1998).
 //!
-//! Beside the cells, the writer keeps the length of the prefix that each came from: with it
-//! an update knows which cells are its own without asking a trie for each of them.
+//! For every cell the writer also stores the length of its prefix. An update then knows which cells
+//! belong to it without a search per cell.
 //!
-//! Readers see a cell before or after an update, nothing else: a new group is filled before
-//! the cell that names it is stored, and a group that was unlinked is left as it is until
-//! every reader has moved on.
+//! Readers see a cell either before or after an update. A new group is filled before the cell that
+//! names it is stored, and an unlinked group stays unchanged until every reader has moved on.
 
 use crate::FibError;
 use crate::cell::Cell;
@@ -22,23 +23,23 @@ use crate::memory::Region;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bits of an address that the root resolves.
+/// Number of address bits that the root resolves.
 pub(crate) const ROOT_BITS: u8 = 24;
-/// Cells of the root.
+/// Number of cells in the root.
 pub(crate) const ROOT_CELLS: usize = 1 << ROOT_BITS;
-/// Bits of an address that a group resolves.
+/// Number of address bits that a group resolves.
 const GROUP_BITS: u8 = 8;
-/// Cells of a group.
+/// Number of cells in a group.
 pub(crate) const GROUP_CELLS: usize = 1 << GROUP_BITS;
 
-/// What readers see.
+/// The part of the table that readers use.
 #[derive(Debug)]
 pub struct Tables<C> {
     pub(crate) root: Region<C>,
     pub(crate) groups: Region<C>,
 }
 
-/// A prefix, its bits at the top of the word whatever the family.
+/// A prefix with its bits at the top of the word, whatever the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
     pub(crate) bits: u128,
@@ -46,12 +47,12 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// How many groups lie between the root and the cells of this prefix.
+    /// Number of groups between the root and the cells of this prefix.
     fn depth(self) -> u8 {
         self.length.saturating_sub(ROOT_BITS).div_ceil(GROUP_BITS)
     }
 
-    /// Its cells, in the group (or root) at its depth.
+    /// Cells of the prefix in the group (or root) at its depth.
     fn cells(self) -> Range<usize> {
         let depth = self.depth();
         let first = cell_at(self.bits, depth);
@@ -59,7 +60,7 @@ impl Prefix {
     }
 }
 
-/// The cell of an address, in the group (or root) at this depth.
+/// Cell of an address in the group (or root) at this depth.
 fn cell_at(bits: u128, depth: u8) -> usize {
     if depth == 0 {
         (bits >> (128 - ROOT_BITS)) as usize
@@ -68,14 +69,14 @@ fn cell_at(bits: u128, depth: u8) -> usize {
     }
 }
 
-/// The writer's side.
+/// The writer's part of the table.
 #[derive(Debug)]
 pub(crate) struct Multibit<C> {
     cells: Cells<C>,
     groups: Groups,
 }
 
-/// Cells, and for each the length of the prefix that it was written for (0 also for none).
+/// Cells, and the length of the prefix in each (0 also for none).
 #[derive(Debug)]
 struct Cells<C> {
     tables: Arc<Tables<C>>,
@@ -83,7 +84,7 @@ struct Cells<C> {
     group_lengths: Vec<u8>,
 }
 
-/// The root, or a group.
+/// The root (`None`) or a group.
 type Node = Option<u32>;
 
 impl<C: Cell> Cells<C> {
@@ -94,7 +95,7 @@ impl<C: Cell> Cells<C> {
         }
     }
 
-    /// The group that a cell names, if it names one.
+    /// Group that a cell names; `None` if it names none.
     fn below(&self, node: Node, cell: usize) -> Option<u32> {
         let entry = self.read(node, cell);
         (entry & C::EXTENDED != 0).then_some(entry & !C::EXTENDED)
@@ -114,8 +115,9 @@ impl<C: Cell> Cells<C> {
         }
     }
 
-    /// Writes `entry` for a prefix of `length` into those of `cells`, and of the groups below,
-    /// whose present prefix has a length that `replaces` accepts.
+    /// Writes `entry` for a prefix of `length` into those of `cells`, and of the cells in groups
+    /// below
+    /// them, whose present prefix length `replaces` accepts.
     fn paint(
         &mut self,
         node: Node,
@@ -156,13 +158,13 @@ impl<C: Cell> Multibit<C> {
         self.cells.tables.clone()
     }
 
-    /// Changes what a prefix that the table holds leads to.
+    /// Changes the next hop of a prefix that is in the table.
     pub(crate) fn replace(&mut self, prefix: Prefix, entry: u32) {
         let (node, _) = self.descend(prefix);
         self.cells.paint(node, prefix.cells(), entry, prefix.length, &|l| l == prefix.length);
     }
 
-    /// Adds a prefix that the table does not hold.
+    /// Adds a prefix that is not in the table.
     pub(crate) fn insert(&mut self, prefix: Prefix, entry: u32) -> Result<(), FibError> {
         let (node, depth) = self.descend(prefix);
         let missing = prefix.depth() - depth;
@@ -176,7 +178,7 @@ impl<C: Cell> Multibit<C> {
             return Ok(());
         };
 
-        // The chain of new groups says at first what the cell above it says.
+        // The new groups start with the entry of the cell above them.
         let link = cell_at(prefix.bits, depth);
         let above = self.cells.read(node, link);
         let above_length = *self.cells.length(node, link);
@@ -198,7 +200,7 @@ impl<C: Cell> Multibit<C> {
         let bottom = taken.last().copied();
         self.cells.paint(bottom, prefix.cells(), entry, prefix.length, &own);
 
-        // Complete: readers may come.
+        // The groups are complete, so readers may enter.
         self.cells.write(node, link, C::EXTENDED | top);
         if let Some(group) = node {
             self.groups.gained(group);
@@ -206,14 +208,16 @@ impl<C: Cell> Multibit<C> {
         Ok(())
     }
 
-    /// Removes a prefix that the table holds; its cells lead where the longest prefix that
-    /// covers it leads.
+    /// Removes a prefix that is in the table. Its cells get the entry of the longest prefix that
+    /// covers
+    /// it.
     pub(crate) fn remove(&mut self, prefix: Prefix, cover_entry: u32, cover_length: u8) {
         let (mut node, mut depth) = self.descend(prefix);
         self.cells.paint(node, prefix.cells(), cover_entry, cover_length, &|l| l == prefix.length);
 
-        // A group without a prefix of its own and without groups below says the same in all
-        // its cells: one cell above can say it.
+        // A group without prefixes of its own and without groups below has the same entry in all
+        // cells, so
+        // one cell above can replace it.
         while let Some(group) = node
             && self.groups.lost(group)
         {
@@ -228,7 +232,7 @@ impl<C: Cell> Multibit<C> {
         }
     }
 
-    /// Bytes of cells, of their lengths and of the account of groups.
+    /// Size in bytes of cells, prefix lengths and the bookkeeping of groups.
     pub(crate) fn memory_bytes(&self) -> usize {
         let cells = ROOT_CELLS + self.groups.touched() * GROUP_CELLS;
         cells * size_of::<C>()
@@ -237,7 +241,7 @@ impl<C: Cell> Multibit<C> {
             + self.groups.memory_bytes()
     }
 
-    /// The deepest node that exists on the way to the cells of `prefix`, and its depth.
+    /// The deepest existing node on the path to the cells of `prefix`, and its depth.
     fn descend(&self, prefix: Prefix) -> (Node, u8) {
         let mut node = None;
         for depth in 0..prefix.depth() {
@@ -249,7 +253,7 @@ impl<C: Cell> Multibit<C> {
         (node, prefix.depth())
     }
 
-    /// The node at `depth` on the way to an address; it must exist.
+    /// The node at `depth` on the path to an address; it must exist.
     fn node_at(&self, bits: u128, depth: u8) -> Node {
         (0..depth).fold(None, |node, depth| self.cells.below(node, cell_at(bits, depth)))
     }

@@ -1,4 +1,4 @@
-//! Files of routes: a prefix per line, if wanted with a word that names its next hop.
+//! Files of routes: one prefix per line, optionally followed by a word that names its next hop.
 //!
 //! ```text
 //! # a comment
@@ -6,7 +6,7 @@
 //! 2001:db8::/32
 //! ```
 //!
-//! A prefix that comes twice leads where its last line says.
+//! If a prefix occurs twice, its last line applies.
 
 use crate::NextHopId;
 use ipnet::IpNet;
@@ -15,80 +15,80 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::SplitWhitespace;
 
-/// More mistakes than this are counted, not listed: the file is of another kind.
+/// Largest number of errors that are listed; with more, the file is probably of another kind.
 const MOST_LISTED: usize = 20;
-/// Characters of a wrong value that a message repeats.
+/// Number of characters of a wrong value that a message repeats.
 const MOST_SHOWN: usize = 60;
-/// All ids but [`RoutesFile::UNNAMED`].
+/// Number of ids for names: all but [`RoutesFile::UNNAMED`].
 const MOST_NAMES: usize = NextHopId::MAX.0 as usize - 1;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What a file of routes holds.
+/// Contents of a file of routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutesFile {
-    /// In the order of the file.
+    /// Routes in the order of the file.
     pub routes: Vec<Route>,
-    /// The words that name next hops; id 1 is the first.
+    /// Words that name next hops; id 1 is the first.
     names: Vec<String>,
 }
 
-/// One line.
+/// One line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// Without host bits.
+    /// Prefix, with its host bits cleared.
     pub prefix: IpNet,
-    /// `None` where the line names none. See [`RoutesFile::name`].
+    /// Next hop; `None` if the line names none. See [`RoutesFile::name`].
     pub next_hop: Option<NextHopId>,
 }
 
-/// Why a file of routes cannot be used.
+/// Reasons why a file of routes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RoutesFileError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot open {}: {source}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It is compressed.
+    /// The file is compressed.
     #[error("{}: is compressed; unpack it first: gunzip < {} > routes.txt", path.display(), path.display())]
     Compressed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Some of its lines are wrong.
+    /// Some lines are invalid.
     #[error("{}", Located(path, problems))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which.
+        /// The invalid lines.
         problems: Problems,
     },
 }
 
-/// The lines that are wrong.
+/// Invalid lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
-    /// The first of them.
+    /// The first ones.
     pub listed: Vec<Problem>,
-    /// How many there are beyond those.
+    /// Number of further ones.
     pub more: usize,
 }
 
-/// A line that is wrong.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The word that is wrong.
+    /// The invalid word.
     pub value: String,
-    /// What is wrong with it, and what is allowed.
+    /// Fault of the word, and what is allowed.
     pub reason: String,
 }
 
-/// One problem per line, each with its place.
+/// One problem per line, each with file and line number.
 struct Located<'a>(&'a Path, &'a Problems);
 
 impl fmt::Display for Located<'_> {
@@ -106,8 +106,8 @@ impl fmt::Display for Located<'_> {
     }
 }
 
-/// The lines of any file of routes that say something: the number of each, from 1, and what stands
-/// before its comment.
+/// Lines of a file of routes that are not empty: their numbers, from 1, and their text without
+/// comments.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let before_comment = |line: &str| line.find('#').unwrap_or(line.len());
     (1..)
@@ -115,10 +115,10 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, content)| !content.is_empty())
 }
 
-/// The prefix that begins such a line, and the words that follow it.
+/// Parses the prefix at the beginning of such a line; returns it with the words that follow.
 ///
 /// # Errors
-/// With the word that is wrong, and what is wrong with it.
+/// Returns the invalid word and its fault.
 pub fn prefix_of(content: &str) -> Result<(IpNet, SplitWhitespace<'_>), (&str, String)> {
     let mut words = content.split_whitespace();
     let word = words.next().unwrap_or_default();
@@ -134,20 +134,20 @@ pub fn prefix_of(content: &str) -> Result<(IpNet, SplitWhitespace<'_>), (&str, S
 }
 
 impl RoutesFile {
-    /// An id that no word has: for tables, which must have one for routes that name none.
+    /// Id without a name: for tables, which need an id for routes that name no next hop.
     pub const UNNAMED: NextHopId = NextHopId::MAX;
 
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, or with the lines that are wrong.
+    /// Fails when the file cannot be read; otherwise returns the invalid lines.
     pub fn load(path: &Path) -> Result<Self, RoutesFileError> {
         let bytes = std::fs::read(path)
             .map_err(|source| RoutesFileError::Unreadable { path: path.to_owned(), source })?;
         if bytes.starts_with(&GZIP_MAGIC) {
             return Err(RoutesFileError::Compressed { path: path.to_owned() });
         }
-        // What is no UTF-8 is no prefix either: the line is reported as such.
+        // Text that is not UTF-8 is no prefix either, so the line is reported as invalid.
         Self::parse(&String::from_utf8_lossy(&bytes))
             .map_err(|problems| RoutesFileError::Invalid { path: path.to_owned(), problems })
     }
@@ -155,7 +155,7 @@ impl RoutesFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// With the lines that are wrong.
+    /// Returns the invalid lines.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut file = Self::default();
         let mut ids = HashMap::new();
@@ -173,7 +173,7 @@ impl RoutesFile {
         if problems.listed.is_empty() { Ok(file) } else { Err(problems) }
     }
 
-    /// The word that the file has for a next hop.
+    /// Word in the file that names a next hop.
     pub fn name(&self, id: NextHopId) -> Option<&str> {
         let index = usize::from(id.0).checked_sub(1)?;
         self.names.get(index).map(String::as_str)

@@ -1,5 +1,5 @@
-//! Readers look up while the writer updates: what they see is the state before or after an
-//! update, nothing else.
+//! Readers look up addresses while the writer updates: they see only the state before or after an
+//! update.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,21 +9,21 @@ use wattline_fib::grace::Grace;
 use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
 
 const ROUNDS: usize = 6_000;
-/// Insertions without which a run says nothing.
+/// Number of insertions below which a run proves nothing.
 const ENOUGH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(60);
 const HOSTS: u32 = 64;
-/// The id of the default route, always there.
+/// Id of the default route, which is always present.
 const DEFAULT: u16 = 0x7fff;
-/// Few, so that groups are soon used again for other prefixes.
+/// Few groups, so that they are soon reused for other prefixes.
 const GROUPS: usize = 40;
 
-/// Which host route the writer flips in a round: all of them in turn, in no simple order.
+/// Host route that the writer flips in a round; all of them in turn, in an irregular order.
 fn host_of(round: usize) -> u32 {
     (round as u32).wrapping_mul(2_654_435_761) >> 26
 }
 
-/// Stops the readers even when the writer panics, so that the test fails instead of hanging.
+/// Stops the readers even if the writer panics, so that the test fails instead of hanging.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -32,9 +32,10 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Flips a route per host in and out of a table with few groups while two threads, one by each
-/// kernel where the processor has both, look all of the hosts' addresses up; each may lead to
-/// its own id or to the default, never to another's.
+/// Adds and removes a route per host in a table with few groups. Meanwhile two threads, one for
+/// each
+/// implementation that the processor supports, look up the addresses of all hosts. Each address may
+/// give its own id or the default, never that of another host.
 macro_rules! flips_routes {
     ($name:ident, $fib:ty, $net:ty, $bits:ty, $length:expr, $groups:expr, $base:expr, $stride:expr) => {
         #[test]
@@ -73,7 +74,7 @@ macro_rules! flips_routes {
                         })
                     })
                     .collect();
-                // Where readers get no processor, groups come back late: go on until enough have.
+                // If readers get no processor, groups come back late; continue until enough have.
                 let deadline = Instant::now() + PATIENCE;
                 let mut round = 0;
                 while round < ROUNDS || (*inserted <= ENOUGH && Instant::now() < deadline) {
@@ -85,7 +86,7 @@ macro_rules! flips_routes {
                                 assert_eq!(before, None);
                                 *inserted += 1;
                             }
-                            // All groups in use or waiting for the readers: let them run.
+                            // All groups are in use or wait for the readers, so let these run.
                             Err(error) => {
                                 assert_eq!(error, FibError::Full($groups));
                                 thread::yield_now();
@@ -105,9 +106,9 @@ macro_rules! flips_routes {
     };
 }
 
-// Each host in a /24 of its own: each inserted needs a group, each removed gives it back.
+// Each host is in its own /24: an insertion needs a group, and a removal returns it.
 flips_routes!(ipv4, Fib4, Ipv4Net, u32, 32, GROUPS, 0x0a00_0001, 256);
-// Each host in a /120 of its own: chains of groups grow and shrink at their ends.
+// Each host is in its own /120: chains of groups grow and shrink at their ends.
 flips_routes!(
     ipv6,
     Fib6,
@@ -118,7 +119,7 @@ flips_routes!(
     0x2001_0db8_0000_0000_0000_0000_0000_0001,
     256
 );
-// Each host in a /40 of its own: the ends of chains are among the levels that a chunk goes down
+// Each host is in its own /40: the ends of chains are among the levels that a chunk descends
 // together.
 flips_routes!(
     ipv6_together,

@@ -1,4 +1,4 @@
-//! The tables against the simplest thing that can be right: a list of prefixes, searched whole.
+//! The tables compared with the simplest reference: a list of prefixes, searched completely.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ enum Update<P> {
     Remove(P),
 }
 
-/// Few distinct bits, so that prefixes nest, meet again and are really removed.
+/// Few distinct bits, so that prefixes nest, repeat, and are really removed.
 fn ipv4_prefix() -> impl Strategy<Value = Ipv4Net> + Clone {
     let few = prop_oneof![Just(0_u32), Just(0x0a01_0101), Just(0x0a01_01ff), Just(u32::MAX)];
     let address = prop_oneof![few, any::<u32>()].prop_map(|a| a & 0x8f03_03c3);

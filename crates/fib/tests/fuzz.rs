@@ -1,5 +1,6 @@
-//! Any sequence of updates leaves the tables saying what the trie of prefixes says, and any file
-//! of routes is read or refused.
+//! After any sequence of updates the tables agree with the trie of prefixes, and any file of routes
+//! is
+//! either read or refused.
 //!
 //! Runs some random sequences under `cargo test`; `cargo bolero test ipv4` explores.
 
@@ -10,10 +11,10 @@ use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
 
-/// One byte each: what to do, which of few addresses, how long a prefix, which next hop.
+/// One byte each: operation, address out of a few, prefix length, next hop.
 type Step = [u8; 4];
 
-/// Few groups: sequences meet the full table as well.
+/// Few groups, so that sequences also meet the full table.
 const GROUPS: usize = 26;
 
 macro_rules! any_sequence {
@@ -29,7 +30,7 @@ macro_rules! any_sequence {
                     let spread = <$bits>::from(bits);
                     let top = spread.rotate_right(2);
                     let address = top ^ (spread & 0x3c) << (<$bits>::BITS - 28);
-                    // /0 writes the whole root, which takes long; other tests have it.
+                    // /0 writes the whole root, which takes long; other tests cover it.
                     let length = 4 + length % (<$bits>::BITS as u8 - 3);
                     let prefix = <$net>::new_assert(address.into(), length).trunc();
                     let held = fib.len();
@@ -59,7 +60,7 @@ macro_rules! any_sequence {
                         assert_eq!(next_hop, longest.map_or(NextHopId::NONE, |(_, id)| id));
                     }
                 }
-                // Emptied, the table has all its groups back: nothing leaks.
+                // After removing all prefixes, all groups are free again: nothing leaks.
                 for (prefix, _) in fib.iter().collect::<Vec<_>>() {
                     fib.remove(prefix);
                 }
@@ -80,7 +81,7 @@ macro_rules! any_sequence {
 any_sequence!(ipv4, Fib4, Ipv4Net, u32, Ipv4Addr);
 any_sequence!(ipv6, Fib6, Ipv6Net, u128, Ipv6Addr);
 
-/// Whatever stands in a file of routes, it is read or every complaint has its line.
+/// Any file of routes is read, or every complaint has a line number.
 #[test]
 fn any_file_of_routes() {
     const GOOD: &str = "# all\n10.0.0.0/8 gw1\n0.0.0.0/0\n  192.0.2.0/24\tgw2 # two\n::/0 gw1\r\n\

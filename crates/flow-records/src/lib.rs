@@ -1,7 +1,7 @@
-//! The application `flow_records`: which flows pass, told to collectors (IPFIX, NetFlow version 9).
+//! The application `flow_records`: exports the flows that pass (IPFIX, NetFlow version 9).
 //!
-//! - [`nodes`]: the node that every worker has, with its tables of flows
-//! - `control`: records of all workers on their way to collectors
+//! - [`nodes`]: the node in every worker, with its tables of flows
+//! - `control`: transport of the records of all workers to collectors
 //! - `section`: `[flow_records]` of the configuration
 //!
 //! A program hands [`APPLICATION`] to its router (`wattline-router`).
@@ -15,6 +15,6 @@ pub use section::{CollectorAddress, FlowRecordsSection, FlowRecordsSettings, Tra
 
 use wattline_router::application::ApplicationKind;
 
-/// The application.
+/// Registration of the application.
 pub const APPLICATION: ApplicationKind =
     ApplicationKind { section: &FlowRecordsSection, start: control::start };

@@ -1,4 +1,4 @@
-//! The `[flow_records]` section.
+//! The `[flow_records]` section of the configuration.
 
 use crate::nodes::Sampling;
 use std::collections::HashSet;
@@ -11,10 +11,10 @@ use wattline_dataplane::feature::Place;
 use wattline_router::config::read::{Key, Reader, Section, Table, between, known, single};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
-/// `[flow_records]`.
+/// Name of the section.
 const SECTION: Section = Section::Application("[flow_records]");
 
-/// The keys, in the order of the reference.
+/// Keys of the section, in the order of the reference.
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
@@ -41,46 +41,46 @@ const KEYS: &[Key] = &[
         "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
 ];
 
-/// Most collectors.
+/// Largest number of collectors.
 const MOST_COLLECTORS: usize = 16;
 
-/// What of flows is recorded, and who is told.
+/// Settings of flow records and their collectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRecordsSettings {
-    /// At least one.
+    /// Collectors; at least one.
     pub collectors: Vec<CollectorAddress>,
-    /// Indices into the ports; empty for all.
+    /// Indices of the recorded ports; empty for all.
     pub ports: Vec<usize>,
-    /// Where on their way packets are seen.
+    /// Place in the graph at which packets are seen.
     pub place: Place,
-    /// How often a flow that goes on gives a record.
+    /// Interval between the records of a long flow (active timeout).
     pub active: Duration,
-    /// When a flow has ended.
+    /// Time without a packet after which a flow has ended (idle timeout).
     pub idle: Duration,
-    /// Flows of each worker and family.
+    /// Capacity of each worker's tables in flows, for each IP version.
     pub flows: usize,
-    /// One in so many packets is looked at.
+    /// Sampling interval: one packet in this many is counted.
     pub sampling_interval: u32,
-    /// Which one.
+    /// Choice of the sampled packet within an interval.
     pub sampling: Sampling,
-    /// The number of this router at the collectors.
+    /// Observation domain: the number of this router at the collectors.
     pub domain: u32,
-    /// How often templates are sent again.
+    /// Interval at which templates are sent again.
     pub template_interval: Duration,
-    /// Longest message.
+    /// Length of the longest message in bytes.
     pub message_bytes: usize,
 }
 
-/// Where records are sent to, and how.
+/// A collector: where and how to send records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CollectorAddress {
-    /// Format and transport.
+    /// Format and transport of the records.
     pub transport: Transport,
-    /// Address and port.
+    /// IP address and port of the collector.
     pub address: SocketAddr,
 }
 
-/// Format and transport.
+/// Format and transport of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// IPFIX over UDP.
@@ -125,7 +125,7 @@ impl Settings for FlowRecordsSettings {
     }
 }
 
-/// The section in the configuration.
+/// Reader of the section.
 pub struct FlowRecordsSection;
 
 impl ApplicationSection for FlowRecordsSection {
@@ -148,7 +148,7 @@ impl ApplicationSection for FlowRecordsSection {
     }
 }
 
-/// Reads the section; `None` where collectors are missing or none is right.
+/// Reads the section; `None` if collectors are missing or none is valid.
 fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<FlowRecordsSettings> {
     reader.refuse_unknown(table);
     let mut settings = FlowRecordsSettings {

@@ -1,8 +1,9 @@
-//! The application `ipsec`: tunnels with keys from the configuration, or with those of an IKE daemon
-//! that it finds in the kernel.
+//! The application `ipsec`: tunnels with keys from the configuration, or with the keys of an IKE
+//! daemon
+//! that are in the kernel.
 //!
-//! - [`esp`]: ESP (RFC 4303), the nodes that every worker has, and the cryptography
-//! - `control`: tunnels and their keys, sequence numbers on disk, what the kernel is told
+//! - [`esp`]: ESP (RFC 4303), the nodes in every worker, and the cryptography
+//! - `control`: tunnels and their keys, sequence numbers on disk, reports to the kernel
 //! - `section`: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]` of the configuration
 //!
 //! A program hands [`APPLICATION`] to its router (`wattline-router`).
@@ -18,6 +19,6 @@ pub use section::{
 
 use wattline_router::application::ApplicationKind;
 
-/// The application.
+/// Registration of the application.
 pub const APPLICATION: ApplicationKind =
     ApplicationKind { section: &IpsecSections, start: control::start };

@@ -14,14 +14,14 @@ use wattline_router::config::read::{
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
-/// `[ipsec]`.
+/// Name of the general section.
 const IPSEC: Section = Section::Application("[ipsec]");
-/// `[[ipsec_tunnel]]`, once per tunnel.
+/// Name of the section of a tunnel.
 const TUNNEL: Section = Section::Application("[[ipsec_tunnel]]");
-/// `[[ipsec_policy]]`, once per policy.
+/// Name of the section of a policy.
 const POLICY: Section = Section::Application("[[ipsec_policy]]");
 
-/// The keys, in the order of the reference.
+/// Keys of the sections, in the order of the reference.
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(IPSEC, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
@@ -86,96 +86,96 @@ const KEYS: &[Key] = &[
         "The tunnel of packets to be protected."),
 ];
 
-/// Where sequence numbers are kept, unless the configuration says otherwise.
+/// Default directory of the sequence numbers.
 const STATE: &str = "/var/lib/wattline/ipsec";
 
-/// What the configuration says of IPsec.
+/// IPsec settings of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IpsecSettings {
-    /// Where sequence numbers are kept over restarts.
+    /// Directory in which sequence numbers survive restarts.
     pub state: PathBuf,
-    /// Whether the kernel's associations and policies are followed.
+    /// Whether to use the kernel's SAs and policies.
     pub kernel: bool,
-    /// Whether the kernel goes on blocking what policies protect after an orderly end.
+    /// Whether the kernel continues to block protected packets after an orderly end.
     pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,
-    /// What goes through them, in the order in which it is asked.
+    /// Policies in the order in which they apply.
     pub policies: Vec<PolicySettings>,
 }
 
 /// A `[[ipsec_tunnel]]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TunnelSettings {
-    /// Its name.
+    /// Name of the tunnel.
     pub name: String,
-    /// The end that is here.
+    /// Address of the end here.
     pub local: IpAddr,
-    /// The other end, of the same family.
+    /// Address of the far end, of the same IP version.
     pub remote: IpAddr,
-    /// How packets are protected.
+    /// Algorithm that protects the packets.
     pub algorithm: Algorithm,
-    /// SPI of what is received.
+    /// SPI of received packets.
     pub spi_in: u32,
-    /// SPI of what is sent.
+    /// SPI of sent packets.
     pub spi_out: u32,
-    /// Key of what is received.
+    /// Key for received packets.
     pub key_in: KeySource,
-    /// Key of what is sent.
+    /// Key for sent packets.
     pub key_out: KeySource,
     /// Whether sequence numbers have 64 bits.
     pub extended: bool,
-    /// Size of the anti-replay window.
+    /// Size of the anti-replay window in packets.
     pub window: u32,
-    /// The peer's UDP port, where packets are encapsulated.
+    /// The peer's UDP port if packets are encapsulated in UDP.
     pub udp: Option<u16>,
-    /// The longest outer packet.
+    /// Length of the longest outer packet in bytes.
     pub mtu: u16,
     /// DSCP of outer packets.
     pub dscp: Dscp,
-    /// "Don't fragment" of outer packets.
+    /// "Don't fragment" flag of outer packets.
     pub dont_fragment: DontFragment,
-    /// When to warn that the keys should be replaced.
+    /// Lifetime after which a warning asks for new keys.
     pub soft: Lifetime,
-    /// When they are no longer used.
+    /// Lifetime after which the keys are no longer used.
     pub hard: Lifetime,
 }
 
-/// The life of keys, each direction for itself.
+/// Lifetime of keys, counted for each direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Lifetime {
-    /// By use.
+    /// Limit of use.
     pub limits: Limits,
-    /// By time.
+    /// Limit of time; `None` for no limit.
     pub time: Option<Duration>,
 }
 
-/// Where a key is.
+/// Location of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeySource {
-    /// In a file of its own.
+    /// A separate file.
     File(PathBuf),
-    /// In the configuration itself.
+    /// The configuration itself.
     Inline(KeyMaterial),
 }
 
 /// An `[[ipsec_policy]]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicySettings {
-    /// Where packets that are sent come from.
+    /// Source prefix of packets that are sent.
     pub source: IpNet,
-    /// Where they go, of the same family.
+    /// Destination prefix, of the same IP version.
     pub destination: IpNet,
-    /// What becomes of them.
+    /// Treatment of these packets.
     pub action: PolicyAction,
 }
 
-/// What becomes of packets.
+/// Treatment of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyAction {
     /// They go through the tunnel with this index.
     Protect(usize),
-    /// They pass as they are.
+    /// They pass unchanged.
     Bypass,
     /// They are dropped.
     Discard,
@@ -202,7 +202,7 @@ impl Settings for IpsecSettings {
     }
 }
 
-/// The sections in the configuration.
+/// Reader of the sections.
 pub struct IpsecSections;
 
 impl ApplicationSection for IpsecSections {
@@ -224,7 +224,7 @@ impl ApplicationSection for IpsecSections {
     }
 }
 
-/// Reads all sections; nothing where there is none.
+/// Reads all sections; `None` if there is none.
 fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
     let mut settings = IpsecSettings {
         state: STATE.into(),
@@ -245,7 +245,8 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
         settings.block_when_stopped = reader.boolean(&table, "block_when_stopped").unwrap_or(false);
     }
     let tables = each(reader, root, TUNNEL, "ipsec_tunnel");
-    // Also of those that are wrong otherwise, so that a policy that names one is not wrong too.
+    // Includes the names of invalid tunnels, so that policies that name them are not reported as
+    // well.
     let names: Vec<Option<String>> = tables
         .iter()
         .map(|table| Some(required(reader, table, "name", parse_name)?.value))
@@ -385,7 +386,7 @@ fn read_lifetime(
     Lifetime { limits: Limits { packets: amount(packets), bytes: amount(bytes) }, time }
 }
 
-/// A whole number from 1, with k, M, G or T for thousands and so on.
+/// Parses a whole number from 1, with k, M, G or T for thousands and so on.
 fn parse_amount(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -430,7 +431,7 @@ fn read_policy(
                 reader.problem(POLICY, "tunnel", &name.span, message);
                 return None;
             };
-            // One that is wrong has been reported.
+            // An invalid name has been reported already.
             PolicyAction::Protect(places[place]?)
         }
         ("protect", false) => {
@@ -501,7 +502,7 @@ mod tests {
             assert!(text.contains(told), "{told}: {text}");
             assert!(!text.contains("112233"), "{text}");
         }
-        // Told at the section that repeats it, also behind one that is wrong otherwise.
+        // Reported at the section that repeats the name, even if that section is invalid otherwise.
         let (ports, tunnel) = TEXT.split_once("[[ipsec_tunnel]]").unwrap();
         let tunnel = tunnel.split("[[ipsec_policy]]").next().unwrap();
         let sections = [

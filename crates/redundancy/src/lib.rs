@@ -1,8 +1,8 @@
-//! The application `redundancy`: redundancy elimination between two routers; what both have seen is
-//! not sent twice.
+//! The application `redundancy`: redundancy elimination between two routers. Content that both have
+//! seen is not sent twice.
 //!
-//! - [`nodes`]: caches, encoders and decoders, and the nodes that every worker has of them
-//! - `control`: makes the caches, and lets decoders report to encoders
+//! - [`nodes`]: caches, encoders and decoders, and their nodes in every worker
+//! - `control`: construction of the caches, and reports from decoders to encoders
 //! - `section`: `[[redundancy]]` of the configuration
 //!
 //! A program hands [`APPLICATION`] to its router (`wattline-router`).
@@ -16,6 +16,6 @@ pub use section::{RedundancyRole, RedundancySection, RedundancySections, Redunda
 
 use wattline_router::application::ApplicationKind;
 
-/// The application.
+/// Registration of the application.
 pub const APPLICATION: ApplicationKind =
     ApplicationKind { section: &RedundancySection, start: control::start };

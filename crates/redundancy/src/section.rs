@@ -1,4 +1,4 @@
-//! The `[[redundancy]]` sections.
+//! The `[[redundancy]]` sections of the configuration.
 
 use crate::nodes::select::Selection;
 use ipnet::IpNet;
@@ -11,10 +11,10 @@ use wattline_router::config::read::{
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
-/// `[[redundancy]]`, once per encoder or decoder.
+/// Name of the section, which occurs once per encoder or decoder.
 const SECTION: Section = Section::Application("[[redundancy]]");
 
-/// The keys, in the order of the reference.
+/// Keys of the section, in the order of the reference.
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "role", None, "\"encode\"", "\"encode\" or \"decode\"",
@@ -63,7 +63,7 @@ impl Settings for RedundancySections {
     }
 }
 
-/// The sections in the configuration.
+/// Reader of the sections.
 pub struct RedundancySection;
 
 impl ApplicationSection for RedundancySection {
@@ -86,54 +86,54 @@ impl ApplicationSection for RedundancySection {
     }
 }
 
-/// A `[[redundancy]]` section.
+/// Settings of a `[[redundancy]]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedundancySettings {
-    /// Which end of the way this router is.
+    /// Role of this router: encoder or decoder.
     pub role: RedundancyRole,
-    /// The port towards the other router (index into the ports).
+    /// Port towards the other router (index into the ports).
     pub port: Option<usize>,
-    /// Destinations behind the decoder; all where there is none.
+    /// Destinations behind the decoder; empty for all.
     pub prefixes: Vec<IpNet>,
     /// Destinations that do not pass the decoder.
     pub except: Vec<IpNet>,
-    /// The other router; there is one unless `feedback` is false.
+    /// Address of the other router; present unless `feedback` is false.
     pub peer: Option<IpAddr>,
     /// Whether the decoder reports to the encoder.
     pub feedback: bool,
-    /// UDP port of the encoder for that.
+    /// UDP port of the encoder for the reports.
     pub feedback_port: u16,
-    /// Which encoder, where a decoder serves several.
+    /// Number of the encoder, for a decoder that serves several.
     pub stream: u8,
-    /// Size of the cache.
+    /// Size of the cache in bytes.
     pub cache_bytes: usize,
-    /// How windows are selected.
+    /// Method of selecting windows.
     pub selection: Selection,
-    /// About one window in so many.
+    /// Mean distance in bytes between selected windows.
     pub period: usize,
     /// IP protocol number of encoded packets.
     pub protocol: u8,
-    /// What the two routers share.
+    /// Secret that the two routers share.
     pub secret: String,
     /// TCP and UDP ports with encrypted payload.
     pub bypass_ports: Vec<u16>,
-    /// Whether flows that look encrypted and gain nothing are given up.
+    /// Whether to give up flows that look encrypted and gain nothing.
     pub bypass_entropy: bool,
 }
 
-/// Which end of the way a router is.
+/// Role of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RedundancyRole {
-    /// Leaves out what was sent before.
+    /// Encoder: replaces content that was sent before.
     Encode,
-    /// Puts it back.
+    /// Decoder: restores it.
     Decode,
 }
 
 /// SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard.
 const ENCRYPTED: [u16; 10] = [22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820];
 const SMALLEST_CACHE: u64 = 1 << 20;
-/// An index names places of the cache with 34 bits of words; this is far from ambiguous.
+/// Largest cache in bytes: an index names positions with 34 bits of words, which is ample.
 const LARGEST_CACHE: u64 = 16 << 30;
 
 fn read(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Vec<RedundancySettings> {
@@ -227,7 +227,7 @@ fn parse_selection(text: &str) -> Option<Selection> {
     Selection::ALL.into_iter().find(|selection| selection.name() == text)
 }
 
-/// A whole number of KiB, MiB or GiB, in bytes.
+/// Parses a whole number of KiB, MiB or GiB; returns bytes.
 fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(3)?)?;
     let shift = match unit {

@@ -5,36 +5,36 @@ use serde::{Deserialize, Serialize};
 
 const CLAIMS: &str = include_str!("../../../published/claims.csv");
 
-/// A claim as it is listed.
+/// One row of the table of claims.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Such as `PS-027`.
+    /// Identifier, such as `PS-027`.
     pub id: String,
-    /// The paper.
+    /// Name of the paper.
     pub paper: String,
-    /// Where it stands.
+    /// Section or figure that makes the claim.
     pub section_or_figure: String,
-    /// Result, parameter, equation, method or algorithm.
+    /// Kind of claim: result, parameter, equation, method or algorithm.
     pub kind: String,
-    /// What it is about.
+    /// Quantity that the claim is about.
     pub quantity: String,
-    /// What is printed.
+    /// Value as printed.
     pub value: String,
-    /// In which unit.
+    /// Unit of the value.
     pub unit: String,
-    /// Under which conditions.
+    /// Conditions under which the value holds.
     pub conditions: String,
-    /// How it could be checked.
+    /// Suggestion of how a program could check the claim.
     pub how_a_program_could_check_it: String,
 }
 
-/// Every row, in its order.
+/// All rows, in the order of the file.
 pub(super) fn all() -> Result<Vec<Claim>, ReproduceError> {
     let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
     Ok(reader.deserialize().collect::<Result<_, _>>()?)
 }
 
-/// The row of that id.
+/// The row with this id; `None` if there is none.
 pub(super) fn find(id: &str) -> Result<Option<Claim>, ReproduceError> {
     Ok(all()?.into_iter().find(|claim| claim.id == id))
 }

@@ -1,4 +1,4 @@
-//! What is said to every claim of a paper.
+//! Verdicts on the claims of a paper.
 
 use crate::claim::{self, Claim};
 use crate::error::ReproduceError;
@@ -7,17 +7,17 @@ use crate::paper::Paper;
 use serde::Serialize;
 use wattline_report::{Check, Verdict};
 
-/// A claim with our answer.
+/// A claim and its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClaimReport {
-    /// Its row.
+    /// The row of the claim.
     #[serde(flatten)]
     pub claim: Claim,
-    /// What came of it; of several checks, the worst.
+    /// Verdict; the worst one if several checks answer the claim.
     pub verdict: Verdict,
-    /// What we have.
+    /// Results of the checks; empty if no figure checks the claim.
     pub ours: String,
-    /// Why.
+    /// Explanation of the verdict.
     pub note: String,
 }
 

@@ -1,20 +1,20 @@
-//! What can go wrong.
+//! Errors of the reproduction.
 
 use std::path::PathBuf;
 
-/// Why a paper could not be reproduced.
+/// Reasons why a paper could not be reproduced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
-    /// No paper or figure of this name.
+    /// There is no paper or figure of this name.
     #[error("\"{0}\" is no paper or figure that can be reproduced; allowed:{1}")]
     UnknownTarget(String, String),
-    /// The model of the server could not be had.
+    /// The server model could not be loaded.
     #[error(transparent)]
     Server(#[from] wattline_server::LoadError),
-    /// Measured costs of applications say nothing of the server.
+    /// The measured costs of applications cannot be applied to the server model.
     #[error(transparent)]
     Costs(#[from] wattline_server::CostsError),
-    /// The model of the server lacks figures.
+    /// The server model lacks parameters that are needed.
     #[error(transparent)]
     Incomplete(#[from] wattline_server::Incomplete),
     /// A simulation failed.
@@ -23,27 +23,27 @@ pub enum ReproduceError {
     /// A simulation of a request server failed.
     #[error(transparent)]
     Requests(#[from] wattline_sim::requests::RequestError),
-    /// A policy of the comparison is not known.
+    /// The policy to be compared is unknown.
     #[error(transparent)]
     Policy(#[from] wattline_policy::SpecError),
-    /// The traffic of a figure could not be made.
+    /// The traffic of a figure could not be built.
     #[error(transparent)]
     Traffic(#[from] wattline_traffic::spec::BuildError),
     /// A fit failed.
     #[error(transparent)]
     Fit(#[from] wattline_server::fit::FitError),
-    /// A step did not get what it needs from the model.
+    /// A step could not get a value from the model.
     #[error("{0}")]
     Model(String),
-    /// The table of claims that is shipped is broken.
+    /// The shipped table of claims is malformed.
     #[error("published/claims.csv: {0}")]
     Claims(#[from] csv::Error),
     /// A result could not be written.
     #[error("{}: {source}", path.display())]
     Write {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

@@ -1,22 +1,22 @@
-//! Figures as they are made anew.
+//! Reproduced figures.
 
 use serde::Serialize;
 use wattline_report::{Check, Table};
 
-/// One figure or table of a paper, ours.
+/// A reproduction of one figure or table of a paper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// As files are named: `fig3`, `table1`.
+    /// Identifier as used in file names: `fig3`, `table1`.
     pub id: &'static str,
-    /// What it shows.
+    /// Title of the figure.
     pub title: String,
-    /// What it rests on and how it was made.
+    /// Description of the inputs and of the method.
     pub about: String,
-    /// Its data.
+    /// Data of the figure.
     pub table: Table,
-    /// Its plots as SVG documents.
+    /// Plots of the figure as SVG documents.
     #[serde(skip)]
     pub plots: Vec<String>,
-    /// Ours beside the paper's.
+    /// Comparisons of reproduced values with published ones.
     pub checks: Vec<Check>,
 }

@@ -1,8 +1,8 @@
-//! What the papers print, computed anew and held against it.
+//! Reproduction of the papers: their results computed again and compared with the printed ones.
 //!
-//! Every figure gives its data, plots and [`Check`](wattline_report::Check)s; every row of
-//! `published/claims.csv` is reported, with a verdict. Where a paper contradicts itself, or its
-//! figure is lost, that is said and nothing is mended.
+//! Every figure has data, plots and [`Check`](wattline_report::Check)s. Every row of
+//! `published/claims.csv` gets a verdict. Contradictions within a paper and lost figures are
+//! reported as such; nothing is corrected silently.
 #![forbid(unsafe_code)]
 
 pub mod bolla;
@@ -35,7 +35,7 @@ pub use target::Target;
 mod tests {
     use super::*;
 
-    /// Every claim of a paper is either checked by some figure or has a word in its context.
+    /// Every claim of a paper is either checked by a figure or listed in the paper's context.
     #[test]
     fn no_claim_is_forgotten() {
         let checked = [

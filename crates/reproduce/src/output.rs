@@ -1,4 +1,4 @@
-//! Results as files.
+//! Writes results to files.
 
 use crate::error::ReproduceError;
 use crate::page;
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use wattline_report::Table;
 
-/// Writes data, plots, `summary.json` and one page with everything below `out`.
+/// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails when a file cannot be written.
 pub fn write(reproductions: &[Reproduction], out: &Path) -> Result<(), ReproduceError> {
     for reproduction in reproductions {
         let directory = out.join(reproduction.paper.name());

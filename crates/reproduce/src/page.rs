@@ -1,4 +1,4 @@
-//! One page with all plots, checks and claims; it needs nothing from elsewhere.
+//! A single HTML page with all plots, checks and claims, without external resources.
 
 use crate::figure::Figure;
 use crate::reproduction::Reproduction;

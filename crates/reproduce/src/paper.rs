@@ -1,4 +1,4 @@
-//! The papers, and what is made of each.
+//! The papers and their reproductions.
 
 use crate::step::{Context, Step};
 use crate::{bolla, copi, liao, powersave, sohan};
@@ -21,10 +21,10 @@ pub enum Paper {
 }
 
 impl Paper {
-    /// All of them.
+    /// All papers.
     pub const ALL: [Self; 5] = [Self::Powersave, Self::Bolla, Self::Liao, Self::Sohan, Self::Copi];
 
-    /// Its name on the command line and in `claims.csv`.
+    /// Name of the paper on the command line and in `claims.csv`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Powersave => "powersave",
@@ -35,7 +35,7 @@ impl Paper {
         }
     }
 
-    /// As one would cite it.
+    /// Citation of the paper.
     pub fn title(self) -> &'static str {
         match self {
             Self::Powersave => {
@@ -61,7 +61,7 @@ impl Paper {
         }
     }
 
-    /// What gives its figures, in their order.
+    /// Steps that make the paper's figures, in the order of the figures.
     pub(crate) fn steps(self) -> &'static [Step] {
         match self {
             Self::Powersave => powersave::STEPS,
@@ -72,7 +72,7 @@ impl Paper {
         }
     }
 
-    /// What is said to claims that no figure checks.
+    /// Verdicts on claims that no figure checks.
     pub(crate) fn context(self) -> &'static [Context] {
         match self {
             Self::Powersave => powersave::CONTEXT,

@@ -1,7 +1,8 @@
-//! Checks that were written down before their model: `published/checks/PAPER.toml`.
+//! Checks that were written before their model: `published/checks/PAPER.toml`.
 //!
-//! What is compared, with what and how near comes from there; the code that computes says only
-//! what came out. So neither a tolerance nor a published figure can be changed with the model.
+//! The file says what is compared, with which value and with which tolerance. The code only
+//! supplies the computed value. A change of the model therefore cannot change a tolerance or a
+//! published figure.
 
 use crate::claim;
 use crate::error::ReproduceError;
@@ -14,11 +15,11 @@ const SOHAN: &str = include_str!("../../../published/checks/sohan.toml");
 const LIAO: &str = include_str!("../../../published/checks/liao.toml");
 const COPI: &str = include_str!("../../../published/checks/copi.toml");
 
-/// The checks of a paper.
+/// The planned checks of a paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
-    /// When they were written down.
+    /// Date on which they were written.
     pub(super) date: String,
     #[serde(rename = "check")]
     pub(super) checks: Vec<Planned>,
@@ -31,7 +32,7 @@ pub(super) struct Planned {
     pub(super) id: String,
     pub(super) claims: Vec<String>,
     quantity: String,
-    /// A parameter was fitted to what is compared: where it meets, it only agrees.
+    /// True if a parameter was fitted to this value: the best verdict is then "fitted".
     #[serde(default)]
     fitted: bool,
     #[serde(flatten)]
@@ -52,19 +53,19 @@ enum Kind {
 
 type Read = LazyLock<Result<Plan, String>>;
 
-/// What was planned for Sohan et al.
+/// The planned checks of Sohan et al.
 pub(super) fn sohan() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("sohan.toml", SOHAN));
     read(&PLAN)
 }
 
-/// What was planned for Liao and Bhuyan.
+/// The planned checks of Liao and Bhuyan.
 pub(super) fn liao() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("liao.toml", LIAO));
     read(&PLAN)
 }
 
-/// What was planned for Co-PI.
+/// The planned checks of Co-PI.
 pub(super) fn copi() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("copi.toml", COPI));
     read(&PLAN)
@@ -85,7 +86,7 @@ impl Plan {
         Ok(Self { file, ..plan })
     }
 
-    /// A check of one number (`near`, `above`, `below`) or of several (`range`: all of them).
+    /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
     pub(super) fn check(&'static self, id: &str, ours: &[f64]) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let claims = planned.claims();
@@ -93,7 +94,7 @@ impl Plan {
         let single = ours.len() == 1;
         let check = match (&planned.kind, one) {
             (Kind::Near { published, tolerance }, Some(ours)) if single => {
-                // A hair for the rounding of binary fractions.
+                // The addition allows for the rounding of binary fractions.
                 Check::near(&claims, quantity, ours, *published, tolerance + 1e-9)
                     .tolerance(*tolerance)
             }
@@ -115,7 +116,7 @@ impl Plan {
         Ok(planned.fitted(check.planned(&self.date, &planned.why)))
     }
 
-    /// A check of a statement.
+    /// Checks that a statement holds.
     pub(super) fn holds(
         &'static self,
         id: &str,
@@ -131,7 +132,7 @@ impl Plan {
         Ok(planned.fitted(check.planned(&self.date, &planned.why)))
     }
 
-    /// One of several like checks, each with the value that `claims.csv` has for its claim.
+    /// Checks one of several claims of a kind; the published value comes from `claims.csv`.
     pub(super) fn each(
         &'static self,
         id: &str,

@@ -1,4 +1,4 @@
-//! The work on a paper, and what came of it.
+//! Reproduction of papers and its result.
 
 use crate::claims::{self, ClaimReport};
 use crate::error::ReproduceError;
@@ -8,37 +8,38 @@ use crate::target::{Target, Wanted};
 use serde::Serialize;
 use wattline_report::Verdict;
 
-/// One paper, reproduced.
+/// Result of reproducing one paper.
 #[derive(Debug, Serialize)]
 pub struct Reproduction {
-    /// Which one.
+    /// The paper.
     pub paper: Paper,
-    /// Its title.
+    /// Title of the paper.
     pub title: &'static str,
-    /// In the order of the paper.
+    /// Figures in the order of the paper.
     pub figures: Vec<Figure>,
     /// Every claim of the paper with its verdict.
     pub claims: Vec<ClaimReport>,
 }
 
 impl Reproduction {
-    /// How many claims have this verdict.
+    /// Number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 }
 
-/// How many steps the targets take, for a progress bar.
+/// Number of steps that the targets take, for a progress bar.
 pub fn steps(targets: &[Target]) -> usize {
     Wanted::of(targets).iter().map(|wanted| wanted.steps().count()).sum()
 }
 
-/// Reproduces papers, or figures of them. `begins` is told the name of every step before it
-/// runs. Of a paper that is not wanted as a whole, only those claims are reported that the
-/// figures answer.
+/// Reproduces papers or single figures. `begins` is called with the name of every step before the
+/// step runs. If only some figures of a paper are wanted, only the claims that these figures
+/// answer are reported.
 ///
 /// # Errors
-/// When a model, a simulation or the shipped table of claims fails; not when figures differ.
+/// Fails when a model, a simulation or the shipped table of claims fails, but not when results
+/// differ from the paper.
 pub fn reproduce(
     targets: &[Target],
     mut begins: impl FnMut(&str),

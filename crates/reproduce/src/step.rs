@@ -1,26 +1,26 @@
-//! The pieces of work that papers are made of.
+//! Steps of a reproduction.
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use wattline_report::Verdict;
 
-/// What is said to a claim that no figure checks: its id, a verdict, and why.
+/// Verdict on a claim that no figure checks: id of the claim, verdict, reason.
 pub(crate) type Context = (&'static str, Verdict, &'static str);
 
-/// A piece of work.
+/// One step of a reproduction.
 pub(crate) struct Step {
-    /// What it is called while it runs.
+    /// Name that is shown while the step runs.
     pub(crate) name: &'static str,
-    /// Ids of the figures that it gives, in their order.
+    /// Ids of the figures that the step makes, in their order.
     pub(crate) figures: &'static [&'static str],
-    /// Makes them.
+    /// Function that makes the figures.
     pub(crate) run: Run,
 }
 
 pub(crate) type Run = fn() -> Result<Vec<Figure>, ReproduceError>;
 
 impl Step {
-    /// Of this name, with figures of these ids, made so.
+    /// A step with this name that makes figures with these ids.
     pub(crate) const fn new(
         name: &'static str,
         figures: &'static [&'static str],

@@ -1,21 +1,21 @@
-//! What is to be reproduced: a paper, or one figure of it.
+//! Targets of a reproduction: a paper, or one figure of it.
 
 use crate::error::ReproduceError;
 use crate::paper::Paper;
 use crate::step::Step;
 use std::str::FromStr;
 
-/// A paper, or one figure of it, as `powersave` or `powersave/fig12`.
+/// A paper, or one figure of it, written as `powersave` or `powersave/fig12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// The paper.
     pub paper: Paper,
-    /// The figure's id; `None` for all of them.
+    /// Id of the figure; `None` for all figures.
     pub figure: Option<&'static str>,
 }
 
 impl Target {
-    /// All that can be named: each paper, followed by its figures.
+    /// All targets: each paper, followed by its figures.
     pub fn all() -> impl Iterator<Item = Self> {
         Paper::ALL.into_iter().flat_map(|paper| {
             let ids = paper.steps().iter().flat_map(|step| step.figures);
@@ -24,7 +24,7 @@ impl Target {
         })
     }
 
-    /// As it is named on the command line.
+    /// Name of the target on the command line.
     pub fn name(&self) -> String {
         let paper = self.paper.name();
         self.figure.map_or(paper.to_owned(), |figure| format!("{paper}/{figure}"))
@@ -46,7 +46,7 @@ impl FromStr for Target {
     }
 }
 
-/// All names, a line for each paper.
+/// Names of all targets, one line per paper.
 fn listed() -> String {
     let mut text = String::new();
     for target in Target::all() {
@@ -56,14 +56,14 @@ fn listed() -> String {
     text
 }
 
-/// What is wanted of one paper.
+/// Targets within one paper.
 pub(super) struct Wanted {
     pub(super) paper: Paper,
     figures: Option<Vec<&'static str>>,
 }
 
 impl Wanted {
-    /// By paper, each once, in the order in which they are first named.
+    /// Targets grouped by paper, in the order in which the papers are first named.
     pub(super) fn of(targets: &[Target]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for target in targets {
@@ -79,7 +79,7 @@ impl Wanted {
         all
     }
 
-    /// Whether it is the whole paper.
+    /// Whether the whole paper is wanted.
     pub(super) fn whole(&self) -> bool {
         self.figures.is_none()
     }
@@ -88,7 +88,7 @@ impl Wanted {
         self.figures.as_ref().is_none_or(|ids| ids.contains(&id))
     }
 
-    /// The steps that give a wanted figure.
+    /// Steps that make a wanted figure.
     pub(super) fn steps(&self) -> impl Iterator<Item = &'static Step> {
         self.paper.steps().iter().filter(|step| step.figures.iter().any(|id| self.has(id)))
     }

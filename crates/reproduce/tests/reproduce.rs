@@ -1,10 +1,10 @@
-//! Reproduction as a whole: everything reported, nothing differing without a reason, and
-//! the files written.
+//! Reproduction as a whole: every claim is reported, every difference has a reason, and the files
+//! are written.
 
 use wattline_report::Verdict;
 use wattline_reproduce::{Paper, Target, reproduce, steps, write};
 
-/// The simulated paper takes minutes without optimisation; this one takes none.
+/// The other papers take minutes without optimisation; this one takes none.
 #[test]
 fn bolla_is_answered_claim_by_claim_and_written() {
     let mut begun = Vec::new();
@@ -16,7 +16,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
     assert!(bolla.claims.iter().all(|claim| claim.note != "nothing is known of it here"));
     assert_eq!(bolla.count(Verdict::Differs), 0);
     assert!(bolla.count(Verdict::Meets) >= 50);
-    // The polynomial and the text do not agree at 700 kpps, and that is said.
+    // The polynomial and the text disagree at 700 kpps, and the verdict says so.
     let knee = bolla.claims.iter().find(|claim| claim.claim.id == "BO-054").unwrap();
     assert_eq!(knee.verdict, Verdict::PaperContradictsItself);
     assert!(knee.note.contains("0.844"), "{}", knee.note);
@@ -72,8 +72,8 @@ fn a_directory_that_cannot_be_written_is_named() {
     assert!(text.starts_with(&file.path().display().to_string()), "{text}");
 }
 
-/// Every claim of every paper, by verdict: `published/verdicts.csv` has them as they were last
-/// looked at, so that none moves without anybody seeing it. `UPDATE_GOLDEN=1` writes the file.
+/// Verdicts of all claims of all papers, compared with the reviewed ones in
+/// `published/verdicts.csv`, so that none changes unnoticed. `UPDATE_GOLDEN=1` writes the file.
 #[test]
 #[ignore = "minutes, even with optimisation: `make test-long`"]
 fn all_papers_give_the_verdicts_on_record() {

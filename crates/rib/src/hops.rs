@@ -1,4 +1,4 @@
-//! Next hops by what they are, and their ids in the workers' tables.
+//! Next hops by content, and their ids in the workers' tables.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,34 +7,34 @@ use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_fib::NextHopId;
 
-/// The largest packet that a route lets pass; `None`: whatever its link does.
+/// MTU of a route in bytes; `None` for that of its link.
 pub(super) type RouteMtu = Option<u16>;
 
-/// What a route leads to, independent of what is known of neighbours and links now.
+/// Next hop of a route, independent of the present state of neighbours and links.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum HopKey {
     /// A neighbour.
     Gateway { link: u32, address: IpAddr, mtu: RouteMtu },
-    /// The destination itself is a neighbour.
+    /// The destination itself is the neighbour.
     OnLink { link: u32, mtu: RouteMtu },
-    /// To the kernel.
+    /// Leave to the kernel.
     Punt,
     /// Discard silently.
     Blackhole,
-    /// Discard, host unreachable.
+    /// Discard and report host unreachable.
     Unreachable,
-    /// Discard, administratively prohibited.
+    /// Discard and report administratively prohibited.
     Prohibit,
-    /// One of several by flow, with their weights, which have no common divisor.
+    /// Choose one of several by flow, with weights that have no common divisor.
     Group(Arc<[(HopKey, u16)]>),
 }
 
-/// Most places in a group, so that one takes no more than eight cache lines; where weights add up
-/// to more, shares are as near to them as so many places allow.
+/// Largest number of entries in a group, so that it takes at most eight cache lines. If the weights
+/// add up to more, the shares are as close to them as this number allows.
 const GROUP_PLACES: usize = 256;
 
 impl HopKey {
-    /// Several ways with their weights, the same however large the weights were written.
+    /// A group of next hops with weights; equal for weights that differ by a common factor.
     pub fn group(mut ways: Vec<(Self, u16)>) -> Self {
         let divisor = ways.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
         ways.iter_mut().for_each(|(_, weight)| *weight /= divisor);
@@ -48,11 +48,11 @@ impl HopKey {
         }
     }
 
-    /// Whether what it means depends on one of the links.
+    /// Whether the meaning of the next hop depends on one of the links.
     pub fn is_over(&self, links: &[u32]) -> bool {
         match self {
             Self::Gateway { link, .. } | Self::OnLink { link, .. } => links.contains(link),
-            // A group's members change, not the group.
+            // The members of a group change, not the group.
             _ => false,
         }
     }
@@ -63,16 +63,17 @@ struct Held {
     references: u32,
 }
 
-/// The ids of all next hops that something leads to.
+/// Ids of all next hops in use.
 #[derive(Default)]
 pub(super) struct Hops {
     held: HashMap<HopKey, Held>,
-    /// How many of them have which MTU: few do, so that those of a neighbour are found.
+    /// Number of next hops by MTU. There are few MTUs, which makes a neighbour's next hops easy to
+    /// find.
     mtus: HashMap<RouteMtu, u32>,
 }
 
 impl Hops {
-    /// The links of next hops that are one of several, 0 for what leads over none.
+    /// Links of the members of groups; 0 for members without a link.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         let members = self.held.keys().flat_map(|key| match key {
             HopKey::Group(members) => &members[..],
@@ -84,7 +85,7 @@ impl Hops {
         })
     }
 
-    /// Whether some route has an MTU of its own.
+    /// Whether any route has its own MTU.
     pub fn has_route_mtus(&self) -> bool {
         self.mtus.keys().any(Option::is_some)
     }
@@ -93,13 +94,13 @@ impl Hops {
         self.held.keys()
     }
 
-    /// The next hops that are this neighbour, by the MTUs of their routes.
+    /// Next hops to this neighbour, one for each MTU of a route.
     pub fn of_neighbour(&self, link: u32, address: IpAddr) -> impl Iterator<Item = HopKey> {
         let keys = self.mtus.keys().map(move |mtu| HopKey::Gateway { link, address, mtu: *mtu });
         keys.filter(|key| self.held.contains_key(key))
     }
 
-    /// Changes what a next hop means, if anything leads to it.
+    /// Changes the meaning of a next hop, if it is in use.
     pub fn update(
         &self,
         key: &HopKey,
@@ -112,7 +113,7 @@ impl Hops {
         }
     }
 
-    /// The id of a next hop, held until [`Self::release`].
+    /// Id of a next hop, held until [`Self::release`].
     pub fn hold(
         &mut self,
         key: &HopKey,
@@ -125,8 +126,8 @@ impl Hops {
         }
         let id = match key {
             HopKey::Group(members) => self.hold_group(members, meaning, routes)?,
-            // An id of its own: two gateways may have one Ethernet address today and
-            // different ones tomorrow.
+            // It has its own id: two gateways may have the same Ethernet address now and different
+            // ones later.
             key => routes.acquire_own(&meaning(key))?,
         };
         self.held.insert(key.clone(), Held { id, references: 1 });
@@ -159,7 +160,7 @@ impl Hops {
         group
     }
 
-    /// Gives a next hop back.
+    /// Releases a next hop.
     pub fn release(&mut self, key: &HopKey, routes: &mut Routes) {
         let Some(held) = self.held.get_mut(key) else { return };
         held.references -= 1;
@@ -183,7 +184,7 @@ impl Hops {
     }
 }
 
-/// Repeats each next hop by its weight; none is left out.
+/// Repeats each next hop according to its weight, at least once.
 fn places(ways: &[(NextHopId, u16)]) -> Vec<NextHopId> {
     let total: usize = ways.iter().map(|(_, weight)| usize::from(*weight)).sum();
     let mut places = Vec::with_capacity(total.min(GROUP_PLACES + ways.len()));
@@ -239,7 +240,8 @@ mod tests {
             for (count, weight) in counts.iter().zip(&weights) {
                 let share = *count as f64 / places as f64;
                 let wanted = f64::from(*weight) / total as f64;
-                // Half a place for rounding, one where none would be left out, and those of others.
+                // Allows half an entry for rounding, one to include every next hop, and those of
+                // the others.
                 let allowed = (1.0 + weights.len() as f64 * wanted) / GROUP_PLACES as f64;
                 prop_assert!((share - wanted).abs() <= allowed, "{share} instead of {wanted}");
             }

@@ -1,17 +1,18 @@
-//! Routing state: what the kernel and the configuration say becomes what workers read.
+//! Routing state: turns events of the kernel and the configuration into the workers' tables.
 //!
-//! Pure logic: [`Rib::apply`] takes an event, [`Rib::commit`] writes what has changed since the
-//! last time into [`Routes`]. No clock, no socket, no thread; recorded events give the
-//! same tables again.
+//! This is pure logic. [`Rib::apply`] takes an event, and [`Rib::commit`] writes all changes since
+//! the
+//! last call into [`Routes`]. There is no clock, socket or thread; recorded events give the same
+//! tables again.
 //!
-//! - Of several routes to a prefix the best *usable* one counts: one whose link runs.
-//! - A gateway or on-link destination is a next hop with an id of its own: when its
-//!   neighbour is resolved, moves or is lost, only what the id means changes, however many
-//!   routes lead to it.
+//! - Of several routes to a prefix, the best *usable* one applies: one whose link is running.
+//! - A gateway or on-link destination is a next hop with its own id. When its neighbour is
+//! resolved,
+//!   moves or is lost, only the meaning of the id changes, however many routes use it.
 //! - A neighbour of a connected prefix becomes a host route while it is known.
-//! - Own addresses, and ways out of links that are not ports, lead to the kernel.
+//! - Own addresses, and links that are not ports, lead to the kernel.
 //!
-//! `wattline-router` brings the events, of the kernel and of its configuration.
+//! `wattline-router` supplies the events from the kernel and from its configuration.
 #![forbid(unsafe_code)]
 
 mod hops;
@@ -37,17 +38,18 @@ use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 
-/// Where an event comes from. Each source has dumps of its own: what one does not mention is
-/// not thereby gone from the other.
+/// Source of an event. Each source has its own dumps: an object that a dump of one source omits is
+/// not
+/// removed from the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The configuration; wins over the kernel where both have a route to a prefix.
+    /// The configuration; its routes win over the kernel's for the same prefix.
     Static,
     /// The kernel.
     Kernel,
 }
 
-/// What is known of a neighbour.
+/// State of a neighbour.
 #[derive(Debug, Clone)]
 struct NeighbourState {
     mac: Option<[u8; 6]>,
@@ -56,27 +58,27 @@ struct NeighbourState {
     generation: u32,
 }
 
-/// An address of this machine, as told by one source.
+/// An address of this machine, with its source.
 type OwnAddress = (Address, Source);
 
 /// Routing state.
 pub struct Rib {
     links: Links,
     addresses: BTreeMap<IpNet, Vec<(OwnAddress, u32)>>,
-    /// By address first, so that those within a prefix are a range.
+    /// Neighbours by address first, so that those within a prefix are a range.
     neighbours: BTreeMap<(IpAddr, u32), NeighbourState>,
     prefixes: Prefixes,
     hops: Hops,
-    /// What [`Self::commit`] must look at again.
+    /// Prefixes that [`Self::commit`] must process again.
     dirty_prefixes: HashSet<IpNet>,
     dirty_hops: HashSet<HopKey>,
     ports_changed: bool,
-    /// The number of the last dump of each source.
+    /// Number of the last dump of each source.
     generations: [u32; 2],
 }
 
 impl Rib {
-    /// Nothing known yet but the ports.
+    /// Routing state that contains only the ports.
     pub fn new(ports: Vec<PortSpec>) -> Self {
         Self {
             links: Links::new(ports),
@@ -91,7 +93,7 @@ impl Rib {
         }
     }
 
-    /// Takes note of an event.
+    /// Applies an event.
     pub fn apply(&mut self, source: Source, event: Event) {
         let generation = self.generations[source as usize];
         match event {
@@ -119,10 +121,10 @@ impl Rib {
         }
     }
 
-    /// Writes what has changed into the workers' tables and publishes it.
+    /// Writes all changes into the workers' tables and publishes them.
     ///
     /// # Errors
-    /// What the tables refused; all else is done.
+    /// Returns the changes that the tables refused; all others are done.
     pub fn commit(&mut self, routes: &mut Routes) -> Result<(), Vec<RouteError>> {
         let mut errors = Vec::new();
         if std::mem::take(&mut self.ports_changed) {
@@ -140,12 +142,12 @@ impl Rib {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// True when [`Self::commit`] has something to do.
+    /// True when [`Self::commit`] has work to do.
     pub fn has_changes(&self) -> bool {
         self.ports_changed || !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty()
     }
 
-    /// Gateways on ports whose neighbour is not known.
+    /// Gateways on ports whose neighbour is unknown, as link and address.
     pub fn unresolved_gateways(&self) -> Vec<(u32, IpAddr)> {
         let unknown = |key: &HopKey| match key {
             HopKey::Gateway { link, address, .. } if self.links.port(*link).is_some() => {
@@ -156,8 +158,8 @@ impl Rib {
         self.hops.keys().filter_map(unknown).collect()
     }
 
-    /// Neighbours that packets are sent to and that the kernel is about to forget, since it
-    /// does not see those packets.
+    /// Neighbours in use that the kernel is about to forget, because it does not see the workers'
+    /// packets.
     pub fn stale_neighbours(&self) -> Vec<(u32, IpAddr)> {
         let stale = self.neighbours.iter().filter(|(_, state)| state.stale);
         stale
@@ -166,8 +168,9 @@ impl Rib {
             .collect()
     }
 
-    /// The link on which a packet that leaves by `port` for the neighbour `address` goes out:
-    /// the port's own, or a VLAN subinterface of it.
+    /// Link through which a packet leaves `port` for the neighbour `address`: the port's own link,
+    /// or a
+    /// VLAN subinterface of it.
     pub fn link_towards(&self, port: PortId, address: IpAddr) -> Option<u32> {
         let on_link = self
             .on_link(address)
@@ -176,7 +179,7 @@ impl Rib {
         on_link.or_else(|| self.links.of_port(port))
     }
 
-    /// Every address of this machine, with the length of its prefix.
+    /// All addresses of this machine, with their prefix lengths.
     pub fn own_networks(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.keys().copied()
     }
@@ -186,45 +189,48 @@ impl Rib {
         self.ports_changed
     }
 
-    /// Number of prefixes that are known, installed or not.
+    /// Number of known prefixes, installed or not.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// The links over which routes with several next hops lead now, 0 for what leads over none;
-    /// some more than once.
+    /// Links of the present routes with several next hops, 0 for members without a link;
+    /// repetitions are
+    /// possible.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         self.hops.links_of_groups()
     }
 
-    /// Whether some route that leads somewhere has an MTU of its own.
+    /// Whether any route in use has its own MTU.
     pub fn has_route_mtus(&self) -> bool {
         self.hops.has_route_mtus()
     }
 
-    /// The links that are ports, as last heard of, with the number of the port.
+    /// Links that are ports, with the numbers of the ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.port_links()
     }
 
-    /// The link that is a port.
+    /// Link of a port; `None` if it has none.
     pub fn link_of(&self, port: PortId) -> Option<&Link> {
         self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
     }
 
-    /// Whether there is a link of this number.
+    /// Whether there is a link with this number.
     pub fn has_link(&self, index: u32) -> bool {
         self.links.contains(index)
     }
 
-    /// The link that has the name that the configuration gives a port, be it the port or not.
+    /// Link with the name that the configuration gives a port, even if it is not the port now.
     pub fn link_named_as(&self, port: PortId) -> Option<&Link> {
         self.links.named_as(port)
     }
 
-    /// Makes a link the port, or none: packets that leave by one that is not a port are the
-    /// kernel's. At first that link is the port which is seen first of its name; when it is gone,
-    /// none is, before this says which.
+    /// Makes a link the port, or leaves the port without a link. Packets that leave through a link
+    /// that is
+    /// not a port go to the kernel. At first, the port is the first link seen with its name. When
+    /// that
+    /// link is gone, the port has none until this is called.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         let before = self.links.of_port(port);
         self.links.serve(port, link);
@@ -282,16 +288,17 @@ impl Rib {
         self.link_changed(index);
     }
 
-    /// Everything that goes out of a link is looked at again: rare, and so not indexed.
+    /// Marks everything that uses a link as changed. This is rare, so there is no index for it.
     fn link_changed(&mut self, index: u32) {
         self.ports_changed = true;
-        // A VLAN subinterface depends on the link below.
+        // A VLAN subinterface depends on the link below it.
         let affected = self.links.with_those_above(index);
         let Self { prefixes, hops, dirty_prefixes, dirty_hops, neighbours, .. } = self;
         dirty_prefixes.extend(prefixes.over(&affected));
         dirty_hops.extend(hops.keys().filter(|key| key.is_over(&affected)).cloned());
-        // Those on other links too: of a route over two links the one that is left may now lead
-        // straight to them.
+        // Neighbours on other links are affected too: of a route over two links, the remaining link
+        // may now
+        // lead directly to them.
         dirty_prefixes.extend(neighbours.keys().map(|(address, _)| IpNet::from(*address)));
     }
 
@@ -303,7 +310,7 @@ impl Rib {
         } else {
             list.push((own.clone(), generation));
         }
-        // Also when known: its routes must survive the next sweep.
+        // This is done even for a known address, since its routes must survive the next sweep.
         for route in local_routes(&own.0, source) {
             let prefix = route.prefix;
             let rank = if route.kind == RouteKind::Kernel { Rank::Local } else { Rank::Route };
@@ -336,7 +343,7 @@ impl Rib {
         }
         let state = NeighbourState { mac, stale, source, generation };
         let known = self.neighbours.get_mut(&(address, link));
-        // What the configuration says of a neighbour stands.
+        // A neighbour from the configuration stays unchanged.
         if known
             .as_ref()
             .is_some_and(|known| (known.source, source) == (Source::Static, Source::Kernel))
@@ -362,7 +369,7 @@ impl Rib {
         self.dirty_prefixes.insert(address.into());
     }
 
-    /// A route to `prefix` came or went: it may also be what makes neighbours within it direct.
+    /// Marks a prefix as changed, and the neighbours within it that it may make direct.
     fn route_changed(&mut self, prefix: IpNet) {
         self.dirty_prefixes.insert(prefix);
         let (first, last) = (prefix.network(), last_address(prefix));
@@ -374,7 +381,7 @@ impl Rib {
         self.neighbours.get(&(address, link)).and_then(|state| state.mac)
     }
 
-    /// What workers know of the ports.
+    /// Configuration of the ports for the workers.
     pub fn port_configs(&self) -> Vec<PortConfig> {
         let on = |link: u32| {
             let of_link = |list: &Vec<(OwnAddress, u32)>| {
@@ -411,11 +418,11 @@ fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
     Candidate { source, rank: Rank::Route, metric, kind, hops, generation }
 }
 
-/// What an address of this machine means for routing: it is the kernel's, as are those that all of
-/// its network have in common. For one from the configuration, its prefix is on the link.
+/// Routes that follow from an address of this machine. The address and the shared addresses of its
+/// network lead to the kernel. For an address from the configuration, its prefix is on the link.
 fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let net = address.address;
-    // Its owner stands in the hop, so that two addresses with one broadcast address differ.
+    // The hop contains the owner, so that two addresses with the same broadcast address differ.
     let hop = Hop { link: address.link, gateway: Some(net.addr()), weight: 1, mtu: None };
     let local = |destination: IpAddr| Route {
         prefix: destination.into(),

@@ -1,4 +1,4 @@
-//! Which links there are, and which of them are ports.
+//! Known links, and which of them are ports.
 
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -6,25 +6,25 @@ use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 
-/// A port as the configuration has it. Its id is its place in the list.
+/// A port of the configuration. Its id is its position in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// The name of its link.
+    /// Name of its link.
     pub link: String,
-    /// The largest MTU that it may use, whatever the link's own.
+    /// Largest MTU in bytes that the port may use, whatever the link's own.
     pub largest_mtu: u16,
-    /// Whether frames to other Ethernet addresses are taken.
+    /// Whether to accept frames to other Ethernet addresses.
     pub promiscuous: bool,
 }
 
-/// What a link means for packets that go out of it.
+/// State of a link for packets that leave through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WayOut {
-    /// It is down, or not known.
+    /// The link is down or unknown.
     Closed,
-    /// It is not a port: the kernel sends.
+    /// The link is no port: the kernel sends.
     Kernel,
-    /// It is a port, or a VLAN of one.
+    /// The link is a port, or a VLAN of one.
     Port { port: PortId, mtu: u16, mac: [u8; 6], vlan: Option<u16> },
 }
 
@@ -38,15 +38,16 @@ struct Port {
     serves: Serves,
 }
 
-/// Which link is a port. Not whichever has its name at the time: sockets and programs are bound to
-/// one interface, and another of the same name takes nothing from them.
+/// Link that serves as a port. It is not simply the one with the port's name: sockets and programs
+/// are
+/// bound to one interface, and another interface of the same name does not affect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Serves {
-    /// The first that is seen of its name.
+    /// The first link that is seen with the port's name.
     First,
-    /// This one, whatever it is called now.
+    /// This link, whatever its present name.
     Link(u32),
-    /// None: its link is gone, and whoever opens ports has not said which it is now.
+    /// No link: the previous one is gone, and no other has been named yet.
     None,
 }
 
@@ -56,14 +57,14 @@ impl Links {
         Self { ports: ports.into_iter().map(port).collect(), links: HashMap::new() }
     }
 
-    /// Makes a link the port, or none.
+    /// Makes a link the port, or leaves the port without a link.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
             port.serves = link.map_or(Serves::None, Serves::Link);
         }
     }
 
-    /// The link that has the name that the configuration gives a port, be it the port or not.
+    /// Link with the name that the configuration gives a port, even if it is not the port now.
     pub fn named_as(&self, port: PortId) -> Option<&Link> {
         let name = &self.ports.get(usize::from(port.0))?.spec.link;
         self.links.values().map(|(link, _)| link).find(|link| link.name == *name)
@@ -73,7 +74,7 @@ impl Links {
         self.links.contains_key(&index)
     }
 
-    /// Notes a link; true when something about it has changed.
+    /// Stores a link; true if it has changed.
     pub fn set(&mut self, link: Link, generation: u32) -> bool {
         let index = link.index;
         for port in &mut self.ports {
@@ -94,7 +95,7 @@ impl Links {
         }
     }
 
-    /// Links of the kernel's that a later dump than theirs did not mention.
+    /// Links of the kernel that a later dump did not contain.
     pub fn older_than(&self, generation: u32) -> Vec<u32> {
         let old = |(_, number): &&(Link, u32)| *number != generation;
         let stays = |link: &Link| link.index >= FIRST_STATIC_LINK;
@@ -107,20 +108,20 @@ impl Links {
             .collect()
     }
 
-    /// A link and the VLAN subinterfaces on it.
+    /// A link and the VLAN subinterfaces on top of it.
     pub fn with_those_above(&self, index: u32) -> Vec<u32> {
         let above = |link: &&Link| link.vlan.is_some_and(|(below, _)| below == index);
         let links = self.links.values().map(|(link, _)| link);
         std::iter::once(index).chain(links.filter(above).map(|link| link.index)).collect()
     }
 
-    /// The port whose own link this is.
+    /// Port whose own link this is.
     fn own_port(&self, link: &Link) -> Option<PortId> {
         let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
         Some(PortId(place as u16))
     }
 
-    /// Whether a link is a port or may become one, or is on one that is or may.
+    /// Whether a link, or the link below it, is a port or may become one.
     pub fn may_be_port(&self, index: u32) -> bool {
         let Some((link, _)) = self.links.get(&index) else { return false };
         let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
@@ -128,7 +129,7 @@ impl Links {
         std::iter::once(link).chain(below).any(|it| self.own_port(it).is_some() || named(it))
     }
 
-    /// The port out of which a link sends, its own or the one below.
+    /// Port through which a link sends: its own or that of the link below.
     pub fn port(&self, index: u32) -> Option<PortId> {
         match self.way_out(index) {
             WayOut::Port { port, .. } => Some(port),
@@ -136,7 +137,7 @@ impl Links {
         }
     }
 
-    /// What packets that go out of a link meet.
+    /// State of a link for packets that leave through it.
     pub fn way_out(&self, index: u32) -> WayOut {
         let Some((link, _)) = self.links.get(&index) else { return WayOut::Closed };
         if !link.running {
@@ -157,17 +158,17 @@ impl Links {
         WayOut::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
     }
 
-    /// The link of a port itself.
+    /// Link of the port itself.
     pub fn of_port(&self, port: PortId) -> Option<u32> {
         self.port_links().find(|(id, _)| *id == port).map(|(_, link)| link.index)
     }
 
-    /// The links that are ports.
+    /// Links that are ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.values().filter_map(|(link, _)| Some((self.own_port(link)?, link)))
     }
 
-    /// What workers know of the ports; `addresses` gives those of a link.
+    /// Configuration of the ports for the workers; `addresses` returns the addresses of a link.
     pub fn port_configs(&self, addresses: &dyn Fn(u32) -> Vec<IpNet>) -> Vec<PortConfig> {
         let mut configs: Vec<PortConfig> = self
             .ports
@@ -192,5 +193,5 @@ impl Links {
     }
 }
 
-/// Ports without an interface have link numbers from here on; the kernel's are positive `int`s.
+/// First link number for ports without an interface; the kernel's numbers are positive `int`s.
 pub const FIRST_STATIC_LINK: u32 = 1 << 31;

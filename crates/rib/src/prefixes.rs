@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use wattline_linux::netlink::{Hop, RouteKind};
 
-/// What comes first whatever its metric.
+/// Rank that precedes the metric in the order of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Addresses of this machine.
     Local,
-    /// Routes.
+    /// Ordinary routes.
     Route,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Candidate {
     pub metric: u32,
     pub kind: RouteKind,
     pub hops: Vec<Hop>,
-    /// The dump in which it was last mentioned.
+    /// Number of the last dump that contained it.
     pub generation: u32,
 }
 
@@ -33,7 +33,7 @@ impl Candidate {
         (self.rank, self.source == Source::Kernel, self.metric)
     }
 
-    /// Whether it has the same place in the order, so that one may stand for the other.
+    /// Whether both have the same place in the order, so that one can replace the other.
     fn rivals(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
@@ -43,12 +43,12 @@ impl Candidate {
     }
 }
 
-/// What is known of one prefix.
+/// State of one prefix.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Best first.
+    /// Routes, best first.
     pub candidates: Vec<Candidate>,
-    /// What workers have.
+    /// Next hop in the workers' tables; `None` if the prefix is not installed.
     pub installed: Option<HopKey>,
 }
 
@@ -67,7 +67,7 @@ impl Prefixes {
         self.entries.get(&prefix)
     }
 
-    /// The prefixes that hold an address, longest first.
+    /// Prefixes that contain an address, longest first.
     pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         let host = IpNet::from(address);
         (0..=host.prefix_len()).rev().filter_map(move |length| {
@@ -76,8 +76,9 @@ impl Prefixes {
         })
     }
 
-    /// Adds a route. `replace` takes the place of one with the same metric; an IPv6 multipath
-    /// route takes that of its parts, since the kernel announces it whole when it grows.
+    /// Adds a route. With `replace`, it replaces the one with the same metric. An IPv6 multipath
+    /// route
+    /// replaces its parts, since the kernel announces it as a whole when it grows.
     pub fn add(&mut self, prefix: IpNet, new: Candidate, replace: bool) {
         let list = &mut self.entries.entry(prefix).or_default().candidates;
         if let Some(known) = list.iter_mut().find(|known| known.same(&new)) {
@@ -100,8 +101,9 @@ impl Prefixes {
         }
     }
 
-    /// Removes a route: the one that is equal, else (IPv6) a part of a multipath route, else
-    /// whatever has its metric.
+    /// Removes a route: an equal one, else (IPv6) a part of a multipath route, else the one with
+    /// its
+    /// metric.
     pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) {
         let Some(entry) = self.entries.get_mut(&prefix) else { return };
         let list = &mut entry.candidates;
@@ -126,7 +128,7 @@ impl Prefixes {
         }
     }
 
-    /// Removes what is `old`; gives the prefixes that lost something.
+    /// Removes routes that are `old`; returns the affected prefixes.
     pub fn sweep(&mut self, old: &dyn Fn(Source, u32) -> bool) -> Vec<IpNet> {
         let mut changed = Vec::new();
         for (prefix, entry) in &mut self.entries {
@@ -139,7 +141,7 @@ impl Prefixes {
         changed
     }
 
-    /// The prefixes with a route over one of the links.
+    /// Prefixes with a route over one of the links.
     pub fn over(&self, links: &[u32]) -> impl Iterator<Item = IpNet> {
         let over = |entry: &Entry| {
             let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);
@@ -148,7 +150,7 @@ impl Prefixes {
         self.entries.iter().filter(move |(_, entry)| over(entry)).map(|(prefix, _)| *prefix)
     }
 
-    /// Notes what workers have now, and forgets a prefix of which nothing is left.
+    /// Stores the workers' present next hop, and forgets a prefix of which nothing is left.
     pub fn set_installed(&mut self, prefix: IpNet, installed: Option<HopKey>) {
         let entry = self.entries.entry(prefix).or_default();
         entry.installed = installed;

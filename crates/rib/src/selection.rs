@@ -1,4 +1,4 @@
-//! Which route counts, and what its next hop means now.
+//! Selection of the best route, and the present meaning of its next hop.
 
 use super::Rib;
 use super::hops::{HopKey, RouteMtu};
@@ -11,7 +11,7 @@ use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_linux::netlink::{Hop, RouteKind};
 
 impl Rib {
-    /// Brings one prefix of the workers' tables up to date.
+    /// Updates one prefix of the workers' tables.
     pub(super) fn install(
         &mut self,
         prefix: IpNet,
@@ -26,14 +26,14 @@ impl Rib {
         }
         let mut now = None;
         if let Some(key) = wanted {
-            // The meaning needs all of `self` but the next hops, which are being changed.
+            // The meaning needs all of `self` except the next hops, which are being changed.
             let mut hops = std::mem::take(&mut self.hops);
             match hops.hold(&key, &|key| self.meaning(key), routes) {
                 Ok(id) => {
                     errors.extend(routes.insert(prefix, id).err());
                     now = Some(key);
                 }
-                // The old next hop is wrong by now: better none than that.
+                // The old next hop is wrong by now; no next hop is better.
                 Err(error) => errors.push(error),
             }
             self.hops = hops;
@@ -47,7 +47,7 @@ impl Rib {
         self.prefixes.set_installed(prefix, now);
     }
 
-    /// What a prefix should lead to.
+    /// Next hop that a prefix should have.
     fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
         let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry));
         if prefix.prefix_len() == prefix.max_prefix_len()
@@ -59,7 +59,7 @@ impl Rib {
         best
     }
 
-    /// The neighbour with this address, when it is known and on the link that routes to it.
+    /// Neighbour with this address, if it is known and on the link that routes lead to.
     fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
         let (link, mtu) = self.on_link(address)?;
         self.mac(link, address)?;
@@ -67,8 +67,9 @@ impl Rib {
         Some(HopKey::Gateway { link, address, mtu })
     }
 
-    /// The link on which an address is a neighbour, by the longest usable route to it, and that
-    /// route's MTU.
+    /// Link on which an address is a neighbour, according to the longest usable route, and that
+    /// route's
+    /// MTU.
     pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
         match self.prefixes.covering(address).find_map(|entry| self.best(entry))? {
             HopKey::OnLink { link, mtu } => Some((link, mtu)),
@@ -80,7 +81,7 @@ impl Rib {
         entry.candidates.iter().find_map(|candidate| self.target(candidate))
     }
 
-    /// What a route leads to; nothing when none of its links runs.
+    /// Next hop of a route; `None` if none of its links is running.
     fn target(&self, candidate: &Candidate) -> Option<HopKey> {
         match candidate.kind {
             RouteKind::Kernel => return Some(HopKey::Punt),
@@ -104,7 +105,7 @@ impl Rib {
     fn hop(&self, hop: &Hop) -> Option<HopKey> {
         match self.links.way_out(hop.link) {
             WayOut::Closed => None,
-            // One that becomes a port later changes what its next hops mean, and not each route.
+            // If the link becomes a port later, its next hops change, not each route.
             WayOut::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
             WayOut::Kernel | WayOut::Port { .. } => Some(match hop.gateway {
                 Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
@@ -113,7 +114,7 @@ impl Rib {
         }
     }
 
-    /// What a next hop (not a group) means with the links and neighbours as they are.
+    /// Meaning of a next hop (not a group) with the present links and neighbours.
     pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
         let (link, gateway, route_mtu) = match key {
             HopKey::Gateway { link, address, mtu } => (*link, Some(*address), *mtu),
@@ -125,7 +126,7 @@ impl Rib {
             HopKey::Group(_) => return NextHop::None,
         };
         let WayOut::Port { port, mtu, mac, vlan } = self.links.way_out(link) else {
-            // While it is no port, or until the routes over it are withdrawn, in the same publication.
+            // While it is no port, or until its routes are withdrawn in the same publication.
             return NextHop::Punt;
         };
         match gateway.and_then(|address| self.mac(link, address)) {

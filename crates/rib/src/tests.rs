@@ -1,4 +1,4 @@
-//! The incremental tables against a computation from scratch, and the cases worth a name.
+//! The incremental tables compared with a computation from scratch, and special cases.
 
 use super::*;
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ impl Bench {
         self.rib.commit(&mut self.routes).unwrap();
     }
 
-    /// What packets to an address meet.
+    /// Next hop of packets to an address.
     fn towards(&self, address: &str) -> NextHop {
         let found = self.routes.longest_match(ip(address));
         found.map_or(NextHop::None, |(_, id)| self.routes.next_hop(id).unwrap().clone())
@@ -145,7 +145,7 @@ fn known_neighbours_of_a_connected_prefix_are_host_routes() {
     ]);
     assert_eq!(bench.towards("192.0.2.2"), forward(0, MACS[0]));
     assert_eq!(bench.towards("192.0.2.3"), resolve(0, None), "known on the wrong link");
-    // A more specific route by a gateway takes the neighbour's address along.
+    // A more specific route through a gateway also covers the neighbour's address.
     bench.kernel([route("192.0.2.0/30", 0, vec![via(2, "198.51.100.1")])]);
     assert_eq!(bench.towards("192.0.2.2"), resolve(1, Some("198.51.100.1")));
 }
@@ -223,7 +223,7 @@ fn a_link_that_is_made_again_is_the_kernels_until_the_port_is_opened_again() {
     bench.kernel([through(1), neighbour(1, "192.0.2.2", Some(MACS[0]))]);
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
     bench.kernel([Event::LinkGone(1)]);
-    // The same name, and be it the same number, too.
+    // The same name, and even the same number.
     for index in [1, 9] {
         let Event::Link(again) = link(1, true) else { unreachable!() };
         bench.kernel([Event::Link(Link { index, ..again })]);
@@ -301,7 +301,7 @@ fn a_full_table_of_a_hundred_thousand_routes_comes_and_goes() {
     assert!(bench.rib.hops.keys().next().is_none(), "next hops leak");
 }
 
-// A computation from scratch of what the tables should say, from the list of all events.
+// Computes the tables from scratch, from the list of all events.
 
 fn arbitrary_event() -> impl Strategy<Value = Event> {
     let prefix = prop_oneof![
@@ -339,7 +339,7 @@ fn arbitrary_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The state that a list of events leads to, and what it means for one address.
+/// State after a list of events, and the resulting next hop for one address.
 #[derive(Default)]
 struct Naive {
     running: HashMap<u32, bool>,
@@ -398,7 +398,7 @@ impl Naive {
             return NextHop::Punt;
         }
         let usable = route.hops.iter().filter(|hop| self.running[&hop.link]).count();
-        // Among several ways an on-link one always asks the neighbour's state.
+        // Among several next hops, an on-link one always depends on the neighbour's state.
         let neighbour = hop.gateway.or((usable == 1).then_some(address));
         let port = hop.link as u16 - 1;
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
@@ -410,7 +410,7 @@ impl Naive {
 }
 
 proptest! {
-    // Each case pays for fresh tables of the whole address space.
+    // Each case needs new tables of the whole address space.
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn changes_lead_where_a_computation_from_scratch_leads(

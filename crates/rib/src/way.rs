@@ -1,4 +1,4 @@
-//! Which way an address lies, for those who tell of packets rather than forward them.
+//! Path to an address, for code that reports on packets rather than forwarding them.
 
 use super::Rib;
 use super::hops::HopKey;
@@ -6,18 +6,18 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_dataplane::routes::Routes;
 
-/// Where packets to an address go.
+/// Path of packets to an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Length of the longest prefix that holds it; 0 for a default route and where none does.
+    /// Length of the longest matching prefix; 0 for a default route, or if there is none.
     pub prefix_length: u8,
-    /// The router on the way; `None` for neighbours, for several ways, and where packets do not
+    /// Next router on the path; `None` for neighbours, for several next hops, and if packets do not
     /// leave.
     pub gateway: Option<IpAddr>,
 }
 
 impl Rib {
-    /// The way to an address by the routes that are in the workers' tables.
+    /// Path to an address according to the routes in the workers' tables.
     pub fn way_to(&self, address: IpAddr, routes: &Routes) -> Way {
         let Some((longest, _)) = routes.longest_match(address) else { return Way::default() };
         let installed = self.prefixes.get(longest).and_then(|entry| entry.installed.as_ref());
@@ -25,8 +25,8 @@ impl Rib {
             Some(HopKey::Gateway { address: gateway, .. }) if *gateway != address => Some(*gateway),
             _ => None,
         };
-        // A neighbour has a host route in the tables that nobody configured: its prefix is that
-        // of the link.
+        // A neighbour has a host route in the tables that nobody configured; its prefix is that of
+        // the link.
         let is_route = |prefix: &IpNet| {
             self.prefixes.get(*prefix).is_some_and(|entry| !entry.candidates.is_empty())
         };

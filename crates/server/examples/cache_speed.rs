@@ -1,10 +1,11 @@
-//! How many accesses per second the cache simulator does: of the cache alone, and of the whole
-//! receive path. Run with `cargo run --release -p wattline-server --example cache_speed`.
+//! Measures accesses per second of the cache simulator: of the cache alone, and of the whole
+//! receive
+//! path. Run with `cargo run --release -p wattline-server --example cache_speed`.
 
 use std::hint::black_box;
 use wattline_server::receive::{Cache, Data, Phase, ReceivePath};
 
-/// Seconds of processor time of this thread so far: other programs do not count.
+/// Processor time of this thread in seconds; other programs do not count.
 fn processor_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(text.split(' ').next().unwrap_or_default().parse::<f64>()? / 1e9)
@@ -18,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (count, mut at, mut misses) = (20_000_000_u32, 1_u32, 0_u64);
             let begin = processor_seconds()?;
             for _ in 0..count {
-                // Half of the accesses anywhere in 8 MB, half near by.
+                // Half of the accesses are anywhere in 8 MB, half are near the previous one.
                 at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let line = if at & 1 == 0 { at >> 15 } else { at >> 27 };
                 misses += u64::from(

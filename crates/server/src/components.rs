@@ -1,5 +1,6 @@
-//! Component data: network cards and hosts whose papers print the power of parts, not of
-//! a whole router. Files are `servers/components/*.toml`.
+//! Component data (`servers/components/*.toml`): network cards and hosts whose papers print the
+//! power
+//! of parts, not of a whole router.
 
 use crate::input::{Document, Figure, InvalidFile, LoadError, Origin, Section};
 use crate::library;
@@ -9,15 +10,15 @@ use wattline_units::{BitsPerSecond, Watts};
 /// A file of component data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentFile {
-    /// Its name.
+    /// Name of the file's data.
     pub name: String,
-    /// One line on what it describes.
+    /// Description in one line.
     pub description: String,
-    /// Where its figures come from.
+    /// Source of the figures.
     pub source: String,
     /// Network cards.
     pub cards: Vec<NicCard>,
-    /// The machines that the figures were measured in.
+    /// Machines in which the figures were measured.
     pub machines: Vec<Machine>,
     /// Power of a machine's parts under a load.
     pub scenarios: Vec<Scenario>,
@@ -25,7 +26,7 @@ pub struct ComponentFile {
     pub figures: Vec<Figure>,
 }
 
-/// What a card's links run over.
+/// Medium of a card's links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
@@ -37,41 +38,41 @@ pub enum Medium {
     BaseT,
 }
 
-/// A network card; `None` is what its source does not say.
+/// A network card; `None` for values that its source does not give.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NicCard {
-    /// Its name in the paper.
+    /// Name in the paper.
     pub name: String,
-    /// The maker's part number.
+    /// Part number of the maker.
     pub part: Option<String>,
-    /// What its links run over.
+    /// Medium of its links.
     pub medium: Option<Medium>,
     /// Bit rate of one link.
     pub link: BitsPerSecond,
     /// Number of ports.
     pub ports: Option<usize>,
-    /// Whether it has a TCP offload engine.
+    /// Whether the card has a TCP offload engine.
     pub offload: Option<bool>,
     /// Idle power on the 3.3 V rail.
     pub idle_3v3: Option<Watts>,
     /// Idle power on the 12 V rail.
     pub idle_12v: Option<Watts>,
-    /// Idle power, where the source does not split it by rail.
+    /// Total idle power, if the source does not split it by rail.
     pub idle_total: Option<Watts>,
-    /// Idle power with 0, 1, 2, … connected links; empty where it was not measured.
+    /// Idle power with 0, 1, 2, … connected links; empty if it was not measured.
     pub idle_by_links: Vec<Watts>,
     /// Power under load.
     pub active: Option<Watts>,
     /// Throughput under that load, both directions together.
     pub throughput: Option<BitsPerSecond>,
-    /// What that load took of the host's processors, in percent of one of them.
+    /// Processor load of the host under that load, in percent of one processor.
     pub host_cpu_percent: Option<f64>,
 }
 
-/// A machine in words.
+/// Description of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
-    /// Its name within the file.
+    /// Name within the file.
     pub name: String,
     /// Processors.
     pub cpu: Option<String>,
@@ -85,34 +86,34 @@ pub struct Machine {
     pub logical_processors: Option<usize>,
 }
 
-/// Which way the data goes.
+/// Direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Into the host.
+    /// The host receives.
     Receive,
-    /// Out of the host.
+    /// The host sends.
     Transmit,
 }
 
-/// What a load adds to the power of an idle machine, by component.
+/// Power that a load adds to an idle machine, by component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// Which way the data goes.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Bytes of each read or write call.
+    /// Bytes per read or write call.
     pub io_bytes: u32,
     /// Goodput.
     pub throughput: Option<BitsPerSecond>,
-    /// Measured at the wall, for the whole machine.
+    /// Added power of the whole machine, measured at the wall.
     pub total: Watts,
-    /// Processors.
+    /// Added power of the processors.
     pub cpu: Option<Watts>,
-    /// Memory.
+    /// Added power of the memory.
     pub memory: Option<Watts>,
-    /// Network card.
+    /// Added power of the network card.
     pub nic: Option<Watts>,
 }
 
@@ -123,7 +124,7 @@ impl ComponentFile {
         Ok(Self::parse(name_or_path, &text)?)
     }
 
-    /// Reads the text of a component file; `file` names it in errors.
+    /// Parses the text of a component file; `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
         let document = Document::parse(file, text);
         let read = document.read(Self::read);
@@ -132,7 +133,7 @@ impl ComponentFile {
         Ok(Self { figures, ..read.ok_or_else(missing)? })
     }
 
-    /// The card of that name.
+    /// The card with this name.
     pub fn card(&self, name: &str) -> Option<&NicCard> {
         self.cards.iter().find(|card| card.name == name)
     }
@@ -155,19 +156,20 @@ impl ComponentFile {
 }
 
 impl NicCard {
-    /// Idle power with all links connected: the sum of the rails, or what was measured whole.
+    /// Idle power with all links connected: the sum of the rails, or the total as measured.
     pub fn idle(&self) -> Option<Watts> {
         let rails = self.idle_3v3.zip(self.idle_12v).map(|(low, high)| low + high);
         rails.or(self.idle_total).or(self.idle_by_links.last().copied())
     }
 
-    /// The paper's first metric: throughput per watt of the card, in Gbit/s per W.
+    /// First metric of the paper: throughput per watt of the card, in Gbit/s per W.
     pub fn gigabits_per_watt(&self) -> Option<f64> {
         Some(self.throughput?.0 / 1e9 / self.active?.0)
     }
 
-    /// The paper's second metric: throughput per watt of card and host, in Gbit/s per W, for
-    /// a host that draws `idle` and `per_cpu_percent` for each percent of one processor.
+    /// Second metric of the paper: throughput per watt of card and host, in Gbit/s per W. The host
+    /// draws
+    /// `idle`, plus `per_cpu_percent` for each percent of one processor.
     pub fn server_gigabits_per_watt(&self, idle: Watts, per_cpu_percent: Watts) -> Option<f64> {
         let host = idle + per_cpu_percent * self.host_cpu_percent?;
         Some(self.throughput?.0 / 1e9 / (host + self.active?).0)
@@ -228,7 +230,7 @@ impl Machine {
 }
 
 impl Scenario {
-    /// What of the total no component accounts for; `None` where a component is unknown.
+    /// Part of the total that no component accounts for; `None` if a component is unknown.
     pub fn unexplained(&self) -> Option<Watts> {
         Some(self.total - (self.cpu? + self.memory? + self.nic?))
     }

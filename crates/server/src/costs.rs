@@ -1,9 +1,11 @@
-//! What the applications cost on some machine, as `wattline bench app all` measured it, and
-//! what that says of another server.
+//! Costs of the applications on one machine, measured by `wattline bench app all`, and their
+//! conversion to another server.
 //!
-//! Cycles of one machine and one program are not those of another, so nothing measured goes
-//! into a server model as it is. [`MeasuredCosts::on`] makes a model of it by one of two rules
-//! ([`Scaling`]); its result is modelled, and its name and description say so.
+//! Cycles of one machine and program differ from those of another, so measured cycles never go into
+//! a
+//! server model unchanged. [`MeasuredCosts::on`] converts them by one of two rules ([`Scaling`]).
+//! The
+//! result is modelled, and its name and description say so.
 
 use crate::input::{Document, InvalidFile, LoadError, Origin, Section};
 use crate::library::{self, Kind};
@@ -12,22 +14,24 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use thiserror::Error;
 
-/// How costs of one machine become those of another, of which only IPv4's is known.
+/// Rule that converts costs from one machine to another, of which only IPv4's cost is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
-    /// The server's own cost of IPv4 times the measured ratio of application to IPv4: as if
-    /// the server took longer for everything by the factor by which it does for IPv4.
+    /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It
+    /// assumes
+    /// that the server is slower for all code by the same factor as for IPv4.
     Ratio,
-    /// The server's own cost of IPv4 and, beyond it, the cycles measured beyond IPv4: as if the
-    /// server ran the application's own code as fast as the machine that was measured.
+    /// Adds to the server's own cost of IPv4 the cycles measured beyond IPv4. It assumes that the
+    /// server
+    /// runs the application's own code as fast as the measured machine.
     Added,
 }
 
 impl Scaling {
-    /// Both; the first is the default.
+    /// Both rules; the first is the default.
     pub const ALL: [Self; 2] = [Self::Ratio, Self::Added];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ratio => "ratio",
@@ -50,63 +54,64 @@ impl Scaling {
     }
 }
 
-/// A cost at one length of frames.
+/// Cost at one frame length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeCost {
-    /// Bytes of the frame, FCS included.
+    /// Length of the frame in bytes, FCS included.
     pub packet_size_bytes: f64,
-    /// Cycles of the machine that was measured.
+    /// Cycles per packet on the measured machine.
     pub cycles_per_packet: f64,
 }
 
 /// A file of measured costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredCosts {
-    /// Its name.
+    /// Name of the file's data.
     pub name: String,
-    /// What was measured on, in words.
+    /// Description of the measured machine.
     pub machine: String,
-    /// The day.
+    /// Day of the measurement.
     pub date: String,
-    /// What was run.
+    /// Command that was run.
     pub command: String,
-    /// By application, the shortest frames first; all at the lengths of IPv4, at least two.
+    /// Costs by application, shortest frames first; all have the frame lengths of IPv4, at least
+    /// two.
     pub applications: BTreeMap<Application, Vec<SizeCost>>,
 }
 
-/// Why measured costs say nothing of a server.
+/// Reasons why measured costs cannot be converted to a server.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CostsError {
     /// The server file has no cost of IPv4.
     #[error("server {0} gives no cost of ipv4, which the measured costs are relative to")]
     NoIpv4(String),
-    /// Added cycles of a cheaper application would leave it nothing to do.
+    /// The converted cost of an application would be zero or negative.
     #[error("{application} at {bytes} bytes would take {cycles:.0} cycles on {server}")]
     Nothing {
-        /// Which application.
+        /// Application with that cost.
         application: Application,
-        /// Length of the frame.
+        /// Length of the frame in bytes.
         bytes: f64,
-        /// What it would take.
+        /// Converted cost in cycles.
         cycles: f64,
-        /// Which server.
+        /// Name of the server.
         server: String,
     },
 }
 
 impl MeasuredCosts {
-    /// Loads a shipped file by its name, or a file by its path.
+    /// Loads a shipped file by name, or a file by its path.
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
         let text = library::read(name_or_path, Kind::Costs)?;
         Ok(Self::parse(name_or_path, &text)?)
     }
 
-    /// Reads the text of a file; `file` names it in errors.
+    /// Parses the text of a file; `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
         let document = Document::parse(file, text);
         let read = document.read(Self::read);
         document.finish()?;
-        // `read` gives nothing only after a problem was noted, which `finish` returns.
+        // `read` returns `None` only after it has noted a problem, which `finish` returns.
         read.ok_or_else(|| InvalidFile { file: file.to_string(), problems: Vec::new() })
     }
 
@@ -170,13 +175,16 @@ impl MeasuredCosts {
         text
     }
 
-    /// The model of `server` with costs that follow from these: IPv4's is its own, those of
-    /// applications that were not measured are gone. Server models are linear in the length:
-    /// here by the line through the shortest and the longest frames, or through the longest
-    /// alone where that one would begin below no cycles at all.
+    /// The model of `server` with converted costs. Its cost of IPv4 stays; applications that were
+    /// not
+    /// measured are removed. Costs in server models are linear in the length. The line goes through
+    /// the
+    /// shortest and the longest frames, or from the origin through the longest if it would
+    /// otherwise begin
+    /// below zero cycles.
     ///
     /// # Errors
-    /// When the server has no cost of IPv4, or an application would cost nothing.
+    /// Fails when the server has no cost of IPv4, or when an application would cost nothing.
     pub fn on(&self, server: &ServerModel, scaling: Scaling) -> Result<ServerModel, CostsError> {
         let no_ipv4 = || CostsError::NoIpv4(server.name.clone());
         let own = *server.applications.get(&Application::Ipv4).ok_or_else(no_ipv4)?;
@@ -220,7 +228,7 @@ impl MeasuredCosts {
     }
 }
 
-/// The costs of one application.
+/// Reads the costs of one application.
 fn sizes(section: &Section<'_, '_>) -> Option<Vec<SizeCost>> {
     let bytes = section.numbers("packet_sizes_bytes", 64.0..=65_536.0);
     let cycles = section.numbers("cycles_per_packet", 0.1..=1e9);
@@ -279,14 +287,14 @@ mod tests {
         let near = |ours: f64, expected: f64| assert!((ours - expected).abs() < 1e-6, "{ours}");
         near(cycles(&ratio, Application::Netflow, 64), 630.0 * 120.0 / 40.0);
         near(cycles(&ratio, Application::Netflow, 1420), 630.0 * 147.0 / 42.0);
-        // Its line would begin below nothing.
+        // The line through both frames would begin below zero.
         near(cycles(&ratio, Application::Re, 0), 0.0);
         near(cycles(&ratio, Application::Re, 1420), 630.0 * 6300.0 / 42.0);
         let added = costs.on(&server, Scaling::Added).unwrap();
         near(cycles(&added, Application::Re, 64), 630.0 + 60.0 - 40.0);
         near(cycles(&added, Application::Re, 1420), 630.0 + 6300.0 - 42.0);
         assert!(added.packet_cost(Application::Ipsec, 64).is_none(), "it was not measured");
-        // Nothing but names and costs has changed.
+        // Only names and costs have changed.
         let back = ServerModel {
             name: server.name.clone(),
             description: server.description.clone(),

@@ -1,4 +1,4 @@
-//! A server file: its name, every figure with its origin, and the models that it can give.
+//! A server file: its name, all figures with their origins, and the models that it defines.
 
 use crate::bolla::BollaModel;
 use crate::input::{
@@ -12,22 +12,22 @@ use crate::requests::RequestServer;
 use serde::Serialize;
 use wattline_units::Hertz;
 
-/// A server file that was read and found right, complete or not.
+/// A valid server file; it may lack figures.
 #[derive(Debug, Clone)]
 pub struct ServerFile {
     /// Name of the model.
     pub name: String,
-    /// One line on what it describes.
+    /// Description in one line.
     pub description: String,
-    /// Where its figures come from.
+    /// Source of the figures.
     pub source: String,
-    /// The machine in words.
+    /// Description of the machine.
     pub platform: Platform,
-    /// Every figure in the order of the file's sections, missing ones included.
+    /// All figures in the order of the file's sections, including missing ones.
     pub figures: Vec<Figure>,
-    /// Its processors, where the file describes them whole.
+    /// Processors, if the file describes them completely.
     pub processor: Option<Processor>,
-    /// Its network ports, where the file describes them whole.
+    /// Network ports, if the file describes them completely.
     pub nic: Option<Nic>,
     model: Option<ServerModel>,
     bolla: Option<BollaModel>,
@@ -35,7 +35,7 @@ pub struct ServerFile {
     absent: Vec<(&'static str, &'static str)>,
 }
 
-/// A machine in words, as its source describes it; what it does not say is `None`.
+/// Description of a machine by its source; `None` for what the source does not say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Platform {
     /// Processors.
@@ -66,7 +66,7 @@ impl Platform {
     }
 }
 
-/// The sections that a simulation needs, with their required keys.
+/// Sections that a simulation needs, with their required keys.
 const SECTIONS: [(&str, &str); 7] = [
     ("processor", "sockets, cores_per_socket, frequencies_ghz, dvfs_domain"),
     ("idle_state", "name, power_watts, exit_latency_us of each"),
@@ -81,25 +81,25 @@ const SECTIONS: [(&str, &str); 7] = [
 ];
 
 impl ServerFile {
-    /// Loads a shipped model by its name, or a file by its path.
+    /// Loads a shipped model by name, or a file by its path.
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
         let text = library::read(name_or_path, library::Kind::Servers)?;
         Ok(Self::parse(name_or_path, &text)?)
     }
 
-    /// Reads the text of a server file; `file` names it in errors.
+    /// Parses the text of a server file; `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
         let document = Document::parse(file, text);
         let read = document.read(Self::read);
         let figures = document.finish()?;
         let Some(read) = read else {
-            // `read` gives nothing only after a problem was noted, which `finish` returns.
+            // `read` returns `None` only after it has noted a problem, which `finish` returns.
             return Err(InvalidFile { file: file.to_string(), problems: Vec::new() });
         };
         Ok(Self { figures, ..read })
     }
 
-    /// The model for simulations and closed forms.
+    /// Model for simulations and closed forms.
     pub fn model(&self) -> Result<&ServerModel, Incomplete> {
         self.model.as_ref().ok_or_else(|| {
             let mut missing: Vec<(String, String)> = self
@@ -127,7 +127,7 @@ impl ServerFile {
         })
     }
 
-    /// The model of a server of requests, for `sim --requests`.
+    /// Model of a request server, for `sim --requests`.
     pub fn requests(&self) -> Result<&RequestServer, Incomplete> {
         self.requests.as_ref().ok_or_else(|| {
             let mut missing = self.missing_figures("requests.");
@@ -140,7 +140,7 @@ impl ServerFile {
         })
     }
 
-    /// Fields below `section` that the file marks as missing, with its reasons.
+    /// Fields below `section` that the file marks as missing, with the reasons.
     pub fn missing_figures(&self, section: &str) -> Vec<(String, String)> {
         let within = self.figures.iter().filter(|figure| figure.field.starts_with(section));
         within
@@ -215,13 +215,13 @@ impl ServerFile {
 }
 
 impl ServerModel {
-    /// Loads a shipped model by its name, or a file by its path, complete for simulation.
+    /// Loads a shipped model by name, or a file by its path; it must be complete for simulation.
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
         Ok(ServerFile::load(name_or_path)?.model()?.clone())
     }
 }
 
-/// What no single section can see.
+/// Checks that concern several sections.
 fn check_together(root: &Section<'_, '_>, model: &ServerModel) {
     let slowest = model.processor.lowest_frequency();
     let awake = model.awake_core_power(slowest);

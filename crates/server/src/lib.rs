@@ -1,9 +1,10 @@
-//! The model of a server: what it can forward and what it draws, at any operating point.
+//! The model of a server: its throughput and its power at any operating point.
 //!
-//! A server is data: `servers/*.toml` (`docs/reference/server-model.md` describes the
-//! format). [`ServerModel::load`] reads a shipped one by name or a file by path and checks
-//! all of it; the model's methods are the primitives of the simulator and the closed forms
-//! against which it is checked.
+//! A server is data: `servers/*.toml` (`docs/reference/server-model.md` describes the format).
+//! [`ServerModel::load`] reads a shipped file by name or another file by path, and checks it
+//! completely. The model's methods are used by the simulator and by the closed forms against which
+//! the
+//! simulator is checked.
 #![forbid(unsafe_code)]
 
 pub mod bolla;

@@ -1,4 +1,4 @@
-//! The server models and component data that are shipped inside the program.
+//! Server models and component data that are included in the program.
 
 use crate::input::{LoadError, nearest};
 use std::borrow::Cow;
@@ -24,18 +24,18 @@ const COMPONENTS: [(&str, &str); 2] = [
     ("liao-2011-host", include_str!("../../../servers/components/liao-2011-host.toml")),
 ];
 
-/// Name and text of all shipped costs of applications.
+/// Name and text of all shipped application costs.
 const COSTS: [(&str, &str); 1] =
     [("sapphire-rapids-vm", include_str!("../../../servers/applications/sapphire-rapids-vm.toml"))];
 
-/// What a shipped file describes.
+/// Kind of a shipped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Whole servers.
     Servers,
     /// Cards and parts.
     Components,
-    /// What applications cost where it was measured.
+    /// Measured costs of applications.
     Costs,
 }
 
@@ -54,12 +54,12 @@ pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
     kind.files().iter().map(|(name, _)| *name)
 }
 
-/// Text of the shipped file of that name: a start for a file of one's own.
+/// Text of the shipped file with this name, as a starting point for a file of one's own.
 pub fn text_of(name: &str, kind: Kind) -> Option<&'static str> {
     kind.files().iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Text of a shipped file by its name, or of a file by its path.
+/// Text of a shipped file by name, or of a file by its path.
 pub(crate) fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, LoadError> {
     if let Some(text) = text_of(name_or_path, kind) {
         return Ok(Cow::Borrowed(text));
@@ -71,7 +71,7 @@ pub(crate) fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, 
     })
 }
 
-/// What somebody may have meant who named neither a shipped file nor another one.
+/// Suggestion for a name that is neither a shipped nor another file.
 fn hint_for(name: &str, kind: Kind) -> String {
     let known: Vec<&str> = names(kind).collect();
     match nearest(name, &known) {

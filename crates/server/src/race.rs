@@ -1,36 +1,38 @@
-//! Hare or tortoise, strength in speed or in numbers: PowerSave's equations 1 to 3.
+//! "Hare or tortoise" and "strength in speed or in numbers": PowerSave's equations 1 to 3.
 //!
-//! Section 5.1 and 5.2 of the paper compare ways to do the same work in the same time on
-//! idealised cores. What wins depends on how active power grows with frequency; the fitted
-//! [`crate::ServerModel`] decides for a real machine.
+//! Sections 5.1 and 5.2 of the paper compare ways to do the same work in the same time on ideal
+//! cores.
+//! The result depends on how active power grows with frequency. For a real machine, the fitted
+//! [`crate::ServerModel`] decides.
 
 use wattline_units::{Hertz, Joules, Span, Watts};
 
-/// An ideal core: active power is `fixed` + `scaling` (f / `fastest`)^`exponent`, and work
-/// takes cycles / f.
+/// An ideal core. Active power is `fixed` + `scaling` (f / `fastest`)^`exponent`, and work takes
+/// cycles / f.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IdealCore {
-    /// Active power that does not depend on frequency.
+    /// Part of the active power that does not depend on frequency.
     pub fixed: Watts,
-    /// Active power that does, at the highest frequency.
+    /// Part of the active power that depends on frequency, at the highest frequency.
     pub scaling: Watts,
-    /// How it grows: the literature has 1 to 3.
+    /// Exponent of its growth; 1 to 3 in the literature.
     pub exponent: f64,
-    /// Power when there is nothing to do.
+    /// Power without work.
     pub idle: Watts,
     /// The highest frequency.
     pub fastest: Hertz,
 }
 
 impl IdealCore {
-    /// Pa(f).
+    /// Active power Pa(f).
     pub fn active_power(&self, frequency: Hertz) -> Watts {
         self.fixed + self.scaling * (frequency / self.fastest).powf(self.exponent)
     }
 
-    /// Equation 1: energy of one core that does `cycles` at `frequency` within `period`,
-    /// spends `transitions` at active power in going to sleep and coming back, and idles for
-    /// the rest. `None` when that does not fit into the period.
+    /// Equation 1: energy of one core that does `cycles` at `frequency` within `period`. It spends
+    /// `transitions` at active power in going to sleep and waking, and idles for the rest. `None`
+    /// if this
+    /// does not fit into the period.
     pub fn energy(
         &self,
         cycles: f64,
@@ -40,7 +42,7 @@ impl IdealCore {
     ) -> Option<Joules> {
         let active = cycles / frequency.0;
         let idle = period.as_seconds() - active - transitions.as_seconds();
-        // A picosecond of rounding is no overrun.
+        // A picosecond too much is only rounding.
         if idle < -1e-12 {
             return None;
         }
@@ -49,7 +51,7 @@ impl IdealCore {
         Some(Joules(busy + self.idle.0 * idle.max(0.0)))
     }
 
-    /// Equation 2: the work takes the whole period, at the frequency that just suffices.
+    /// Equation 2: the work takes the whole period, at the lowest sufficient frequency.
     pub fn tortoise(&self, cycles: f64, period: Span) -> Option<Joules> {
         let frequency = Hertz(cycles / period.as_seconds());
         self.energy(cycles, frequency, Span::ZERO, period).filter(|_| frequency <= self.fastest)
@@ -67,9 +69,11 @@ impl IdealCore {
             * Span::from_seconds(cycles / cores as f64 / frequency.0)
     }
 
-    /// The exponent at which tortoise and hare (without transitions) need the same energy
-    /// for a load of `utilisation` of the highest frequency; above it the tortoise wins.
-    /// `None` where one of them wins whatever the exponent.
+    /// Exponent at which tortoise and hare (without transitions) need the same energy, for a load
+    /// of
+    /// `utilisation` of the highest frequency. Above it the tortoise wins. `None` if the same one
+    /// wins at
+    /// every exponent.
     pub fn break_even_exponent(&self, utilisation: f64) -> Option<f64> {
         let hare = (self.fixed + self.scaling) * utilisation + self.idle * (1.0 - utilisation);
         let exponent = ((hare - self.fixed) / self.scaling).ln() / utilisation.ln();
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn break_even_is_linear_without_idle_power_and_lower_with_it() {
         assert!((core(1.0, 0.0, 0.0).break_even_exponent(0.5).unwrap() - 1.0).abs() < 1e-12);
-        // Idling that is not cheap lets the tortoise win below a linear law already.
+        // With expensive idling, the tortoise wins even below a linear law.
         let costly_idle = core(1.0, 2.0, 2.0);
         let exponent = costly_idle.break_even_exponent(0.5).unwrap();
         assert!((exponent - 1.0).abs() < 1e-12);
@@ -131,7 +135,7 @@ mod tests {
         let tortoise = at_break_even.tortoise(CYCLES, SECOND).unwrap();
         let hare = at_break_even.hare(CYCLES, Span::ZERO, SECOND).unwrap();
         assert!((tortoise.0 - hare.0).abs() < 1e-9);
-        // A fixed power far above idle: the hare wins whatever the exponent.
+        // A fixed power far above idle: the hare wins at every exponent.
         assert_eq!(core(1.0, 50.0, 0.0).break_even_exponent(0.5), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Prints what the parameters of a request server were fitted to: the statements of Co-PI's
-//! Figures 3 and 4 (`published/checks/copi.toml` names them). Run it after a change of
+//! Prints the results to which the parameters of a request server were fitted: the statements of
+//! Co-PI's Figures 3 and 4 (named in `published/checks/copi.toml`). Run it after a change of
 //! `servers/xeon-silver-4108.toml`.
 
 use wattline_policy::PolicySpec;

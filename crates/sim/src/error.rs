@@ -1,40 +1,40 @@
-//! What can be wrong with a simulation.
+//! Errors of the simulation.
 
 use thiserror::Error;
 use wattline_cores::ModelError;
 use wattline_traffic::capture::CaptureError;
 
-/// Why a simulation cannot be run.
+/// Reasons why a simulation cannot run.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// Nothing would be simulated.
+    /// The simulated time is zero or too long.
     #[error("duration: must be above zero, and with the warm-up at most 10 days")]
     Duration,
-    /// An interval of no length.
+    /// The interval is too short or too long for the duration.
     #[error("interval: must be between a 100000th of the duration and the duration")]
     Interval,
-    /// The server, the application or the policy are not fit for each other.
+    /// Server, application and policy do not fit each other.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// More traffic than the links carry.
+    /// The traffic exceeds the capacity of the links.
     #[error(
         "traffic: {offered_gbps:.3} Gbit/s are beyond the links of server {server}: at most \
          {most_gbps:.3} Gbit/s ({ports} ports)"
     )]
     BeyondLinks {
-        /// Mean rate of the traffic.
+        /// Mean rate of the traffic in Gbit/s.
         offered_gbps: f64,
-        /// What all links carry.
+        /// Capacity of all links in Gbit/s.
         most_gbps: f64,
-        /// Ports of the server.
+        /// Number of ports of the server.
         ports: usize,
         /// Name of the server model.
         server: String,
     },
-    /// The traffic cannot be made from its description.
+    /// The traffic cannot be built from its description.
     #[error("traffic: {0}")]
     Source(#[from] wattline_traffic::spec::BuildError),
-    /// The packets come from a file that cannot be read.
+    /// The capture with the packets cannot be read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),
 }

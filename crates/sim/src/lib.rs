@@ -1,14 +1,14 @@
 //! A router in virtual time: queues, cores and watts, under a policy.
 //!
-//! [`run`] takes packets from a [`wattline_traffic::Source`] through link, redirect table,
-//! ring, interrupt, idle state and core of a [`wattline_server::ServerModel`], while a
-//! [`wattline_policy::Policy`] moves its operating point, and gives a [`Report`].
-//! Every packet is simulated; no figure comes from a closed form.
+//! [`run`] takes packets from a [`wattline_traffic::Source`] through link, indirection table, ring,
+//! interrupt, idle state and core of a [`wattline_server::ServerModel`], while a
+//! [`wattline_policy::Policy`] moves its operating point. The result is a [`Report`]. Every packet
+//! is simulated; no figure comes from a closed form.
 //!
-//! Between two events that concern all cores (a decision, a change of frequency, the end of
-//! a block of packets) the cores do not influence each other. So each is run through that
-//! stretch on its own, in a tight loop over its packets, and there is no list of events.
-//! `docs/explanation/simulator.md` tells more.
+//! Between two events that concern all cores (a decision, a change of frequency, the end of a block
+//! of packets) the cores do not influence each other. Each core is therefore run through that span
+//! separately, in a tight loop over its packets, and there is no list of events.
+//! `docs/explanation/simulator.md` explains this.
 //!
 //! [`requests`] has servers that answer requests through the kernel's stack.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! From the link to the rings: the redirect table.
+//! From the link to the rings through the indirection table.
 
 use wattline_cores::{Core, Link, Ring, Watch};
 use wattline_policy::{CoreSet, MAX_CORES, OperatingPoint, RedirectTable};
@@ -12,7 +12,7 @@ struct Port {
 }
 
 impl Port {
-    /// Number of the entry that leads a flow, counted over all ports, of which this is `port`.
+    /// Number of a flow's entry, counted over the tables of all ports; `port` is one of them.
     #[inline]
     fn entry(&self, port: usize, flow: u32) -> usize {
         let size = self.table.entries().len();
@@ -20,20 +20,20 @@ impl Port {
     }
 }
 
-/// The network cards: all ports, each with its redirect table.
+/// The network cards: all ports, each with its indirection table.
 #[derive(Debug)]
 pub(crate) struct Nic {
     ports: Vec<Port>,
-    /// Packets led by each entry of the tables, port after port; empty where nobody asks.
+    /// Packets directed by each table entry, port after port; empty unless asked for.
     led: Vec<u64>,
-    /// Those of them that have arrived.
+    /// Number of these packets that have arrived.
     arrivals: Vec<u64>,
-    /// Packets that did not fit on their link.
+    /// Number of packets beyond the capacity of their link.
     pub beyond_link: u64,
 }
 
 impl Nic {
-    /// With tables for these active cores; `count_entries` has the packets of each entry counted.
+    /// Tables for these active cores; `count_entries` asks for counts per table entry.
     pub fn new(model: &NicModel, active: CoreSet, count_entries: bool) -> Self {
         let entries = model.redirect_table_entries;
         let table = RedirectTable::new(entries, active);
@@ -45,8 +45,9 @@ impl Nic {
         }
     }
 
-    /// Packets that have arrived by each entry, port after port; empty where nobody asked. The
-    /// cores have admitted what has arrived.
+    /// Packets that have arrived per table entry, port after port; empty unless asked for. The
+    /// cores
+    /// must have admitted what has arrived.
     pub fn arrivals(&mut self, cores: &[Core]) -> &[u64] {
         self.arrivals.clone_from(&self.led);
         if !self.led.is_empty() {
@@ -59,11 +60,11 @@ impl Nic {
         &self.arrivals
     }
 
-    /// Leads a block of packets to the rings. Where traffic is described for more ports than
-    /// the server has, its ports share them.
+    /// Directs a block of packets to the rings. If the traffic has more ports than the server, the
+    /// server's ports share them.
     pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
         let count = self.ports.len();
-        // By core, then by port: at hand without asking each packet's core for its rings.
+        // Rings by core, then by port: found without a search per packet.
         let mut rings: Vec<&mut Ring> = cores.iter_mut().flat_map(|core| &mut core.rings).collect();
         rings.iter_mut().for_each(|ring| ring.compact());
         for packet in block {
@@ -83,9 +84,10 @@ impl Nic {
         }
     }
 
-    /// Rewrites the redirect tables for these cores: what arrives after `now` follows it.
-    /// Watches the entries that have just left a core which still has packets of them, and
-    /// returns how many moved.
+    /// Rewrites the indirection tables for these cores; packets that arrive after `now` follow
+    /// them.
+    /// Watches the entries whose old core still has packets of them, and returns how many entries
+    /// moved.
     pub fn redirect(
         &mut self,
         now: u64,
@@ -121,7 +123,7 @@ impl Nic {
                 }
             }
         }
-        // On one port packets arrive one after the other.
+        // Packets arrive one after the other on one port.
         ahead.sort_by_key(|(_, packet): &(usize, Packet)| packet.picos);
         for (port, packet) in ahead {
             cores[self.ports[port].table.core(packet.flow)].rings[port].lead(packet);

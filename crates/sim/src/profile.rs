@@ -1,4 +1,4 @@
-//! Where the time of the simulator itself goes.
+//! Real time that the parts of the simulator take.
 
 use serde::Serialize;
 use std::time::Instant;
@@ -6,35 +6,35 @@ use std::time::Instant;
 /// A part of the simulator's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Making packets.
+    /// Generation of packets.
     Traffic,
-    /// Pacing links and leading packets to rings.
+    /// Pacing of links and distribution of packets to rings.
     Links,
     /// Cores: rings, batches, service, latencies.
     Forward,
-    /// The policy and the observation that it is shown.
+    /// The policy and its observations.
     Decide,
-    /// Time awake, intervals, reordering.
+    /// Accounting: time awake, intervals, reordering.
     Account,
 }
 
 /// Seconds of real time by part; zero unless asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Profile {
-    /// See [`Phase::Traffic`].
+    /// Time of [`Phase::Traffic`].
     pub traffic_seconds: f64,
-    /// See [`Phase::Links`].
+    /// Time of [`Phase::Links`].
     pub links_seconds: f64,
-    /// See [`Phase::Forward`].
+    /// Time of [`Phase::Forward`].
     pub forward_seconds: f64,
-    /// See [`Phase::Decide`].
+    /// Time of [`Phase::Decide`].
     pub decide_seconds: f64,
-    /// See [`Phase::Account`].
+    /// Time of [`Phase::Account`].
     pub account_seconds: f64,
 }
 
 impl Profile {
-    /// The parts by name.
+    /// Times by name of the part.
     pub fn parts(&self) -> [(&'static str, f64); 5] {
         [
             ("traffic", self.traffic_seconds),
@@ -54,7 +54,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// One that runs, or one that costs nothing.
+    /// A stopwatch that runs, or one that costs nothing.
     pub fn new(running: bool) -> Self {
         Self { last: running.then(Instant::now), profile: Profile::default() }
     }

@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! Results of a simulation.
 
 use crate::profile::Profile;
 use crate::totals::Totals;
@@ -9,85 +9,84 @@ use wattline_policy::Platform;
 use wattline_server::{PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
 
-/// How long one core was in which state, as fractions of the time; they add up to 1.
+/// Time of one core in each state, as fractions of the time; they add up to 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CoreResidency {
     /// Number of the core.
     pub core: usize,
-    /// Awake with work.
+    /// Fraction awake with work.
     pub useful: f64,
-    /// Awake, polling empty queues.
+    /// Fraction awake and polling empty queues.
     pub empty: f64,
-    /// In each idle state, the lightest first.
+    /// Fraction in each idle state, lightest first.
     pub idle: Vec<f64>,
-    /// Of the time awake, at each frequency, the slowest first.
+    /// Share of each frequency in the time awake, slowest first.
     pub frequencies: Vec<f64>,
 }
 
 /// Residencies of all cores, with the names of the states.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Residency {
-    /// Names of the idle states, the lightest first.
+    /// Names of the idle states, lightest first.
     pub idle_states: Vec<String>,
-    /// Frequencies, the slowest first.
+    /// Frequencies in Hz, slowest first.
     pub frequencies_hertz: Vec<f64>,
-    /// By number of the core.
+    /// Residencies by number of the core.
     pub cores: Vec<CoreResidency>,
 }
 
-/// What happened in a span of simulated time. Latencies are absent where no packet was
-/// forwarded.
+/// Results over a span of simulated time. Latencies are absent if no packet was forwarded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Start of the span, in simulated seconds since the run began.
     pub from_seconds: f64,
-    /// Its length.
+    /// Length of the span in seconds.
     pub duration_seconds: f64,
     /// Packets that arrived at a ring, dropped ones included.
     pub offered_packets: u64,
     /// Packets that were forwarded.
     pub forwarded_packets: u64,
-    /// Packets that found their ring full, on the way in or out.
+    /// Packets dropped because their receive or transmit ring was full.
     pub dropped_packets: u64,
-    /// Those of them that found a transmit ring full; none unless output links are modelled.
+    /// Part of `dropped_packets`: transmit ring full; zero unless output links are modelled.
     pub dropped_at_output_packets: u64,
     /// Packets that a later one of their flow overtook.
     pub reordered_packets: u64,
-    /// Packets that a later one of their flow would have overtaken, had none been held back.
+    /// Packets that a later one of their flow would have overtaken if none had been held back.
     pub reordered_unless_held_packets: u64,
-    /// Packets that were held back: their entry of the redirect table had moved, and its old
-    /// core still had earlier ones.
+    /// Packets that were held back because their entry of the indirection table had moved while its
+    /// old core still had earlier packets.
     pub held_packets: u64,
-    /// Longest time that one was held back since the start of the run.
+    /// Longest time for which a packet was held back, since the start of the run.
     pub hold_max_seconds: f64,
-    /// Packets that the source made beyond what the links carry; never offered.
+    /// Packets of the source beyond the capacity of the links; they are not offered.
     pub beyond_link_packets: u64,
-    /// Packets inside when the span began.
+    /// Packets inside the server at the start of the span.
     pub waiting_at_start_packets: u64,
-    /// Packets inside when it ended: offered + start = forwarded + dropped + end.
+    /// Packets inside at the end of the span: offered + start = forwarded + dropped + end.
     pub waiting_at_end_packets: u64,
-    /// Mean number of packets inside, reckoned without their latencies (Little's law).
+    /// Mean number of packets inside, computed without their latencies (Little's law).
     pub packets_inside_mean: f64,
     /// Offered packets per second.
     pub offered_rate_pps: f64,
     /// Forwarded packets per second.
     pub forwarded_rate_pps: f64,
-    /// Forwarded bits per second, of frames without preamble and gap.
+    /// Forwarded bits per second of frames, without preamble and gap.
     pub forwarded_rate_bits_per_second: f64,
-    /// Forwarded packets that took longer than a bound; absent where none was given.
+    /// Forwarded packets above a latency bound; absent if no bound was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_packets: Option<u64>,
     /// Shortest latency.
     pub latency_min_seconds: Option<f64>,
     /// Mean latency.
     pub latency_mean_seconds: Option<f64>,
-    /// Median.
+    /// Median latency.
     pub latency_p50_seconds: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the latency.
     pub latency_p95_seconds: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub latency_p99_seconds: Option<f64>,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency.
     pub latency_p999_seconds: Option<f64>,
     /// Longest latency.
     pub latency_max_seconds: Option<f64>,
@@ -97,33 +96,33 @@ pub struct Report {
     pub energy_joules: f64,
     /// Mean power by component; the parts add up to `power_watts`.
     pub power_by_component_watts: PowerBreakdown,
-    /// Energy of the server by forwarded packet.
+    /// Energy of the server per forwarded packet.
     pub energy_per_packet_joules: Option<f64>,
-    /// How the power and energy figures were come by.
+    /// Origin of the power and energy figures.
     pub source: Source,
-    /// How accurate they are.
+    /// Accuracy of the power and energy figures.
     pub accuracy: Accuracy,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
-    /// Mean frequency of active cores.
+    /// Mean frequency of the active cores.
     pub frequency_mean_hertz: f64,
-    /// Changes of the operating point: `core_changes` and `frequency_changes`.
+    /// Changes of the operating point: sum of `core_changes` and `frequency_changes`.
     pub transitions: u64,
     /// Changes of the set of active cores.
     pub core_changes: u64,
     /// Changes of frequency.
     pub frequency_changes: u64,
-    /// Entries of the redirect table that were moved.
+    /// Entries of the indirection table that were moved.
     pub redirect_entries_moved: u64,
-    /// How often the policy was asked.
+    /// Number of times that the policy was asked.
     pub decisions: u64,
-    /// Interrupts by forwarded packet.
+    /// Interrupts per forwarded packet.
     pub interrupts_per_packet: Option<f64>,
-    /// Polls, empty ones included, by forwarded packet.
+    /// Polls per forwarded packet, empty ones included.
     pub polls_per_packet: Option<f64>,
-    /// How often a core's ring came to hold more than a batch.
+    /// Overloads: times that a core's ring came to hold more than a batch.
     pub overloads: u64,
-    /// Mean time from then until the core had caught up: the reaction to a rising load.
+    /// Mean time from an overload until the core had caught up: the reaction to a rising load.
     pub reaction_mean_seconds: Option<f64>,
     /// Longest such time since the start of the run.
     pub reaction_max_seconds: Option<f64>,
@@ -131,26 +130,26 @@ pub struct Report {
     pub any_core_awake: f64,
     /// Residency per state and core.
     pub residency: Residency,
-    /// The same by interval, where asked for.
+    /// Results by interval; empty unless asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Report>,
-    /// Real time that the simulation took; zero for an interval.
+    /// Real time of the simulation; zero for an interval.
     pub wall_seconds: f64,
-    /// Packets simulated per second of real time, those of the warm-up included.
+    /// Packets simulated per second of real time, including those of the warm-up.
     pub simulated_packets_per_second: f64,
-    /// What became of the steps since the run began, by knob, where knobs are not ideal.
+    /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<Entry>,
-    /// Where the real time went, where asked for.
+    /// Real time by part of the simulator, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// States of all cores, where asked for.
+    /// States of all cores; empty unless asked for.
     #[serde(skip)]
     pub states: Vec<StateSpan>,
 }
 
 impl Report {
-    /// What happened between two moments.
+    /// Results between two moments.
     pub(crate) fn between(
         start: &Totals,
         end: &Totals,

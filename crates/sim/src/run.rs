@@ -1,4 +1,4 @@
-//! A run from its start to its report.
+//! A run, from its start to its report.
 
 use crate::engine::Engine;
 use crate::error::SimError;
@@ -11,23 +11,23 @@ use wattline_policy::{BuildContext, Policy, build};
 use wattline_traffic::Source;
 use wattline_units::Span;
 
-/// Simulates one server under one policy with these packets. The same setting and packets
-/// give the same report, `wall_seconds` and what follows from it aside.
+/// Simulates one server under one policy with these packets. The same setting and packets give the
+/// same report, except for `wall_seconds` and values that follow from it.
 ///
 /// # Errors
-/// When the setting contradicts itself, the policy cannot be made for the server, or the
-/// packets cannot be had.
+/// Fails when the setting contradicts itself, the policy cannot be built for the server, or the
+/// packets cannot be read.
 pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, SimError> {
     run_with(setting, source, |context| {
         Ok(build(&setting.policy, context).map_err(ModelError::from)?)
     })
 }
 
-/// [`run`] under a policy of the caller's own, which need not be in the registry, instead
-/// of the setting's.
+/// Like [`run`], with a policy of the caller, which need not be in the registry, instead of the
+/// setting's.
 ///
 /// # Errors
-/// As [`run`], and those of `make`.
+/// Fails like [`run`], or when `make` fails.
 pub fn run_with(
     setting: &Setting<'_>,
     source: &mut dyn Source,
@@ -36,10 +36,10 @@ pub fn run_with(
     run_on(setting, KnobBehaviour::default(), source, make)
 }
 
-/// [`run_with`] on a server whose knobs behave like this.
+/// Like [`run_with`], on a server with knobs of this behaviour.
 ///
 /// # Errors
-/// As [`run_with`].
+/// Fails like [`run_with`].
 pub fn run_on(
     setting: &Setting<'_>,
     knobs: KnobBehaviour,
@@ -49,11 +49,11 @@ pub fn run_on(
     play(setting, knobs, source, None, make)
 }
 
-/// [`run_with`], which also counts the packets that took longer than `late_after`, exactly
+/// Like [`run_with`], and also counts exactly the packets that took longer than `late_after`
 /// ([`Report::late_packets`]).
 ///
 /// # Errors
-/// As [`run_with`].
+/// Fails like [`run_with`].
 pub fn run_counting_late(
     setting: &Setting<'_>,
     source: &mut dyn Source,

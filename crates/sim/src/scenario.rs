@@ -1,4 +1,4 @@
-//! A simulation described in full, traffic included: what commands and sweeps run.
+//! A full description of a simulation, traffic included; commands and sweeps run it.
 
 use crate::error::SimError;
 use crate::knobs::KnobBehaviour;
@@ -11,48 +11,48 @@ use wattline_server::{Application, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// One simulation. The same scenario gives the same report, real time aside.
+/// One simulation. The same scenario gives the same report, except for real time.
 #[derive(Debug, Clone)]
 pub struct Scenario<'a> {
     /// The server.
     pub server: &'a ServerModel,
-    /// What it does with each packet.
+    /// Application that handles each packet.
     pub application: Application,
-    /// The governor.
+    /// Policy that governs the server.
     pub policy: PolicySpec,
-    /// The packets.
+    /// Description of the traffic.
     pub traffic: &'a Spec,
     /// Simulated time that is reported on.
     pub duration: Span,
-    /// Simulated time before that, which is not.
+    /// Simulated time before the reported span.
     pub warmup: Span,
-    /// Length of the reported intervals; `None` for the total alone.
+    /// Length of the reported intervals; `None` for a total only.
     pub interval: Option<Span>,
-    /// Whether packets leave by output links of the server's rate, each flow by one of the
-    /// ports; otherwise a packet has left when its core is done with it.
+    /// Whether packets leave through output links of the server's rate, with one port per flow.
+    /// Otherwise a packet has left when its core has finished it.
     pub output_links: bool,
     /// Seed of traffic, policy and service times.
     pub seed: u64,
-    /// Whether to measure where the time of the simulator itself goes.
+    /// Whether to measure the real time of the simulator's parts.
     pub profile: bool,
 }
 
-/// Mean length that policies reckon with where the description does not tell it.
+/// Mean length in bytes for policies if the description does not give one.
 const UNKNOWN_MEAN_BYTES: u32 = 64;
 
 impl Scenario<'_> {
-    /// Runs it.
+    /// Runs the simulation.
     ///
     /// # Errors
-    /// When the scenario contradicts itself or its packets cannot be had.
+    /// Fails when the scenario contradicts itself or its packets cannot be read.
     pub fn run(&self) -> Result<Report, SimError> {
         self.run_on(KnobBehaviour::default())
     }
 
-    /// Runs it on a server whose knobs behave like this.
+    /// Runs the simulation on a server with knobs of this behaviour.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Fails like [`Self::run`].
     pub fn run_on(&self, knobs: KnobBehaviour) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
@@ -62,11 +62,12 @@ impl Scenario<'_> {
         })
     }
 
-    /// Runs it under a policy of the caller's own instead, and counts the packets that took
-    /// longer than `late_after` ([`Report::late_packets`]).
+    /// Runs the simulation with a policy of the caller instead, and counts the packets that took
+    /// longer
+    /// than `late_after` ([`Report::late_packets`]).
     ///
     /// # Errors
-    /// As [`Self::run`], and those of `make`.
+    /// Fails like [`Self::run`], or when `make` fails.
     pub fn run_counting_late(
         &self,
         late_after: Span,
@@ -93,7 +94,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// Mean length of a packet in bytes that policies reckon with.
+    /// Mean length of a packet in bytes, as given to policies.
     pub fn mean_bytes(&self) -> u32 {
         match (self.traffic.bit_rate(), self.traffic.packet_rate()) {
             (Some(bits), Some(packets)) if packets.0 > 0.0 => {
@@ -103,8 +104,9 @@ impl Scenario<'_> {
         }
     }
 
-    /// Refuses what the links cannot carry even without preambles and gaps, which papers
-    /// do not count; what these take away the report gives as `beyond_link_packets`.
+    /// Refuses traffic that the links cannot carry even without preambles and gaps, which papers do
+    /// not
+    /// count. Packets lost to preambles and gaps are reported as `beyond_link_packets`.
     fn check_links(&self) -> Result<(), SimError> {
         let Some(offered) = self.traffic.bit_rate() else { return Ok(()) };
         let nic = &self.server.nic;

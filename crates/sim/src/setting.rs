@@ -1,36 +1,37 @@
-//! What a simulation is of.
+//! Setting of a simulation.
 
 use crate::error::SimError;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
 use wattline_units::Span;
 
-/// One simulation, but for its packets.
+/// Description of a simulation without its packets.
 #[derive(Debug, Clone)]
 pub struct Setting<'a> {
     /// The server.
     pub server: &'a ServerModel,
-    /// What it does with each packet.
+    /// Application that handles each packet.
     pub application: Application,
-    /// The governor.
+    /// Policy that governs the server.
     pub policy: PolicySpec,
-    /// Mean length of a packet in bytes, for policies that reckon with a model.
+    /// Mean length of a packet in bytes, for policies that use a model.
     pub mean_bytes: u32,
     /// Simulated time that is reported on.
     pub duration: Span,
-    /// Simulated time before that, which is not.
+    /// Simulated time before the reported span.
     pub warmup: Span,
-    /// Length of the reported intervals; `None` for the total alone.
+    /// Length of the reported intervals; `None` for a total only.
     pub interval: Option<Span>,
-    /// Whether packets leave by output links of the server's rate, each flow by one of the
-    /// ports; otherwise a packet has left when its core is done with it.
+    /// Whether packets leave through output links of the server's rate, with one port per flow.
+    /// Otherwise a packet has left when its core has finished it.
     pub output_links: bool,
-    /// Seed of policy and service times (the traffic has its own).
+    /// Seed of policy and service times; the traffic has its own seed.
     pub seed: u64,
-    /// Whether to keep a log of all states of all cores: for tests and short plots, since
-    /// its length grows with the simulated time.
+    /// Whether to log all states of all cores. This is for tests and short plots, since the log
+    /// grows
+    /// with the simulated time.
     pub log_states: bool,
-    /// Whether to measure where the time of the simulator itself goes.
+    /// Whether to measure the real time of the simulator's parts.
     pub profile: bool,
 }
 
@@ -39,7 +40,7 @@ const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 const MOST_INTERVALS: u64 = 100_000;
 
 impl Setting<'_> {
-    /// Checks the times and gives the end of the run, in picoseconds.
+    /// Checks the times and returns the end of the run in picoseconds.
     pub(crate) fn check(&self) -> Result<u64, SimError> {
         let end = self.warmup + self.duration;
         if self.duration == Span::ZERO || end > LONGEST {

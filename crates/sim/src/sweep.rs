@@ -1,14 +1,14 @@
-//! Many simulations side by side.
+//! Many simulations in parallel.
 
 use rayon::prelude::*;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// Does `work` for every item on so many threads (0: one for each core of this machine).
-/// The results come in the order of the items and are the same whatever the number of
-/// threads; `done` is called after each.
+/// Calls `work` for every item on this many threads (0: one for each core of this machine). The
+/// results are in the order of the items and do not depend on the number of threads. `done` is
+/// called after each item.
 ///
 /// # Errors
-/// When the threads cannot be started.
+/// Fails when the threads cannot be started.
 pub fn sweep<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -16,7 +16,7 @@ pub fn sweep<T: Sync, R: Send>(
     done: impl Fn() + Sync,
 ) -> Result<Vec<R>, ThreadPoolBuildError> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
-    // One simulation is long and its length unlike the next one's: hand them out singly.
+    // Simulations are long and of different length, so items are handed out one by one.
     let each = |item| {
         let result = work(item);
         done();

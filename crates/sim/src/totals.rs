@@ -1,20 +1,19 @@
-//! Everything that is counted, at one moment; a report is the difference of two.
+//! All counts and sums at one moment; a report is the difference of two.
 
 use wattline_cores::{Counts, OrderCounts, Spent};
 
 /// Cumulative counts and sums since the start.
 ///
-/// `arrival_sum` and `departure_sum` are sums of times modulo 2^64. With them the packets'
-/// mean number in the system follows without looking at their latencies: the integral of
-/// their number up to T is (sum of T - arrival) - (sum of T - departure), which fits in 64
-/// bits though its parts do not.
+/// `arrival_sum` and `departure_sum` are sums of times modulo 2^64. They give the mean number of
+/// packets in the system without the latencies: the integral of the number up to T is (sum of T -
+/// arrival) - (sum of T - departure). The difference fits in 64 bits, though the two sums do not.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub at: u64,
     pub arrivals: u64,
-    /// At receive rings.
+    /// Packets dropped at receive rings.
     pub drops: u64,
-    /// At transmit rings.
+    /// Packets dropped at transmit rings.
     pub output_drops: u64,
     pub forwarded: u64,
     pub forwarded_bytes: u64,
@@ -27,7 +26,7 @@ pub(crate) struct Totals {
     pub cores: Vec<Counts>,
     pub spent: Vec<Spent>,
     pub open_overload: u64,
-    /// Energy of the shared part of the chips, in joules.
+    /// Energy of the chips' shared part, in joules.
     pub uncore_joules: f64,
     pub any_awake: u64,
     pub core_changes: u64,

@@ -1,10 +1,10 @@
-//! Queues and cores as policies are shown them.
+//! Views of queues and cores for policies.
 
 use wattline_cores::{Core, Sink};
 use wattline_policy::{CoreView, Platform, QueueView};
 use wattline_units::Hertz;
 
-/// The last state shown of each queue and core.
+/// The latest view of each queue and core.
 pub(crate) struct Views {
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
@@ -20,7 +20,7 @@ impl Views {
         }
     }
 
-    /// Brings everything up to date.
+    /// Updates all views.
     pub fn show_all(&mut self, now: u64, cores: &mut [Core], sink: &mut Sink) {
         let count = cores.len();
         for (core, view) in cores.iter_mut().zip(&mut self.cores) {
@@ -33,7 +33,7 @@ impl Views {
         }
     }
 
-    /// Brings one queue up to date; its core has just looked at it.
+    /// Updates the view of one queue, whose core has just polled it.
     pub fn show_queue(&mut self, now: u64, queue: usize, cores: &[Core]) {
         let (port, core) = (queue / cores.len(), queue % cores.len());
         self.queues[queue] = cores[core].rings[port].view(now);

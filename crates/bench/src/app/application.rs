@@ -1,35 +1,35 @@
-//! What an application has to offer to be measured.
+//! The interface between the benchmark and an application that it measures.
 
 use super::args::Args;
 use super::report::Cost;
 use crate::memory_router::{Error, Traffic};
 use wattline_dataplane::feature::Feature;
 
-/// An application as it is measured: in one worker, without a control thread.
+/// An application under measurement; it runs in one worker, without a control thread.
 pub trait Application {
-    /// Its name in the report; of IPsec, which direction.
+    /// Name of the application in the report; for IPsec it includes the direction.
     fn name(&self) -> &'static str;
 
-    /// Its part of the graph; called once.
+    /// Graph nodes of the application; called once.
     fn features(&mut self) -> Vec<Feature>;
 
-    /// Makes of the packets that plain forwarding gets those that it is to get.
+    /// Turns the packets of plain forwarding into those that this application receives.
     fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {
         packets
     }
 
-    /// Called after each repeat, outside of what is timed: what a control thread would do.
+    /// Called after each repeat, outside the timed part, for the work of a control thread.
     ///
     /// # Errors
-    /// When what is measured beside it fails.
+    /// Fails when a measurement that runs beside the application fails.
     fn settle(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// What it counted, for the report: it shows that it did its work. `cost` is what came of
-    /// the measurement, to be set in relation to what was measured beside it.
+    /// Counters of the application for the report; they show that it did its work. `cost` is the
+    /// measured cost, so that the application can compare it with a measurement of its own.
     fn counted(&self, cost: &Cost) -> serde_json::Value;
 }
 
-/// Makes what is measured beside plain forwarding.
+/// Makes the applications that are measured beside plain forwarding.
 pub(super) type Make = fn(&Args) -> Result<Vec<Box<dyn Application>>, Error>;

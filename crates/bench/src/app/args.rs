@@ -1,23 +1,23 @@
-//! What to measure.
+//! Arguments of `wattline bench app`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use wattline_dataplane::frame::BATCH_MAX;
 
-/// Which direction of a tunnel.
+/// Direction of traffic through an IPsec tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Packets come in clear and leave through the tunnel.
+    /// Packets arrive in clear and leave through the tunnel.
     Send,
-    /// Packets come out of the tunnel: authentication, decryption, replay window, selectors.
+    /// Packets leave the tunnel: authentication, decryption, replay window, selectors.
     Receive,
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
 
-    /// Its name on the command line.
+    /// Name of the direction on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -25,32 +25,32 @@ impl Direction {
         }
     }
 
-    /// The direction of that name.
+    /// Direction with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|direction| direction.name() == name)
     }
 }
 
-/// What to measure.
+/// Arguments of the application benchmark.
 #[derive(Debug, Clone)]
 pub struct Args {
-    /// One of [`names`](super::names).
+    /// Application to measure, one of [`names`](super::names).
     pub application: String,
-    /// A prefix per line; `None` for sixteen prefixes that hold all of IPv4.
+    /// File of routes, one prefix per line; `None` for sixteen prefixes that cover all of IPv4.
     pub routes: Option<PathBuf>,
-    /// Frames of each of these captures as a further workload.
+    /// Captures; the frames of each one are a further workload.
     pub captures: Vec<PathBuf>,
-    /// Flows that are alive, 1 to 2^24; packets are of random ones among them.
+    /// Number of live flows, 1 to 2^24; each packet belongs to a random one of them.
     pub flows: usize,
     /// Frames per batch, 1 to 64.
     pub batch: usize,
-    /// Turns, of which the median counts.
+    /// Number of timed repeats; the report gives their median.
     pub repeats: usize,
-    /// What `ipsec` protects packets with.
+    /// Name of the algorithm with which `ipsec` protects packets.
     pub algorithm: String,
-    /// Directions of `ipsec`.
+    /// Directions of `ipsec` to measure.
     pub directions: Vec<Direction>,
-    /// The harness of ipsec-mb, to be measured beside `ipsec`.
+    /// Path of the ipsec-mb harness, which is then measured beside `ipsec`.
     pub peer: Option<PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Default for Args {
 }
 
 impl Args {
-    /// The options that are not the defaults, as on the command line.
+    /// Options that differ from the defaults, written as on the command line.
     pub(super) fn options(&self) -> String {
         let mut text = String::new();
         let default = Self::default();

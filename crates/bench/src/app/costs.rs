@@ -1,11 +1,11 @@
-//! Turns what `wattline bench app all --json` wrote into a file of costs for server models.
+//! Converts the JSON report of `wattline bench app all` into a cost file for server models.
 
 use crate::machine::Machine;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use wattline_server::{Application, MeasuredCosts, SizeCost};
 
-/// The parts of a report that are needed.
+/// Parts of the report that the conversion needs.
 #[derive(Deserialize)]
 struct Report {
     application: String,
@@ -44,33 +44,34 @@ struct Median {
     median: f64,
 }
 
-/// Why a report makes no file of costs.
+/// Reasons why a report cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsError {
-    /// Not what the benchmark writes.
+    /// The input is not JSON as the benchmark writes it.
     #[error("not what `wattline bench app all --json` writes: {0}")]
     Json(#[from] serde_json::Error),
-    /// A report of something else.
+    /// The report is of another application than `all`.
     #[error("a report of `{0}`: `wattline bench app all --json` measures all applications")]
     Application(String),
-    /// A row is missing.
+    /// The report lacks a row.
     #[error("no cost of {application} at {size}")]
     Missing {
-        /// Which application.
+        /// Application of the missing row.
         application: Application,
-        /// Name of the row.
+        /// Name of the missing row.
         size: &'static str,
     },
 }
 
-/// Rows of one length: a server model is linear in it, so mixes say nothing more.
+/// Rows that are read, each with packets of one length. The cost in a server model is linear in
+/// the length, so mixes of lengths add nothing.
 const SIZES: [&str; 3] = ["64 B", "512 B", "1420 B"];
 
-/// Reads a report. `machine` is what it was measured on, in words, where the report's own are
-/// too few: virtual machines hide what processor they have.
+/// Converts a report. `machine` describes the machine on which it was measured; it replaces the
+/// report's own description, since virtual machines often hide their processor model.
 ///
 /// # Errors
-/// When it is not a report of all applications.
+/// Fails when the JSON is not a report of all applications.
 pub fn costs(json: &str, name: &str, machine: Option<&str>) -> Result<MeasuredCosts, CostsError> {
     let report: Report = serde_json::from_str(json)?;
     if report.application != "all" {
@@ -100,7 +101,7 @@ pub fn costs(json: &str, name: &str, machine: Option<&str>) -> Result<MeasuredCo
     })
 }
 
-/// IPsec is what PowerSave ran: encryption.
+/// The cost of IPsec is that of encryption, which is what PowerSave ran.
 fn cycles(row: &Row, application: Application) -> Option<f64> {
     let name = match application {
         Application::Ipv4 => return Some(row.ipv4.cycles_per_packet.median),
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// With rows as the benchmark writes them; it is held against the real report in `super`.
+    /// The rows have the benchmark's format; a test in `super` compares them with a real report.
     #[test]
     fn what_was_measured_becomes_a_file_of_costs() {
         let row = |name: &str, bytes: f64| {

@@ -1,7 +1,7 @@
-//! The cryptography of ESP alone: ours, and that of Intel's ipsec-mb.
+//! The cryptography of ESP alone: Wattline's and that of Intel's ipsec-mb.
 //!
-//! Both on packets of the mean length of those that went through the gateway, in a batch's worth
-//! of buffers, between the gateway's repeats.
+//! Both process packets whose length is the mean of those that went through the gateway. They
+//! work on one batch of buffers and run between the repeats of the gateway.
 
 use super::args::Direction;
 use super::sealed::{body_of, length_of};
@@ -14,12 +14,12 @@ use wattline_dataplane::frame::BATCH_MAX;
 use wattline_ipsec::esp::algorithm::Algorithm;
 use wattline_ipsec::esp::transform::Transform;
 
-/// Not a power of two: else the headers of all buffers would share few cache sets.
+/// Bytes per buffer. Not a power of two: the headers would otherwise share few cache sets.
 const CHUNK: usize = 2048 + 64;
-/// Batches that the cryptography alone is timed on, each time.
+/// Batches per timed run of the cryptography.
 const BATCHES: usize = 32;
 
-/// Ours, of one direction.
+/// Wattline's cryptography in one direction.
 pub(super) struct Raw {
     transform: Transform,
     direction: Direction,
@@ -36,7 +36,7 @@ impl Raw {
         Self { transform, direction, buffers, sequence: 0, clock, nanoseconds }
     }
 
-    /// Seals or opens packets with so many bytes inside.
+    /// Times sealing or opening packets with `bytes` bytes inside.
     pub fn time(&mut self, bytes: usize) {
         let length = length_of(self.transform.algorithm(), bytes).min(CHUNK);
         let (mut done, mut elapsed) = (0usize, 0u128);
@@ -59,20 +59,20 @@ impl Raw {
             }
             elapsed += self.clock.now().duration_since(started).as_nanos();
         }
-        // A length that cannot be sealed would look infinitely fast.
+        // A length that cannot be sealed would otherwise look infinitely fast.
         if done == BATCHES * BATCH_MAX {
             self.nanoseconds.push(elapsed as f64 / done as f64);
         }
     }
 }
 
-/// Theirs, by the harness in `bench/peers`.
+/// The cryptography of ipsec-mb, run by the harness in `bench/peers`.
 pub(super) struct Peer {
     harness: Harness,
     algorithm: Algorithm,
     direction: Direction,
     pub version: String,
-    /// None where the harness does not know the algorithm.
+    /// Nanoseconds per packet of each run; empty where the harness lacks the algorithm.
     pub nanoseconds: Vec<f64>,
 }
 
@@ -100,7 +100,7 @@ impl Peer {
         Ok(Self { harness, algorithm, direction, version, nanoseconds: Vec::new() })
     }
 
-    /// Has it seal or open packets with so many bytes inside.
+    /// Lets the harness time sealing or opening packets with `bytes` bytes inside.
     pub fn time(&mut self, bytes: usize) -> Result<(), Error> {
         let (algorithm, direction) = (self.algorithm.name(), self.direction.name());
         let body = body_of(self.algorithm, bytes);

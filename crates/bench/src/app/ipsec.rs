@@ -1,8 +1,8 @@
-//! `ipsec`: every packet goes into an ESP tunnel (`ipsec-send`) or comes out of one
-//! (`ipsec-receive`), from lookup to transmission.
+//! `ipsec`: every packet enters an ESP tunnel (`ipsec-send`) or leaves one (`ipsec-receive`).
+//! The measurement covers everything from lookup to transmission.
 //!
-//! Lengths are those of the packets inside, in both directions. Beside each, in the same run
-//! and between the repeats, the cryptography alone: [`super::crypto`].
+//! Lengths are those of the inner packets in both directions. The cryptography alone is measured
+//! in the same run, between the repeats: [`super::crypto`].
 
 use super::application::Application;
 use super::args::{Args, Direction};
@@ -28,7 +28,7 @@ use wattline_ipsec::esp::replay::ReplayWindow;
 use wattline_ipsec::esp::sequence::Sequence;
 use wattline_ipsec::esp::transform::Transform;
 
-/// Packets by which one may be late, as configurations have it.
+/// Size of the replay window in packets, the default of configurations.
 const WINDOW: u32 = 1024;
 
 struct Ipsec {

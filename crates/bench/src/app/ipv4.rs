@@ -1,10 +1,10 @@
-//! `ipv4`: plain forwarding, which the other applications are held against.
+//! `ipv4`: plain forwarding, the baseline of the other applications.
 
 use super::application::Application;
 use super::args::Args;
 use crate::memory_router::Error;
 
-/// Nothing on the packets' way.
+/// Makes no application: plain forwarding is always measured.
 pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     Ok(Vec::new())
 }

@@ -1,4 +1,4 @@
-//! Repeats of one kind of traffic: plain forwarding and every application in turns.
+//! Repeats of one workload: plain forwarding and every application take turns.
 
 use super::application::{Application, Make};
 use super::args::Args;
@@ -10,11 +10,11 @@ use ipnet::IpNet;
 use quanta::Clock;
 use wattline_traffic::Sizes;
 
-/// A kind of traffic: its name, and a source of it that is the same each time.
+/// A workload: its name, and a source that yields the same packets each time.
 pub(super) struct Workload {
     name: String,
     make: Box<dyn Fn() -> Box<dyn Traffic>>,
-    /// Repeats until every flow has been seen.
+    /// Number of untimed repeats, enough to send a packet of every flow.
     warm_up: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn workloads(args: &Args) -> Result<Vec<Workload>, Error> {
     Ok(list)
 }
 
-/// A router under measurement with its own source of the packets.
+/// A router under measurement and its source of packets.
 struct Lane {
     router: MemoryRouter,
     traffic: Box<dyn Traffic>,
@@ -65,7 +65,7 @@ impl Lane {
     }
 }
 
-/// Repeats of one workload.
+/// The timed repeats of one workload.
 pub(super) struct Measured {
     name: String,
     plain: Lane,
@@ -101,7 +101,7 @@ impl Measured {
         Ok(Self { name: workload.name, plain, others })
     }
 
-    /// `None` without a repeat.
+    /// Summary of the repeats; `None` if there were none.
     pub fn into_row(self, clock_hertz: f64) -> Option<Row> {
         let bytes = self.plain.repeats.iter().map(|repeat| repeat.bytes).sum::<f64>();
         let packet_size_bytes = bytes / self.plain.repeats.len() as f64;

@@ -1,12 +1,12 @@
-//! `wattline bench app`: what an application costs on top of plain IPv4 forwarding.
+//! `wattline bench app`: the cost of an application on top of plain IPv4 forwarding.
 //!
-//! Routers between memory rings ([`crate::memory_router`]), one that only forwards and one for
-//! each application, get the same packets in turns; what counts is the median of the
-//! differences within a turn, since a machine that changes its speed meanwhile changes it for
-//! all. Of each repeat the median window counts, not the sum: where others use the machine too,
-//! some windows hold a time slice of theirs.
+//! One router forwards only, and there is one more router for each application. They run between
+//! memory rings ([`crate::memory_router`]) and get the same packets in turns. The result is the
+//! median of the differences within a turn: a machine that changes its speed changes it for all
+//! routers of that turn. A repeat counts with its median window, not with its sum, because
+//! another program on the machine may take a time slice out of some windows.
 //!
-//! Applications are the files of this directory, one each, and a line in [`APPLICATIONS`].
+//! Each application is one file of this directory and one line in [`APPLICATIONS`].
 
 mod application;
 mod args;
@@ -39,7 +39,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 use wattline_dataplane::frame::BATCH_MAX;
 
-/// What can be measured, by name.
+/// Applications that can be measured, by name.
 const APPLICATIONS: &[(&str, Make)] = &[
     ("all", all),
     ("ipsec", ipsec::make),
@@ -51,22 +51,22 @@ const APPLICATIONS: &[(&str, Make)] = &[
     ("re-modp", redundancy::make_modp),
 ];
 
-/// The four of the PowerSave paper in one run.
+/// The four applications of the PowerSave paper in one run.
 fn all(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let makes: [Make; 3] = [netflow::make, ipsec::make, redundancy::make];
     let lists = makes.into_iter().map(|make| make(args)).collect::<Result<Vec<_>, _>>()?;
     Ok(lists.into_iter().flatten().collect())
 }
 
-/// The names of the applications.
+/// Names of the applications.
 pub fn names() -> impl Iterator<Item = &'static str> {
     APPLICATIONS.iter().map(|(name, _)| *name)
 }
 
-/// Measures an application on all kinds of traffic.
+/// Measures an application on all workloads.
 ///
 /// # Errors
-/// Unusable arguments, or packets that were not forwarded.
+/// Fails on unusable arguments, or when packets were not forwarded.
 pub fn run(args: &Args) -> Result<Report, Error> {
     let make = check(args)?;
     let prefixes: Vec<IpNet> = match &args.routes {
@@ -113,7 +113,7 @@ fn check(args: &Args) -> Result<Make, Error> {
     })
 }
 
-/// All addresses.
+/// Sixteen prefixes that cover all IPv4 addresses.
 fn sixteen() -> Vec<IpNet> {
     let nibble = |high: u8| Ipv4Net::new_assert(Ipv4Addr::new(high << 4, 0, 0, 0), 4).into();
     let six = Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0).into();

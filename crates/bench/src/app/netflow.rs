@@ -1,4 +1,4 @@
-//! `netflow`: flow records, every packet looked at, with all flows of the traffic in the table.
+//! `netflow`: flow records of every packet; the table holds all flows of the traffic.
 
 use super::application::Application;
 use super::args::Args;
@@ -8,13 +8,13 @@ use serde_json::json;
 use wattline_dataplane::feature::Feature;
 use wattline_flow_records::nodes::{Records, Settings, worker};
 
-/// The flows, and where their records come out.
+/// The flow table, and the channel on which its records come out.
 struct Netflow {
     feature: Option<Feature>,
     records: Records,
 }
 
-/// A table with twice as many places as flows, so that next to none is evicted.
+/// Makes a table with twice as many places as flows, so that evictions are rare.
 pub(super) fn make(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let settings = Settings { flows: args.flows.saturating_mul(2), ..Settings::default() };
     let (feature, records) = worker(&settings);

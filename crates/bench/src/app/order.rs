@@ -1,12 +1,12 @@
-//! Whether the applications cost what PowerSave says of them: re > ipsec > netflow > ipv4.
+//! Checks the published order of costs (PowerSave): re > ipsec > netflow > ipv4.
 
 use super::report::{Added, Cost, Order, OrderVerdict};
 
-/// The applications of the paper, the dearest first. IPsec is what it measured: encryption.
+/// Applications of the paper, most expensive first. IPsec there means encryption.
 const PUBLISHED: [&str; 4] = ["re", "ipsec-send", "netflow", "ipv4"];
 
 impl Order {
-    /// `None` unless all four were measured.
+    /// Compares the measured order with the published one; `None` unless all four were measured.
     pub fn of(ipv4: &Cost, applications: &[Added]) -> Option<Self> {
         let with = applications.iter().map(|it| (it.name, it.cost.cycles_per_packet));
         let all = with.chain([("ipv4", ipv4.cycles_per_packet)]);

@@ -1,8 +1,9 @@
-//! `re`, `re-maxp`, `re-modp`: redundancy elimination, the encoder, with SAMPLEBYTE and others;
-//! `re-link`: encoder and decoder one after the other, so that each packet leaves as it came.
+//! `re`, `re-maxp`, `re-modp`: the encoder of redundancy elimination with SAMPLEBYTE and with
+//! the other selections. `re-link`: encoder and decoder in a row, so that each packet leaves as
+//! it came.
 //!
-//! The payloads of the flows are cut from one mebibyte of random bytes at random places, so that
-//! nearly all of a payload has been seen before, in pieces: the work that the encoder is for.
+//! Payloads are cut at random places out of one mebibyte of random bytes. Nearly every part of a
+//! payload has therefore been seen before, in pieces, which is the work that the encoder is for.
 
 use super::application::Application;
 use super::args::Args;

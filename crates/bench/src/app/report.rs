@@ -1,120 +1,120 @@
-//! What was measured, as it is written.
+//! The report of `wattline bench app`, as written to JSON.
 
 use crate::calibration::Calibration;
 use crate::machine::Machine;
 use crate::sample::Sample;
 use serde::Serialize;
 
-/// What was measured.
+/// Result of one run of the benchmark.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Which application was asked for.
+    /// Name of the application, as given on the command line.
     pub application: String,
-    /// The options that are not the defaults, as on the command line.
+    /// Options that differ from the defaults, written as on the command line.
     pub options: String,
-    /// Where and when.
+    /// Machine and day of the measurement.
     pub machine: Machine,
-    /// A row for each kind of traffic.
+    /// One row per workload.
     pub workloads: Vec<Row>,
-    /// As asked for.
+    /// Number of live flows, as given by `--flows`.
     pub flows: usize,
-    /// Prefixes in the table.
+    /// Number of prefixes in the routing table.
     pub routes: usize,
-    /// As asked for.
+    /// Largest number of packets per batch, as given by `--batch`.
     pub batch: usize,
-    /// As asked for.
+    /// Number of timed repeats, as given by `--repeats`.
     pub repeats: usize,
-    /// Packets per repeat.
+    /// Number of packets per repeat.
     pub packets: usize,
-    /// Rate of the time-stamp counter.
+    /// Frequency of the time-stamp counter in Hz.
     pub clock_hertz: f64,
-    /// The machine's speed before and after.
+    /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// What the figures hold and what not.
+    /// Text that says which work the figures include and which they leave out.
     pub timed: &'static str,
 }
 
-/// One kind of traffic.
+/// Results of one workload.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// `64 B`, `imix`, or the name of a capture.
+    /// Name of the workload: `64 B`, `imix`, or the file name of a capture.
     pub name: String,
-    /// Bytes per packet as plain forwarding gets it, FCS included.
+    /// Mean bytes per packet in plain forwarding, FCS included.
     pub packet_size_bytes: f64,
-    /// Plain forwarding.
+    /// Cost of plain forwarding.
     pub ipv4: Cost,
-    /// The same packets with each application.
+    /// Cost of each application on the same packets.
     pub applications: Vec<Added>,
-    /// The applications by their cost, where all of them were measured.
+    /// Applications ordered by cost; `None` unless all four of the paper were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
 }
 
-/// What a packet costs.
+/// Cost of forwarding one packet.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cost {
-    /// Over the repeats.
+    /// Cycles of the time-stamp counter per packet, over the repeats.
     pub cycles_per_packet: Sample,
-    /// The median by the mean length.
+    /// Median cycles per packet divided by the mean packet size.
     pub cycles_per_byte: f64,
-    /// The median by the clock's rate.
+    /// Median cycles per packet divided by the clock frequency.
     pub nanoseconds_per_packet: f64,
-    /// Bits of these packets that one core forwards, at the median.
+    /// Gbit/s of these packets that one core forwards, from the median.
     pub rate_gbps: f64,
 }
 
-/// What a packet costs with an application.
+/// Cost of a packet with an application.
 #[derive(Debug, Clone, Serialize)]
 pub struct Added {
-    /// Which one; of IPsec, which direction.
+    /// Name of the application; for IPsec it includes the direction.
     pub name: &'static str,
-    /// All in all.
+    /// Total cost of a packet, forwarding included.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Over the differences within pairs.
+    /// Cycles per packet beyond plain forwarding, from the difference within each turn.
     pub added_cycles_per_packet: Sample,
-    /// The median of these by the clock's rate.
+    /// Median of the added cycles divided by the clock frequency.
     pub added_nanoseconds_per_packet: f64,
-    /// Cycles per packet in each node that is not in plain forwarding.
+    /// Cost of each graph node that plain forwarding does not have.
     pub nodes: Vec<Node>,
-    /// What the application counted.
+    /// Counters of the application.
     pub counted: serde_json::Value,
 }
 
-/// Cycles of one node.
+/// Cost of one graph node.
 #[derive(Debug, Clone, Serialize)]
 pub struct Node {
-    /// Its name in the graph.
+    /// Name of the node in the graph.
     pub name: &'static str,
-    /// Over the repeats.
+    /// Cycles of the time-stamp counter per packet, over the repeats.
     pub cycles_per_packet: Sample,
 }
 
-/// The order of their costs on one kind of traffic, beside the published one.
+/// Order of the costs in one workload, compared with the published order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Order {
-    /// Ours, the dearest first, by the median.
+    /// Measured order by median cost, most expensive first.
     pub measured: Vec<&'static str>,
-    /// The paper's.
+    /// Order in the paper, most expensive first.
     pub published: [&'static str; 4],
-    /// Whether they are the same.
+    /// Result of the comparison.
     pub verdict: OrderVerdict,
 }
 
-/// What came of it.
+/// Result of comparing the measured order with the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderVerdict {
-    /// The same order.
+    /// The orders are the same.
     Meets,
-    /// Another one.
+    /// The orders differ.
     Differs,
-    /// The same order, but the quartiles of two neighbours in it overlap.
+    /// The orders are the same, but the quartiles of two neighbours overlap.
     Unsure,
 }
 
 impl OrderVerdict {
-    /// As tables show it.
+    /// Text for tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Meets => "meets",

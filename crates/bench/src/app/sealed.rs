@@ -1,4 +1,4 @@
-//! The packets of a receiving gateway: others in ESP, as the far end of the tunnel sends them.
+//! Packets for a receiving gateway: inner packets in ESP, as the far end of the tunnel sends them.
 
 use crate::memory_router::{LONGEST, Traffic, ipv4_header};
 use wattline_ipsec::esp::algorithm::Algorithm;
@@ -6,23 +6,23 @@ use wattline_ipsec::esp::transform::Transform;
 use wattline_packet::esp::{HEADER, TRAILER, padding, write_trailer};
 use wattline_packet::{IntoBytes, ethernet, ipv4, protocol};
 
-/// Which association; both directions have one of their own.
+/// SPI of the security association (SA); each direction has its own SA.
 pub(super) const SPI: u32 = 0x1001;
-/// The ends of the tunnel.
+/// Addresses of the tunnel's ends: this gateway.
 pub(super) const HERE: [u8; 4] = [192, 0, 2, 1];
 pub(super) const THERE: [u8; 4] = [198, 51, 100, 1];
 
-/// Length of an ESP packet, from its header on, with so many bytes inside.
+/// Length of an ESP packet with `bytes` bytes inside, counted from the ESP header.
 pub(super) fn length_of(algorithm: Algorithm, bytes: usize) -> usize {
     HEADER + algorithm.iv() + body_of(algorithm, bytes) + algorithm.icv()
 }
 
-/// Length of what is encrypted of it.
+/// Length of the encrypted part of that ESP packet.
 pub(super) fn body_of(algorithm: Algorithm, bytes: usize) -> usize {
     bytes + padding(bytes, algorithm.alignment()) + TRAILER
 }
 
-/// Packets of another source, each in an ESP packet between IPv4 addresses.
+/// Packets of another source, each wrapped in an ESP packet over IPv4.
 pub(super) struct Sealed {
     inner: Box<dyn Traffic>,
     transform: Transform,
@@ -63,7 +63,7 @@ impl Traffic for Sealed {
         esp[start..start + inner.len()].copy_from_slice(inner);
         let end = packet - algorithm.icv();
         write_trailer(&mut esp[start + inner.len()..end], next_header);
-        // One that could not be sealed is dropped by the router, and missed when they are counted.
+        // The router drops a packet that could not be sealed, and the count of packets shows it.
         let _ = self.transform.seal(esp, self.sequence, true, self.sequence);
         ethernet::HEADER + ipv4::HEADER + packet
     }

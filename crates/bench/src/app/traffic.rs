@@ -1,4 +1,4 @@
-//! The packets that applications are measured with.
+//! The packets of the workloads.
 
 use crate::memory_router::{Error, LONGEST, MAC_IN, Traffic, ipv4_header, udp_template};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -12,19 +12,19 @@ use wattline_packet::ipv6::Ipv6Header;
 use wattline_packet::{FromBytes, IntoBytes, protocol};
 use wattline_testbed::replay;
 
-/// Bytes that payloads are cut from: random, so that nothing in them repeats by itself.
+/// Size of the pool from which payloads are cut; it is random, so it holds no repetition.
 const PAYLOADS: usize = 1 << 20;
-/// Where the payload of a UDP packet begins.
+/// Offset of the payload in the frame of a UDP packet.
 const PAYLOAD: usize = 14 + 20 + 8;
-/// How often a list of lengths is repeated, in a random order that is then kept.
+/// How often the list of lengths is repeated before it is shuffled once.
 const SHUFFLED: usize = 300;
 
-/// Where all packets come from, and none goes to: 10.0.0.0/8 and fd00::/8.
+/// Prefixes of all source addresses, and of no destination: 10.0.0.0/8 and fd00::/8.
 pub(super) const OWN4: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8));
 pub(super) const OWN6: IpNet =
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8));
 
-/// UDP packets of many flows: first one of each, then of random ones.
+/// UDP packets of many flows: one packet of each flow, then packets of random flows.
 pub(super) struct FlowTraffic {
     flows: usize,
     template: Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) struct FlowTraffic {
 }
 
 impl FlowTraffic {
-    /// Packets of so many flows and of these lengths (without FCS, 60 to [`LONGEST`]).
+    /// Makes packets of `flows` flows with these lengths (without FCS, 60 to [`LONGEST`]).
     pub fn new(flows: usize, lengths: &[usize]) -> Self {
         let mut random = SmallRng::seed_from_u64(1);
         let mut lengths = lengths.repeat(SHUFFLED);
@@ -57,7 +57,7 @@ impl Traffic for FlowTraffic {
         };
         self.next += 1;
         let scattered = (flow as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // A source of its own in 10.0.0.0/8; destinations 16.0.0.0 to 111.255.255.255.
+        // Each flow has its own source in 10.0.0.0/8; destinations are 16.0.0.0 to 111.255.255.255.
         let source = 0x0a00_0000 | flow as u32;
         let destination =
             (16 + (scattered >> 56) as u32 % 96) << 24 | (scattered >> 32) as u32 & 0xff_ffff;
@@ -72,8 +72,8 @@ impl Traffic for FlowTraffic {
     }
 }
 
-/// The packets of a capture that a router forwards, again and again, and all in one direction:
-/// the first byte of their addresses is another where need be.
+/// The forwardable packets of a capture in an endless loop. All go in one direction: the first
+/// byte of an address is changed where necessary.
 #[derive(Clone)]
 pub(super) struct Replay {
     frames: Arc<[Vec<u8>]>,
@@ -81,10 +81,10 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Reads them.
+    /// Reads the packets of a capture.
     ///
     /// # Errors
-    /// When the capture cannot be read or has none.
+    /// Fails when the capture cannot be read or holds no forwardable packet.
     pub fn load(file: &Path) -> Result<Self, Error> {
         let mut frames = replay::load(file).map_err(|error| Error::Capture(error.to_string()))?;
         frames
@@ -106,8 +106,8 @@ impl Replay {
     }
 }
 
-/// Whether a router would forward it: checksums that the sending card was to fill in are wrong
-/// in captures, and hop-by-hop options are the kernel's.
+/// Whether a router would forward the frame. Captures hold wrong checksums where the sending
+/// card was to fill them in; hop-by-hop options go to the kernel.
 fn is_sound(frame: &[u8]) -> bool {
     let packet = &frame[14..];
     match packet.first().map(|byte| byte >> 4) {
@@ -116,7 +116,7 @@ fn is_sound(frame: &[u8]) -> bool {
     }
 }
 
-/// Lets a packet come from [`OWN4`] or [`OWN6`] and go elsewhere.
+/// Rewrites the addresses so that the packet comes from [`OWN4`] or [`OWN6`] and goes elsewhere.
 fn one_way(packet: &mut [u8]) {
     if let Ok((header, _)) = Ipv4Header::mut_from_prefix(packet)
         && header.version() == 4

@@ -1,4 +1,4 @@
-//! Which addresses to look up.
+//! The addresses that are looked up.
 
 use super::error::Error;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -7,16 +7,16 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use serde::Serialize;
 
-/// Flows among which the packets of the Zipf distribution are.
+/// Number of flows from which the Zipf distribution draws packets.
 const FLOWS: usize = 1 << 20;
 /// Exponent of the Zipf distribution; near 1 for destinations of Internet traffic (Sarrar,
 /// Uhlig, Feldmann, Sherwood and Huang, "Leveraging Zipf's Law for Traffic Offloading", 2012).
 const EXPONENT: f64 = 1.0;
 
-/// Addresses looked up at a time, by us and by the peer.
+/// Addresses per lookup call, the same for Wattline and for the peer.
 pub(super) const BATCH: usize = 32;
 
-/// How addresses are drawn.
+/// Distribution of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -29,10 +29,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All distributions.
     pub const ALL: [Self; 3] = [Self::Random, Self::Routed, Self::Zipf];
 
-    /// As in JSON and in file names.
+    /// Name in JSON and in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",

@@ -1,25 +1,25 @@
-//! Why there is no result.
+//! Errors of the lookup benchmark.
 
 use std::path::PathBuf;
 use wattline_fib::routes_file::RoutesFileError;
 use wattline_fib::{FibError, Kernel};
 
-/// Why there is no result.
+/// Reasons why the benchmark has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The table cannot be read.
+    /// The file of routes cannot be read.
     #[error(transparent)]
     Routes(#[from] RoutesFileError),
-    /// The file holds no prefix.
+    /// The file of routes holds no prefix.
     #[error("{}: holds no prefix", .0.display())]
     Empty(PathBuf),
     /// The table does not take the prefixes.
     #[error(transparent)]
     Table(#[from] FibError),
-    /// The processor lacks what was asked for.
+    /// The processor lacks the instructions that were asked for.
     #[error("this processor cannot look up by {}; {} is always there", .0.name(), Kernel::Scalar.name())]
     Kernel(Kernel),
-    /// The distribution refuses its parameters.
+    /// The Zipf distribution refuses its parameters.
     #[error("no Zipf distribution: {0}")]
     Zipf(rand_distr::ZipfError),
     /// The harness cannot be started or does not answer.
@@ -28,17 +28,17 @@ pub enum Error {
         program.display()
     )]
     Peer {
-        /// The harness.
+        /// Path of the harness.
         program: PathBuf,
-        /// What happened.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// A file for the harness cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

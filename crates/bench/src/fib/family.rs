@@ -1,8 +1,8 @@
-//! The two tables.
+//! Address families; each has its own table.
 
 use serde::Serialize;
 
-/// IPv4 or IPv6.
+/// Address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -13,7 +13,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// As in JSON and in file names.
+    /// Name in JSON and in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",

@@ -1,4 +1,4 @@
-//! `wattline bench fib`: longest-prefix match over a table of the user's.
+//! `wattline bench fib`: longest-prefix match over a routing table given by the user.
 
 mod addresses;
 mod error;
@@ -24,28 +24,28 @@ use tables::Tables;
 use wattline_fib::Kernel;
 use wattline_fib::routes_file::RoutesFile;
 
-/// Addresses of one pass.
+/// Number of addresses per pass.
 const ADDRESSES: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// Any; the same addresses in every run.
+/// Seed of the addresses; fixed, so that every run looks up the same ones.
 const SEED: u64 = 1;
 
-/// What to measure.
+/// Options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The table.
+    /// File of routes that fill the table.
     pub routes: PathBuf,
-    /// Passes over each file of addresses.
+    /// Number of passes over each set of addresses.
     pub repeats: usize,
-    /// The harness of the peer, to be measured in the same run.
+    /// Path of the peer's harness, which is then measured in the same run.
     pub peer: Option<PathBuf>,
-    /// How to look up, if not in the best way that this processor has.
+    /// Lookup variant; `None` for the best one that this processor has.
     pub kernel: Option<Kernel>,
 }
 
-/// Measures; `progress` is told what comes next.
+/// Runs the benchmark; `progress` is called with the name of each step before it starts.
 ///
 /// # Errors
-/// When the routes cannot be read or held, or the peer does not answer.
+/// Fails when the routes cannot be read or stored, or when the peer does not answer.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, Error> {
     let kernel = options.kernel.unwrap_or_else(Kernel::best);
     if !kernel.is_available() {
@@ -101,7 +101,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
         let key = (Family::Ipv6, *kind);
         measured.push(passes(key, &reader6, addresses, &mut running, options.repeats)?);
     }
-    // Gone before the updates are measured, and its files with it.
+    // Ends the peer and deletes its files before the updates are measured.
     drop((running, directory));
 
     progress("updates");
@@ -147,7 +147,7 @@ fn write_addresses<A: Copy>(
     Ok(())
 }
 
-/// Files for the peer, removed when dropped.
+/// Directory of files for the peer, deleted when dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -162,7 +162,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Nothing is lost if some stay in the temporary directory.
+        // Files that cannot be deleted stay in the temporary directory and do no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -171,7 +171,7 @@ impl Drop for Directory {
 mod tests {
     use super::*;
 
-    /// A file of routes that is removed when dropped.
+    /// File of routes, deleted when dropped.
     struct Routes(PathBuf);
 
     impl Routes {

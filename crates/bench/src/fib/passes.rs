@@ -1,4 +1,4 @@
-//! Passes over one set of addresses, ours and the peer's in turn.
+//! Passes over one set of addresses; Wattline and the peer take turns.
 
 use super::addresses::{BATCH, Kind};
 use super::error::Error;
@@ -20,7 +20,7 @@ pub(super) struct Passes {
     peers: Vec<(Variant, Vec<f64>, bool)>,
 }
 
-/// Passes of ours and of the peer in turn.
+/// Runs the passes; Wattline and the peer take turns.
 pub(super) fn passes<F: wattline_fib::Family>(
     (family, kind): (Family, Kind),
     reader: &Reader<F>,
@@ -50,7 +50,7 @@ pub(super) fn passes<F: wattline_fib::Family>(
     Ok(passes)
 }
 
-/// Sum of all next hops. Untimed: it proves that both programs find the same.
+/// Sum of all next hops, outside the timed part; it shows that both programs find the same.
 fn checksum<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) -> u64 {
     let mut next_hops = [NextHopId::NONE; BATCH];
     let mut sum = 0;
@@ -62,7 +62,7 @@ fn checksum<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) 
 }
 
 fn pass_seconds<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) -> f64 {
-    // As the peer does: it warms the caches with an untimed pass.
+    // The peer also warms the caches with an untimed pass.
     checksum(reader, addresses);
     let mut next_hops = [NextHopId::NONE; BATCH];
     let start = thread_cpu_seconds();
@@ -74,7 +74,7 @@ fn pass_seconds<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bit
 }
 
 impl Passes {
-    /// `None` when nothing was to be repeated.
+    /// Summary of the passes; `None` if there were none.
     pub(super) fn summary(self, tsc_hertz: f64) -> Option<Lookups> {
         let Self { family, kind, kernel, ours, peers } = self;
         let spread = Sample::of(ours.clone())?;

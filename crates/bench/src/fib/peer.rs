@@ -1,4 +1,4 @@
-//! DPDK's rte_fib and rte_fib6 in the same run, by the harness in `bench/peers`.
+//! DPDK's rte_fib and rte_fib6 in the same run, through the harness in `bench/peers`.
 
 use super::error::Error;
 use super::family::Family;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Which of the peer's lookups.
+/// Lookup variant of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Variant {
     /// Without vector instructions.
     Scalar,
-    /// Needs a processor that has AVX-512.
+    /// With AVX-512 instructions; needs a processor that has them.
     Avx512,
 }
 
 impl Variant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx512];
 
     fn name(self) -> &'static str {
@@ -29,35 +29,35 @@ impl Variant {
     }
 }
 
-/// What the peer says of a table that it has loaded.
+/// The peer's report on one table that it has loaded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Load {
-    /// Prefixes that it took.
+    /// Number of prefixes that the table took.
     pub prefixes: usize,
-    /// Prefixes that it refused.
+    /// Number of prefixes that the table refused.
     pub refused: usize,
-    /// CPU time of adding them.
+    /// CPU time of adding the prefixes, in seconds.
     pub build_seconds: f64,
 }
 
-/// Both of its tables.
+/// Reports on both tables of the peer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loads {
-    /// The IPv4 table.
+    /// Report on the IPv4 table.
     pub ipv4: Load,
-    /// The IPv6 table.
+    /// Report on the IPv6 table.
     pub ipv6: Load,
 }
 
-/// One pass over one file of addresses.
+/// Result of one pass over one file of addresses.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pass {
     /// False where the processor lacks what the variant needs.
     pub available: bool,
-    /// How many addresses.
+    /// Number of addresses.
     #[serde(default)]
     pub lookups: usize,
-    /// CPU time of it.
+    /// CPU time of the pass, in seconds.
     #[serde(default)]
     pub seconds: f64,
     /// Sum of all next hops.
@@ -65,15 +65,15 @@ pub struct Pass {
     pub checksum: u64,
 }
 
-/// The running harness; ended when dropped.
+/// The running harness; it is stopped when dropped.
 #[derive(Debug)]
 pub struct Peer(Harness);
 
 impl Peer {
-    /// Starts the harness on a directory of files, and waits until it has loaded them.
+    /// Starts the harness with a directory of files and waits until it has loaded them.
     ///
     /// # Errors
-    /// When it cannot be started or does not answer as it should.
+    /// Fails when the harness cannot be started or gives an unexpected answer.
     pub fn start(program: &Path, directory: &Path) -> Result<(Self, Loads), Error> {
         let error = |source| Error::Peer { program: program.to_owned(), source };
         let mut harness = Harness::start(program, &[directory]).map_err(error)?;
@@ -81,10 +81,10 @@ impl Peer {
         Ok((Self(harness), loads))
     }
 
-    /// Has it look all addresses of a file up once.
+    /// Lets the harness look up all addresses of a file once.
     ///
     /// # Errors
-    /// When it does not answer as it should.
+    /// Fails when the harness gives an unexpected answer.
     pub fn pass(&mut self, family: Family, kind: &str, variant: Variant) -> Result<Pass, Error> {
         let question = format!("{} {kind} {}", family.name(), variant.name());
         let answer = self.0.ask(&question);
@@ -92,7 +92,7 @@ impl Peer {
     }
 }
 
-/// Writes a file of the directory that the harness reads.
+/// Writes a file into the directory that the harness reads.
 pub fn write_file(
     directory: &Path,
     name: &str,

@@ -1,4 +1,4 @@
-//! What was measured, as it is written.
+//! The report of `wattline bench fib`, as written to JSON.
 
 use super::addresses::Kind;
 use super::family::Family;
@@ -7,93 +7,94 @@ use crate::calibration::Calibration;
 use crate::sample::Sample;
 use serde::Serialize;
 
-/// What was measured.
+/// Result of one run of the benchmark.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Per family and kind of addresses.
+    /// Lookup rates, one entry per family and kind of addresses.
     pub results: Vec<Lookups>,
-    /// CPU time of filling both tables, prefix by prefix.
+    /// CPU time in seconds of filling both tables, prefix by prefix.
     pub build_seconds: f64,
-    /// Of both tables.
+    /// Memory of both tables in bytes.
     pub memory_bytes: usize,
-    /// Over both tables, see [`Updates`].
+    /// Updates per second of CPU time over both tables; see [`Updates`].
     pub updates_per_second: f64,
-    /// Each table.
+    /// Figures of each table.
     pub tables: Vec<Table>,
-    /// What the peer says of the same tables.
+    /// The peer's report on the same tables; `None` without a peer.
     pub peer: Option<Loads>,
-    /// Ticks of the time-stamp counter per second; cycles are counted in these.
+    /// Frequency of the time-stamp counter in Hz; cycles are ticks of this counter.
     pub tsc_hertz: f64,
-    /// How far to trust the figures.
+    /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// As in [`Calibration`].
+    /// Copy of the field in [`Calibration`]: true if another job disturbed the run.
     pub disturbed: bool,
 }
 
 /// Lookups of one family and kind of addresses, in batches of 32 on one core.
 #[derive(Debug, Clone, Serialize)]
 pub struct Lookups {
-    /// Family.
+    /// Address family.
     pub family: Family,
     /// Kind of addresses.
     pub addresses: Kind,
-    /// How ours looked up: `scalar`, or `avx2`.
+    /// Lookup variant of Wattline: `scalar` or `avx2`.
     pub kernel: &'static str,
-    /// Median over the repeats, per second of CPU time.
+    /// Median lookups per second of CPU time, over the repeats.
     pub lookups_per_second: f64,
-    /// Cycles of the time-stamp counter, median.
+    /// Median cycles of the time-stamp counter per lookup.
     pub cycles_per_lookup: f64,
-    /// How the repeats differed.
+    /// Spread of the lookups per second over the repeats.
     pub lookups_per_second_spread: Sample,
-    /// The peer, pass by pass in turn with ours.
+    /// Results of the peer, whose passes take turns with those of Wattline.
     pub peers: Vec<PeerLookups>,
 }
 
-/// The peer's lookups of the same addresses.
+/// Result of the peer for the same addresses.
 #[derive(Debug, Clone, Serialize)]
 pub struct PeerLookups {
-    /// Which of its lookups.
+    /// Lookup variant of the peer.
     pub variant: Variant,
-    /// Median over the repeats, per second of CPU time.
+    /// Median lookups per second of CPU time, over the repeats.
     pub lookups_per_second: f64,
-    /// How the repeats differed.
+    /// Spread of the lookups per second over the repeats.
     pub lookups_per_second_spread: Sample,
-    /// Median over the repeats of our rate by the peer's in the same repeat.
+    /// Median over the repeats of Wattline's rate divided by the peer's in the same repeat.
     pub ratio: f64,
-    /// Whether all next hops add up to the same.
+    /// Whether the next hops found by both add up to the same sum.
     pub agrees: bool,
 }
 
-/// One of the two tables.
+/// Figures of one table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
-    /// Family.
+    /// Address family.
     pub family: Family,
     /// Number of prefixes.
     pub prefixes: usize,
-    /// CPU time of filling it, prefix by prefix.
+    /// CPU time in seconds of filling the table, prefix by prefix.
     pub build_seconds: f64,
-    /// What readers look at, and the writer's books.
+    /// Bytes of the lookup structure and of the writer's bookkeeping.
     pub memory_bytes: usize,
-    /// Of what readers look at, in memory; `null` where the kernel does not say.
+    /// Bytes of the lookup structure that are resident in memory; `null` where the kernel does not
+    /// say.
     pub resident_bytes: Option<usize>,
-    /// Of that, in huge pages.
+    /// Resident bytes in huge pages; `null` where the kernel does not say.
     pub huge_page_bytes: Option<usize>,
-    /// Prefixes removed and inserted again while a reader looks up.
+    /// Rate of removing and inserting prefixes while a reader looks up addresses.
     pub updates: Updates,
 }
 
-/// Updates while a reader looks up.
+/// Rate of updates while a reader looks up addresses.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Updates {
-    /// Removals and insertions.
+    /// Number of removals and insertions.
     pub updates: usize,
-    /// CPU time of the writer.
+    /// CPU time of the writer, in seconds.
     pub seconds: f64,
-    /// Updates per second of that.
+    /// Updates per second of the writer's CPU time.
     pub updates_per_second: f64,
-    /// Updates per second of time on the wall, where others may have used the core.
+    /// Updates per second of wall-clock time; other programs may have used the core meanwhile.
     pub updates_per_wall_second: f64,
-    /// What the reader achieved meanwhile, per second of its CPU time.
+    /// Lookups of the reader during the updates, per second of its CPU time.
     pub reader_lookups_per_second: f64,
 }

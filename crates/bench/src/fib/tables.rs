@@ -1,4 +1,4 @@
-//! The tables that are measured, and their updates.
+//! The tables under measurement, and their updates.
 
 use super::addresses::BATCH;
 use super::error::Error;
@@ -16,19 +16,20 @@ use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
 
-/// Next hops that routes without one are spread over.
+/// Number of next hops over which routes without a next hop are spread.
 const NEXT_HOPS: usize = 256;
-/// Prefixes that are removed and inserted again; fewer in tests, whose short prefixes take long.
+/// Number of prefixes that are removed and inserted again. Tests use fewer, since their short
+/// prefixes take long.
 const UPDATED: usize = if cfg!(test) { 500 } else { 100_000 };
 
-/// A table and what it was filled from.
+/// A table and the prefixes that fill it.
 pub(super) struct Filled<F: wattline_fib::Family> {
     table: Fib<F>,
     pub(super) prefixes: Vec<(F::Net, NextHopId)>,
     build_seconds: f64,
 }
 
-/// Both families.
+/// The tables of both families.
 pub(super) struct Tables {
     grace: Grace,
     pub(super) ipv4: Filled<V4>,
@@ -36,7 +37,7 @@ pub(super) struct Tables {
 }
 
 impl<F: wattline_fib::Family> Filled<F> {
-    /// Inserts the prefixes in their order.
+    /// Inserts the prefixes in the given order.
     fn new(grace: &Grace, prefixes: Vec<(F::Net, NextHopId)>) -> Result<Self, Error> {
         let mut table = Fib::new(grace);
         let start = thread_cpu_seconds();
@@ -46,12 +47,12 @@ impl<F: wattline_fib::Family> Filled<F> {
         Ok(Self { table, prefixes, build_seconds: thread_cpu_seconds() - start })
     }
 
-    /// A reader by this kernel.
+    /// A reader that uses this lookup variant.
     pub(super) fn reader(&self, kernel: Kernel) -> Result<Reader<F>, Error> {
         self.table.reader().with_kernel(kernel).ok_or(Error::Kernel(kernel))
     }
 
-    /// A line for each prefix.
+    /// Writes one line per prefix.
     fn write_routes(&self, directory: &Path, family: Family) -> Result<(), Error>
     where
         F::Net: Display,
@@ -61,7 +62,7 @@ impl<F: wattline_fib::Family> Filled<F> {
         })
     }
 
-    /// Removes prefixes and inserts them again while another thread looks addresses up.
+    /// Removes prefixes and inserts them again while another thread looks up addresses.
     fn update(
         mut self,
         family: Family,
@@ -88,7 +89,7 @@ impl<F: wattline_fib::Family> Filled<F> {
 }
 
 impl Tables {
-    /// Fills the tables with the routes of a file, in its order.
+    /// Fills the tables with the routes of a file, in the order of the file.
     pub(super) fn build(file: &RoutesFile) -> Result<Self, Error> {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for (i, route) in file.routes.iter().enumerate() {
@@ -103,13 +104,13 @@ impl Tables {
         Ok(Self { grace, ipv4, ipv6 })
     }
 
-    /// Writes what the tables hold for the peer.
+    /// Writes the contents of both tables to files for the peer.
     pub(super) fn write_routes(&self, directory: &Path) -> Result<(), Error> {
         self.ipv4.write_routes(directory, Family::Ipv4)?;
         self.ipv6.write_routes(directory, Family::Ipv6)
     }
 
-    /// Updates each table that holds something while routed addresses are looked up.
+    /// Updates each non-empty table while another thread looks up routed addresses.
     pub(super) fn update(
         self,
         kernel: Kernel,
@@ -127,13 +128,13 @@ impl Tables {
     }
 }
 
-/// Spreads numbers that follow each other over the next hops (Fibonacci hashing: Knuth, "The
-/// Art of Computer Programming", volume 3, section 6.4).
+/// Spreads consecutive numbers over the next hops (Fibonacci hashing: Knuth, "The Art of Computer
+/// Programming", volume 3, section 6.4).
 fn scattered(i: usize) -> usize {
     (i as u32).wrapping_mul(2_654_435_769) as usize >> 24 & (NEXT_HOPS - 1)
 }
 
-/// Ends the reader however its writer ends.
+/// Stops the reader on every exit of the writer, errors and panics included.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -142,7 +143,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Two updates for each of a number of prefixes from all over the table.
+/// Removes and inserts a number of prefixes from all over the table: two updates each.
 fn updates<F, P>(
     grace: &Grace,
     reader: Reader<F>,
@@ -174,7 +175,7 @@ where
         });
         let (cpu, wall) = (thread_cpu_seconds(), Instant::now());
         for i in 0..UPDATED {
-            // A large odd stride: neighbours in time are no neighbours in the table.
+            // The stride is large and odd, so consecutive updates are far apart in the table.
             flip(prefixes[i.wrapping_mul(2_654_435_769) % prefixes.len()])?;
         }
         let seconds = thread_cpu_seconds() - cpu;

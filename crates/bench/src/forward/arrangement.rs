@@ -1,29 +1,30 @@
-//! Who runs where, and how much load is offered.
+//! Placement of the threads on processors, and offered load.
 
 use serde::Serialize;
 use std::time::Duration;
 
-/// The processor of the generator.
+/// Processor of the generator.
 pub const OUTSIDE: usize = 0;
-/// The contestant's processor.
+/// Processor of the contestant.
 pub const INSIDE: usize = 1;
 
-/// Which processor receives for a contestant that has threads of its own.
+/// Processor that receives for a contestant with threads of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// The contestant's: all that works for it shares one processor.
+    /// The contestant's processor: all threads that work for it share this one.
     Shared,
-    /// The generator's: the contestant's threads have a processor to themselves, as where the
-    /// interrupts of a card go elsewhere.
+    /// The generator's processor. The contestant's threads have a processor to themselves, as on a
+    /// machine that routes the interrupts of a card to another processor.
     Split,
-    /// As split, but the contestant's threads have their processor half of the time only: they
-    /// never run out of frames, so that their processor time is useful time even where they poll.
+    /// As split, but the contestant's threads have their processor only half of the time. They
+    /// never
+    /// run out of frames, so all their processor time is useful time, even if they poll.
     Rationed,
 }
 
 impl Placement {
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -32,7 +33,7 @@ impl Placement {
         }
     }
 
-    /// The processor on which the kernel thread that receives for the contestant runs.
+    /// Processor of the kernel thread that receives for the contestant.
     pub fn receiver(self) -> usize {
         match self {
             Self::Shared => INSIDE,
@@ -41,22 +42,21 @@ impl Placement {
     }
 }
 
-/// Which processor frees the frames that were sent. It decides what sending costs: memory that
-/// another processor frees comes back to its allocator the slow way, and both write the same
+/// Processor that frees the transmitted frames. It affects the cost of sending: memory freed by
+/// another processor returns to its allocator on a slow path, and both processors write the same
 /// cache lines for each frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sink {
-    /// The generator's, as where the machine at the other end of the cable were a processor of
-    /// this one.
+    /// The generator's processor: it stands for the machine at the other end of the cable.
     Remote,
-    /// The contestant's, as with a card, whose transmit completions are mostly handled by the
-    /// processor that sent.
+    /// The contestant's processor. This is usual with a card, whose transmit completions are mostly
+    /// handled by the processor that sent.
     Local,
 }
 
 impl Sink {
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Remote => "remote",
@@ -64,7 +64,7 @@ impl Sink {
         }
     }
 
-    /// The processor on which the kernel thread that counts and frees the frames runs.
+    /// Processor of the kernel thread that counts and frees the frames.
     pub fn processor(self) -> usize {
         match self {
             Self::Remote => OUTSIDE,
@@ -73,29 +73,29 @@ impl Sink {
     }
 }
 
-/// How much the generator makes.
+/// Load that the generator offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// As much as its processor's time is left for: more than is forwarded.
+    /// As many frames as the generator's processor can make; more than is forwarded.
     Full,
-    /// 1.5 million frames a second, each made when it is due: more than is forwarded where the
-    /// sink is local, and no page goes back to the generator unsent. At full load most do, past
-    /// a lock that the sink takes to free those that whoever forwards did not copy.
+    /// 1.5 million frames per second, each sent when it is due. This is more than is forwarded with
+    /// a local sink, and no page goes back to the generator unsent. At full load most pages do, and
+    /// the sink takes a lock to free those that the contestant did not copy.
     Ample,
-    /// [`PACED_PPS`], which every contestant forwards: what a router does most of its life, and
-    /// no time goes into frames that are then dropped.
+    /// [`PACED_PPS`], which every contestant can forward. It is the usual state of a router, and no
+    /// time is spent on frames that are then dropped.
     Paced,
 }
 
-/// Frames per second at the load that is paced, while the generator sends: between two of its
-/// calls, which end and prepare a run of live frames, nothing is sent for some 20 ms.
+/// Frames per second at the paced load while the generator sends. Between two of its calls, which
+/// end and prepare a run of live frames, it sends nothing for about 20 ms.
 const PACED_PPS: u32 = 250_000;
 
 const AMPLE_PPS: u32 = 1_500_000;
 
 impl Load {
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -104,7 +104,7 @@ impl Load {
         }
     }
 
-    /// Time from a frame to the next, where the generator keeps to one.
+    /// Time between two frames; `None` if the generator sends as fast as it can.
     pub fn gap(self) -> Option<Duration> {
         match self {
             Self::Full => None,
@@ -114,13 +114,13 @@ impl Load {
     }
 }
 
-/// The set-up of a contestant's rounds.
+/// Placement and load of one contestant's rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Arrangement {
-    /// Where the contestant's receiving thread runs.
+    /// Processor of the contestant's receiving thread.
     pub placement: Placement,
-    /// Where its frames are freed.
+    /// Processor that frees the transmitted frames.
     pub sink: Sink,
-    /// What is offered to it.
+    /// Load offered to the contestant.
     pub load: Load,
 }

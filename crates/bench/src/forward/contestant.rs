@@ -1,4 +1,4 @@
-//! Who forwards: the kernel, Wattline's data plane, DPDK's l3fwd.
+//! The contestants: the kernel, Wattline's data plane, DPDK's l3fwd.
 
 use super::arrangement::INSIDE;
 use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
@@ -22,21 +22,21 @@ use wattline_testbed::Error;
 use wattline_testbed::command;
 use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
 
-/// How long l3fwd may take until the first frame is at the sink.
+/// Longest wait for l3fwd's first frame at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who forwards.
+/// A program under measurement.
 #[derive(Debug, Clone)]
 pub enum Contestant {
-    /// The kernel, in the context of its receiving thread.
+    /// The kernel, which forwards in the context of its receiving thread.
     Kernel,
     /// The complete router graph of `wattline-dataplane` over AF_XDP, with one worker.
     Wattline(Mode),
-    /// The same with forwarding in its XDP program, in the context of the kernel's receiving
-    /// thread; the worker is there for what is not plain, and sleeps.
+    /// The same graph with forwarding in its XDP program, in the context of the kernel's receiving
+    /// thread. The worker handles only exceptions and otherwise sleeps.
     WattlineXdp,
-    /// This program over DPDK's AF_XDP driver.
+    /// The l3fwd program at this path, over DPDK's AF_XDP driver.
     L3fwd(PathBuf),
 }
 
@@ -52,12 +52,12 @@ impl Contestant {
         }
     }
 
-    /// Whether threads of its own forward, and not the kernel's receiving thread.
+    /// Whether the contestant forwards in threads of its own, not in the kernel's receiving thread.
     pub fn has_threads(&self) -> bool {
         !matches!(self, Self::Kernel | Self::WattlineXdp)
     }
 
-    /// One round.
+    /// Runs and measures one round.
     pub fn measure(&self, course: &Course, duration: Duration) -> Result<Round, Error> {
         match self {
             Self::Kernel => {
@@ -89,7 +89,7 @@ fn by_wattline(
     observe(course, duration, move || Ok(vec![thread]))
 }
 
-/// Offers load, waits until it comes through, and measures.
+/// Offers load, waits until frames reach the sink, and measures.
 fn observe(
     course: &Course,
     duration: Duration,
@@ -133,7 +133,7 @@ fn observe(
     })
 }
 
-/// Wattline's data plane on a thread of its own; ended when dropped.
+/// Wattline's data plane on a thread of its own; stopped when dropped.
 struct Router {
     control: Arc<Control>,
     thread: Thread,
@@ -155,7 +155,7 @@ impl Router {
                         worker.run(&mut waiter);
                     }
                 }
-                // Whoever started us has gone: nobody to tell.
+                // The thread that started us has gone, so there is nobody to tell.
                 Err(error) => drop(report.send(Err(error))),
             }
         });
@@ -174,7 +174,7 @@ impl Drop for Router {
     }
 }
 
-/// What has to stay for frames to be handed over.
+/// The XDP programs, which must stay attached for frames to be handed over.
 type Programs = (Vec<XdpProgram>, Option<XdpForward>);
 type Prepared = (Worker, PollWaiter, Programs);
 
@@ -236,7 +236,7 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
     Ok((worker, waiter, (programs, forward)))
 }
 
-/// DPDK's l3fwd; killed when dropped.
+/// A running DPDK l3fwd; killed when dropped.
 struct L3fwd {
     child: Child,
     _rules: tempfile::TempDir,
@@ -253,8 +253,9 @@ impl L3fwd {
         let v4 = write("v4", "R10.9.0.0/24 1\n")?;
         let v6 = write("v6", "R2001:0db8:0000:0000:0000:0000:0000:0000/48 1\n")?;
         let device = |number: u8, interface: &str| {
-            // By default its driver receives in its own system calls (preferred busy polling): it
-            // would take over what the generator's processor is to do.
+            // By default the driver receives within its own system calls (preferred busy polling)
+            // and would
+            // take over the work of the generator's processor.
             format!(
                 "--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
                  busy_budget=0"
@@ -262,7 +263,7 @@ impl L3fwd {
         };
         let mut start = course.router.command(&program.to_string_lossy());
         start
-            // libxdp's own dispatcher needs a BPF file system that is not everywhere.
+            // libxdp's dispatcher needs a BPF file system, which some machines lack.
             .env("LIBXDP_SKIP_DISPATCHER", "1")
             .arg(format!("-l{INSIDE}"))
             .args(["-n1", "--no-huge", "-m512", "--no-pci", "--no-telemetry"])
@@ -277,7 +278,7 @@ impl L3fwd {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let started = Self { child: command::spawn(&mut start)?, _rules: rules };
-        // Before it has started other threads, which inherit it.
+        // This must precede the start of its other threads, which inherit the priority.
         Thread::main_of(&started.child).precede(Level::Drain)?;
         Ok(started)
     }

@@ -1,4 +1,4 @@
-//! Where the contestants run: three namespaces, a generator, a sink that counts.
+//! The test topology: three namespaces, a generator, and a counting sink.
 
 use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement};
 use super::ration::Ration;
@@ -13,32 +13,33 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::topology::mac_text;
 use wattline_xdp::{CountingSink, LiveGenerator};
 
-/// Bytes of each frame without frame check sequence: 64 on the wire.
+/// Bytes per frame without frame check sequence: 64 on the wire.
 pub const FRAME_BYTES: usize = 60;
 pub const SOURCE_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x12];
 pub const LEFT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x11];
 pub const RIGHT_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x21];
 pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
-/// Frames that the generator makes at a time, due or not: a tenth of a second's worth at most.
+/// Frames that the generator makes per call, whether due or not; at most a tenth of a second's
+/// worth.
 const HELPING: u32 = 1 << 18;
 
-/// Receivers look for frames so long after they found none, woken by a timer and by no sender:
-/// a card's interrupt moderation (`gro_flush_timeout`, `napi_defer_hard_irqs`). Without it every
-/// few frames cost the contestant a wake-up of the sink. Within this time a veth's 256 slots
-/// take 5 million frames per second.
+/// Period after which a receiver that found no frames looks again. A timer wakes it, no sender
+/// does, as with the interrupt moderation of a card (`gro_flush_timeout`,
+/// `napi_defer_hard_irqs`). Without it, the contestant would pay for a wake-up of the sink every
+/// few frames. With this period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
 
-/// Frames so far.
+/// Numbers of frames since the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Count {
-    /// Sent by the generator.
+    /// Frames sent by the generator.
     pub offered: u64,
-    /// Arrived at the sink.
+    /// Frames that arrived at the sink.
     pub forwarded: u64,
 }
 
-/// Three namespaces in a row, as [`wattline_testbed::topology`] builds, but with interface names that
-/// are unique on the machine: by these the kernel's receiving threads are found.
+/// Three namespaces in a row, as [`wattline_testbed::topology`] builds them. The interface names
+/// are unique on the machine, since they identify the kernel's receiving threads.
 pub struct Course {
     source: Namespace,
     pub router: Namespace,
@@ -83,7 +84,7 @@ impl Course {
             for (namespace, interface) in [(&self.router, near), (namespace, far)] {
                 let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
                 namespace.sysctl(&[(&ipv6, "1")])?;
-                // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
+                // GRO makes a veth run NAPI, which live frames need.
                 namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
                 namespace.ip(&format!("link set {interface} up"))?;
                 let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
@@ -106,8 +107,9 @@ impl Course {
         ))?;
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
         let Arrangement { placement, sink, .. } = self.arrangement;
-        // On the generator's processor a receiver drains what that makes; on its own, a
-        // contestant's receiver makes what its threads drain.
+        // On the generator's processor, a receiver drains what the generator makes. On the
+        // contestant's
+        // processor, it makes what the contestant's threads drain.
         let receiver = match placement.receiver() {
             OUTSIDE => Level::Drain,
             _ => Level::Source,
@@ -125,8 +127,9 @@ impl Course {
         Ok(())
     }
 
-    /// Offers load while `observe` runs on the calling thread, which is handed the number of
-    /// frames whenever it asks.
+    /// Offers load while `observe` runs on the calling thread. `observe` gets a function that
+    /// returns
+    /// the number of frames so far.
     pub fn under_load<R>(
         &self,
         observe: impl FnOnce(Thread, &mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,
@@ -174,12 +177,12 @@ impl Course {
     }
 }
 
-/// An error of BPF or XDP as one of the laboratory's.
+/// Converts an error of BPF or XDP into one of the laboratory.
 pub fn kernel(error: impl std::fmt::Display) -> Error {
     Error::Router { what: "benchmark failed".into(), log: error.to_string() }
 }
 
-/// A UDP packet of the shortest kind, from the source to beyond the sink.
+/// A UDP packet of minimum length, from the source to a destination beyond the sink.
 fn frame() -> Vec<u8> {
     let mut frame = LEFT_MAC.to_vec();
     frame.extend(SOURCE_MAC);

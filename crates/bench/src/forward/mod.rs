@@ -1,29 +1,30 @@
-//! Packets per second and processor time per packet, beside the peers, over veth.
+//! Packets per second and processor time per packet over veth, compared with the peers.
 //!
 //! ```text
 //!   generator ── uplink   left  [contestant]  right   uplink ── counting sink
 //!   processor 0           processor 1                 processor 0 or 1
 //! ```
 //!
-//! The generator has one processor, the contestant's own threads the other; where the kernel
-//! threads run that receive for the contestant and that free what it sent, and how much is
-//! offered, is the [`Arrangement`]. Where the kernel forwards, or Wattline's XDP programs do, the
-//! receiving thread is all there is, and has the contestant's processor; its time counts for the
-//! contestant everywhere.
-//! Frames are counted at the sink. Processor time is what the scheduler charged those threads
-//! (`/proc/…/schedstat`).
-//! Contestants take turns; each figure is the median of the rounds.
+//! The generator has one processor, the contestant's own threads the other. The [`Arrangement`]
+//! says where the kernel threads run that receive for the contestant and that free what it sent,
+//! and how much load is offered. Where the kernel or Wattline's XDP programs forward, there is
+//! only the receiving thread, which has the contestant's processor. Its time always counts for
+//! the contestant.
 //!
-//! All of them run under `SCHED_FIFO`, so that a neighbour on the machine takes no more than the
-//! twentieth of a processor that the kernel keeps for ordinary programs; and as that is a property
-//! of threads that end with the benchmark, nothing has to be set back, however it ends.
+//! Frames are counted at the sink. Processor time is what the scheduler charged to those threads
+//! (`/proc/…/schedstat`). Contestants take turns; each figure is the median of the rounds.
 //!
-//! A contestant that polls (l3fwd, `wattline_poll`) uses all the time that it is given, so its
-//! time per packet says something only where it never looks in vain: compare it in the rationed
+//! All contestants run under `SCHED_FIFO`, so other programs on the machine take no more than the
+//! twentieth of a processor that the kernel reserves for ordinary programs. The priority belongs
+//! to threads that end with the benchmark, so nothing has to be restored afterwards.
+//!
+//! A contestant that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
+//! per packet is meaningful only where it never polls an empty queue: compare it in the rationed
+//! placement.
 //! placement.
 //!
-//! A veth is no card: it has no zero-copy, and every frame is copied. Nothing here says how
-//! fast any contestant is on hardware.
+//! A veth is no card: it has no zero-copy, and every frame is copied. These figures say nothing
+//! about the speed of a contestant on hardware.
 
 mod arrangement;
 mod contestant;
@@ -42,14 +43,14 @@ use std::time::Duration;
 use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 
-/// What is measured and for how long.
+/// Contestants and duration of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How often each contestant runs.
+    /// Number of rounds per contestant.
     pub rounds: u32,
-    /// How long it is measured in each round, after a fifth of that to warm up.
+    /// Measured time of each round; a warm-up of a fifth of it comes first.
     pub duration: Duration,
-    /// The program built by `bench/peers/build-l3fwd.sh`; left out where there is none.
+    /// Path of the program built by `bench/peers/build-l3fwd.sh`; `None` leaves l3fwd out.
     pub l3fwd: Option<PathBuf>,
 }
 
@@ -59,48 +60,48 @@ impl Default for Options {
     }
 }
 
-/// All rounds of one contestant.
+/// Result of one contestant over all rounds; all figures are medians of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Standing {
-    /// Who.
+    /// Name of the contestant.
     pub name: &'static str,
-    /// Who ran where, at what load.
+    /// Placement of the threads, and offered load.
     #[serde(flatten)]
     pub arrangement: Arrangement,
-    /// Median of the rounds.
+    /// Frames per second that the generator sent.
     pub offered_rate_pps: f64,
-    /// Median of the rounds.
+    /// Frames per second at the sink.
     pub rate_pps: f64,
-    /// Processor time of all that works for the contestant. This and the rest are medians, too.
+    /// Processor seconds per packet of all threads that work for the contestant.
     pub cpu_seconds_per_packet: f64,
-    /// Of that, in the kernel thread that receives for it.
+    /// Part of `cpu_seconds_per_packet` in the kernel thread that receives for the contestant.
     pub receive_thread_seconds_per_packet: f64,
-    /// Of that, in the contestant's own threads.
+    /// Part of `cpu_seconds_per_packet` in the contestant's own threads.
     pub own_threads_seconds_per_packet: f64,
-    /// Processor time of the generator per frame at the sink.
+    /// Processor seconds of the generator per frame at the sink.
     pub generator_seconds_per_packet: f64,
-    /// Processor time of the kernel thread of the sink, each.
+    /// Processor seconds of the sink's kernel thread per frame at the sink.
     pub sink_thread_seconds_per_packet: f64,
-    /// Processor time of all that works for the contestant and of the sink, which frees what the
-    /// contestant allocated: of a card's router that is the contestant's, too.
+    /// Processor seconds per packet of the contestant and of the sink, which frees what the
+    /// contestant allocated. On a router with a card, this work is the contestant's as well.
     pub cpu_and_sink_seconds_per_packet: f64,
-    /// Frames per second of processor time of all that works for the contestant.
+    /// Frames per processor second of all threads that work for the contestant.
     pub rate_per_cpu_second_pps: f64,
-    /// Frames per second of processor time of the contestant's own threads, without the kernel
-    /// thread that receives for it; none where that thread forwards.
+    /// Frames per processor second of the contestant's own threads, without the kernel thread that
+    /// receives for it; `None` where that thread forwards.
     pub rate_per_own_cpu_second_pps: Option<f64>,
-    /// Every round.
+    /// Results of every round.
     pub rounds: Vec<Round>,
 }
 
-/// What came of it.
+/// Result of one run of the benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// Bytes of each frame, without frame check sequence.
+    /// Bytes per frame, without frame check sequence.
     pub frame_bytes: usize,
-    /// The contestants, in the order in which they took turns.
+    /// Results of the contestants, in the order of their turns.
     pub results: Vec<Standing>,
-    /// How to read the figures.
+    /// Text that explains how to read the figures.
     pub note: &'static str,
 }
 
@@ -117,7 +118,7 @@ const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run wi
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Without root, on a machine with one processor, or when a contestant does not start.
+/// Fails without root, with a single processor, or when a contestant does not start.
 pub fn run(options: &Options) -> Result<Report, Error> {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Err(Error::Router {
@@ -129,7 +130,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let mut rounds = vec![Vec::new(); entries.len()];
     for _ in 0..options.rounds {
         for ((contestant, arrangement), rounds) in entries.iter().zip(&mut rounds) {
-            // A course of its own: nothing of the one before is left over.
+            // Each round has its own topology, so nothing is left over from the round before.
             let course = Course::build(*arrangement)?;
             rounds.push(contestant.measure(&course, options.duration)?);
         }
@@ -161,7 +162,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report { frame_bytes: course::FRAME_BYTES, results: results.collect(), note: NOTE })
 }
 
-/// Who takes turns, and how each is set up.
+/// Contestants that take turns, each with its arrangement.
 fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
     use Placement::{Rationed, Shared, Split};
     let adaptive = || Contestant::Wattline(Mode::Adaptive);
@@ -187,7 +188,7 @@ fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
         let ample = Arrangement { placement, sink: Sink::Local, load: Load::Ample };
         entries.push((contestant, ample));
     }
-    // Whoever polls uses all of its processor at any load: no figure.
+    // A polling contestant uses all of its processor at any load, so this gives no figure.
     let paced =
         [(Contestant::Kernel, Shared), (Contestant::WattlineXdp, Shared), (adaptive(), Split)];
     for (contestant, placement) in paced {
@@ -238,7 +239,7 @@ mod tests {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");
             assert!(standing.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
-            // A worker that is not needed sleeps, but for a look now and then.
+            // A worker that is not needed sleeps and wakes rarely.
             let works = !["kernel", "wattline_xdp_forward"].contains(&standing.name);
             assert_eq!(standing.rate_per_own_cpu_second_pps.is_some(), works, "{standing:?}");
             let share = standing.own_threads_seconds_per_packet / standing.cpu_seconds_per_packet;

@@ -1,4 +1,4 @@
-//! Takes half of a processor away.
+//! Takes half of the time of one processor.
 
 use super::threads::{Level, Thread};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 
-/// How long the processor is taken, and how long it is left after that. In this time fewer
-/// frames come than a ring of 2048 holds.
+/// Time for which the processor is taken, and then left free. During this time fewer frames
+/// arrive than a ring of 2048 holds.
 const TURN: Duration = Duration::from_micros(500);
 
-/// A thread that keeps one processor busy every other half millisecond; ended when dropped.
+/// A thread that keeps one processor busy every other half millisecond; stopped when dropped.
 pub struct Ration {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Ration {
-    /// Begins.
+    /// Starts the thread on this processor.
     pub fn of(processor: usize) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
@@ -42,7 +42,7 @@ impl Drop for Ration {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // What it could not do shows in the figures: all of the processor was left.
+            // A failure of the thread shows in the figures: the whole processor stayed free.
             let _ = thread.join();
         }
     }

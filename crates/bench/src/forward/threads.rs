@@ -1,4 +1,4 @@
-//! Threads of this machine: whose they are, where they run, what they used.
+//! Threads of this machine: owner, processor, and time used.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -8,22 +8,24 @@ use wattline_testbed::Error;
 use wattline_testbed::command;
 use wattline_testbed::command::LIMIT;
 
-/// Who runs first where several of the benchmark's threads share a processor.
+/// Priority of a thread where several threads of the benchmark share a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Level {
-    /// What makes frames: the generator, and the kernel thread that receives for a contestant.
+    /// Threads that make frames: the generator, and the kernel thread that receives for a
+    /// contestant.
     Source = 1,
-    /// What frames come to: the contestant's own threads, which go before what makes their
-    /// frames; the other way round it would make what is only dropped.
+    /// Threads that consume frames: the contestant's own. They go before the threads that make
+    /// their
+    /// frames; otherwise frames would be made only to be dropped.
     Drain = 2,
-    /// The kernel thread of the sink, which comes after all others on the frames' way.
+    /// The kernel thread of the sink, the last one on the path of a frame.
     Sink = 3,
-    /// Who reads the figures, which otherwise would wait for the others.
+    /// The thread that reads the figures; it would otherwise wait for all others.
     Observer = 4,
 }
 
-/// A thread by its number.
+/// A thread, identified by its Linux thread number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread(i32);
 
@@ -39,7 +41,7 @@ impl Thread {
         let prefix = format!("napi/{interface}-");
         let is_it = |pid: i32| {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            // The kernel cuts the names of its threads in some places, not in this one.
+            // The kernel truncates thread names in some places, but not here.
             name.starts_with(&prefix)
         };
         numbers("/proc")?.into_iter().find(|pid| is_it(*pid)).map(Self).ok_or_else(|| Error::Data {
@@ -48,7 +50,7 @@ impl Thread {
         })
     }
 
-    /// The main thread of a child.
+    /// The main thread of a child process.
     pub fn main_of(child: &std::process::Child) -> Self {
         // Linux numbers processes below 2^22.
         Self(child.id() as i32)
@@ -68,22 +70,22 @@ impl Thread {
         })
     }
 
-    /// Lets the thread run whenever it has work and no thread of a higher level has
-    /// (`SCHED_FIFO`): no other program of the machine takes its processor, whatever its
-    /// priority and session, but for the twentieth that the kernel keeps for them.
+    /// Runs the thread whenever it has work and no thread of a higher level has (`SCHED_FIFO`).
+    /// Other programs then get only the twentieth of the processor that the kernel reserves for
+    /// ordinary threads, whatever their priority and session.
     pub fn precede(self, level: Level) -> Result<(), Error> {
         let (number, level) = (self.0.to_string(), (level as u8).to_string());
         let mut chrt = Command::new("chrt");
         command::run(chrt.args(["--fifo", "--pid", &level, &number]), LIMIT).map(drop)
     }
 
-    /// An ordinary thread again.
+    /// Returns the thread to ordinary scheduling.
     pub fn follow(self) -> Result<(), Error> {
         let mut chrt = Command::new("chrt");
         command::run(chrt.args(["--other", "--pid", "0", &self.0.to_string()]), LIMIT).map(drop)
     }
 
-    /// Processor time that the scheduler has charged it; zero once it has ended.
+    /// Processor time that the scheduler has charged to the thread; zero once it has ended.
     pub fn cpu_time(self) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/{0}/task/{0}/schedstat", self.0))
             .or_else(|_| std::fs::read_to_string(format!("/proc/{}/schedstat", self.0)));

@@ -1,4 +1,4 @@
-//! How a core waits and is woken, and where its time goes.
+//! Waiting and waking of a core, and the accounting of its time.
 
 use super::{Core, State};
 use crate::context::Sink;
@@ -7,7 +7,7 @@ use crate::states::{CoreState, StateSpan};
 use wattline_policy::{CoreSetting, Wait};
 
 impl Core {
-    /// Its rings are empty: it sleeps, or goes on looking.
+    /// Sleeps or keeps polling, because the rings are empty.
     pub(super) fn rest(&mut self, sink: &mut Sink) {
         self.end_overload();
         let wake_at = match self.wait() {
@@ -26,15 +26,15 @@ impl Core {
         self.state = State::Idle { since: self.at, from, wake_at };
     }
 
-    /// An interrupt or its own timer wakes it.
+    /// Wakes the core, by an interrupt or by its own timer.
     pub(super) fn wake(&mut self, at: u64, by_interrupt: bool, sink: &mut Sink) {
         let depth = self.depth(at);
         self.book(at, sink);
         sink.awake.awake(self.number, at);
         self.counts.interrupts += u64::from(by_interrupt);
         if by_interrupt {
-            // Moderation is the queue's own: those that raised no interrupt may raise one as
-            // soon as before.
+            // Moderation belongs to a queue: queues that raised no interrupt may raise one as soon
+            // as before.
             let raised = at - self.delivery;
             for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
                 if ring.interrupt_due().is_some_and(|due| due <= raised) {
@@ -46,7 +46,7 @@ impl Core {
         self.state = State::Waking;
     }
 
-    /// Inactive cores wait for an interrupt, whatever their setting: nothing comes to them.
+    /// Inactive cores wait for an interrupt, whatever their setting, since no packets go to them.
     fn wait(&self) -> Wait {
         if self.active { self.setting.wait } else { Wait::Interrupt }
     }
@@ -56,8 +56,9 @@ impl Core {
         self.rings.iter().filter_map(interrupt).min().map(|at| at.max(self.booked))
     }
 
-    /// The idle state that it has come to by `at`. An active core goes deeper, as far as
-    /// it may, the longer it sleeps; one that was removed goes to its limit at once.
+    /// Idle state that the core has reached by `at`. An active core goes deeper the longer it
+    /// sleeps,
+    /// up to its limit; a removed core goes to its limit at once.
     fn depth(&self, at: u64) -> usize {
         let State::Idle { since, from, .. } = self.state else { return 0 };
         if !self.active {
@@ -70,7 +71,7 @@ impl Core {
         depth
     }
 
-    /// Books the time up to `until` under the present state.
+    /// Accounts the time up to `until` to the present state.
     pub fn book(&mut self, until: u64, sink: &mut Sink) {
         if until <= self.booked {
             return;
@@ -81,7 +82,7 @@ impl Core {
             }
             State::Spinning => self.book_as(CoreState::Empty(self.costs.frequency), until, sink),
             State::Idle { since, .. } => {
-                // Each part under the state that the core was in.
+                // Each part is accounted to the state that the core was in.
                 let mut depth = self.depth(self.booked);
                 let deepest = self.depth(until);
                 while depth < deepest {
@@ -106,7 +107,7 @@ impl Core {
         self.booked = until;
     }
 
-    /// Changes how it runs, from `now` on.
+    /// Changes the setting of the core from `now` on.
     pub fn set(
         &mut self,
         now: u64,
@@ -145,7 +146,7 @@ impl Core {
         }
     }
 
-    /// The idle state that it is in, unless awake.
+    /// Idle state of the core at `now`; `None` if it is awake.
     pub fn idle_state(&self, now: u64) -> Option<usize> {
         matches!(self.state, State::Idle { .. }).then(|| self.depth(now))
     }

@@ -1,5 +1,5 @@
-//! One core: it polls its rings and serves their packets by the batch; how it waits when
-//! there are none is in `idle`.
+//! One core: it polls its rings and serves their packets in batches. Module `idle` has its
+//! behaviour without packets.
 
 mod idle;
 
@@ -14,62 +14,63 @@ use wattline_units::{Hertz, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Serving a batch, or about to poll at `Core::at`.
+    /// Serves a batch, or is about to poll at `Core::at`.
     Serving,
-    /// Polling empty rings without sleeping.
+    /// Polls empty rings without sleeping.
     Spinning,
-    /// In an idle state until an interrupt or until `wake_at`; `from` is the state that it
-    /// was in at `since`.
+    /// In an idle state until an interrupt or until `wake_at`. `from` is the state that it was in
+    /// at
+    /// `since`.
     Idle { since: u64, from: usize, wake_at: Option<u64> },
-    /// On the way from an idle state to its first poll, at `Core::at`.
+    /// Leaves an idle state; the first poll is at `Core::at`.
     Waking,
 }
 
-/// A core in virtual time, whoever brings it through: the simulator from event to event, the
-/// platform `scale` by a clock.
+/// A core in virtual time. The simulator drives it from event to event, the platform `scale` by a
+/// clock.
 #[derive(Debug)]
 pub struct Core {
-    /// Its number.
+    /// Number of the core.
     pub number: usize,
-    /// Its ring of every port.
+    /// One ring for every port.
     pub rings: Vec<Ring>,
-    /// What it did.
+    /// Cumulative counts.
     pub counts: Counts,
-    /// Where its time went, as far as booked.
+    /// Time in each state, as far as accounted.
     pub spent: Spent,
-    /// What it costs now.
+    /// Costs at the present frequency.
     pub costs: Costs,
     state: State,
-    /// The time that it has come to: when it serves the next packet, or polls.
+    /// Time that the core has reached: it then serves the next packet, or polls.
     at: u64,
-    /// The time up to which it was last run through; it cannot be asked about an earlier one.
+    /// End of the last time span; earlier times cannot be asked for.
     reached: u64,
-    /// What was spent is booked up to here.
+    /// Time up to which time is accounted to states.
     booked: u64,
     setting: CoreSetting,
     active: bool,
     batch: u32,
     moderation: Vec<u64>,
-    /// The port that the batch comes from.
+    /// Port of the present batch.
     port: usize,
-    /// Of the packet that it served last.
+    /// Flow of the packet served last.
     flow: u32,
     next_port: usize,
-    /// The policy has seen the batch that is about to be taken.
+    /// Whether the policy has seen the batch that is about to be taken.
     seen: bool,
     empty_polls: u64,
     overloaded_since: Option<u64>,
-    /// Residency after which a nap goes on in the idle state of this index, and what
-    /// leaving it takes beyond the wake-up work.
+    /// Residency after which a nap continues in the idle state of this index, and the time to leave
+    /// that state beyond the wake-up work.
     target_residency: Vec<u64>,
     extra_exit: Vec<u64>,
-    /// How long an interrupt is under way to the core.
+    /// Time from raising an interrupt to its arrival at the core.
     delivery: u64,
     variation: Variation,
 }
 
 impl Core {
-    /// A core that sleeps in the lightest idle state.
+    /// A core asleep in the lightest idle state.
     pub(crate) fn new(
         number: usize,
         make: &CoreFixed,
@@ -104,8 +105,9 @@ impl Core {
         }
     }
 
-    /// Runs it through everything that begins before `until`. Stops earlier where the
-    /// policy wants to be asked; the next call goes on from there.
+    /// Runs through everything that begins before `until`. Stops earlier where the policy wants to
+    /// be
+    /// asked; the next call continues from there.
     pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
         let stop = self.run(until, watched, sink);
         self.reached = self.reached.max(stop.map_or(until, |stop| stop.at()));
@@ -157,9 +159,10 @@ impl Core {
         }
     }
 
-    /// When it next does something, as far as is known now, in picoseconds: a batch ends (by
-    /// the mean service time), a wake-up is done, a packet that is on its way is polled or
-    /// interrupts. `None` while it waits for what is not known yet.
+    /// Time of the next known event in picoseconds: the end of a batch (by the mean service time),
+    /// the
+    /// end of a wake-up, or a coming packet that is polled or interrupts. `None` if no event is
+    /// known.
     pub fn next_event(&self) -> Option<u64> {
         match self.state {
             State::Serving => {
@@ -173,32 +176,35 @@ impl Core {
         }
     }
 
-    /// Whether it polls empty rings.
+    /// Whether the core polls empty rings.
     pub fn is_spinning(&self) -> bool {
         matches!(self.state, State::Spinning)
     }
 
-    /// Whether it waits for a packet, so that it does something when one comes.
+    /// Whether the core waits for packets and will react to the next one.
     pub fn awaits_packets(&self) -> bool {
         matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
     }
 
-    /// When it has found its rings empty so many times in a row, if nothing comes. A core that
-    /// had done so before anyone asked is due at once.
+    /// Time at which the core has found its rings empty `after` times in a row, if no packet comes.
+    /// A
+    /// core that did so before anyone asked is due at once.
     pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
         let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
         let due = self.at + wanted * self.costs.empty_poll;
         matches!(self.state, State::Spinning).then(|| due.max(self.reached))
     }
 
-    /// Serves the packets of the batch that begin before `until`, each when the one before it
-    /// is done, and not before the packet is there: who drives the core by a clock may have
-    /// looked at its rings from later on.
+    /// Serves the packets of the batch that begin before `until`. Each begins when the one before
+    /// is
+    /// finished, and not before its own arrival: a caller with a clock may have polled the rings at
+    /// a
+    /// later time.
     #[inline]
     fn serve(&mut self, until: u64, sink: &mut Sink) {
         let ring = &mut self.rings[self.port];
         let batch = ring.batch();
-        // Counted aside: for all that is known here, what is written to `sink` might be counts.
+        // Local copies: the compiler cannot know that writes to `sink` leave the counts alone.
         let (mut at, mut counts, mut served) = (self.at, self.counts, 0);
         for packet in batch {
             if at >= until {
@@ -228,13 +234,13 @@ impl Core {
         ring.served(served);
     }
 
-    /// Port, flow and end of the packet that it serves at `now`.
+    /// Port, flow and end of the packet in service at `now`.
     pub fn in_service(&self, now: u64) -> Option<(usize, u32, u64)> {
         let serves = matches!(self.state, State::Serving) && self.at > now;
         serves.then_some((self.port, self.flow, self.at))
     }
 
-    /// Looks at the rings in turn for a batch.
+    /// Polls the rings in turn for a batch.
     fn poll(&mut self, watched: Watched) -> Polled {
         for _ in 0..self.rings.len() {
             let port = self.next_port;
@@ -272,7 +278,7 @@ impl Core {
         Polled::Nothing
     }
 
-    /// The policy has been asked at this stop: the core may go on.
+    /// Records that the policy has been asked at this stop, so that the core may continue.
     pub fn asked(&mut self, stop: Stop) {
         match (stop, self.state) {
             (Stop::EmptyPolls { at }, State::Spinning) => {
@@ -297,14 +303,14 @@ impl Core {
         self.rings.iter().filter_map(Ring::earliest).min()
     }
 
-    /// Changes what it costs, from the time on that is booked; a packet in service ends as
-    /// it began.
+    /// Changes the costs from the accounted time on; the packet in service ends as it began.
     pub fn set_costs(&mut self, costs: Costs) {
         self.costs = costs;
     }
 
-    /// As policies see it, after [`Self::book`] up to `now`; `frequencies` are those of the
-    /// platform.
+    /// State of the core as policies see it, after [`Self::book`] up to `now`; `frequencies` are
+    /// those
+    /// of the platform.
     pub fn view(&self, now: u64, frequencies: &[Hertz]) -> CoreView {
         let spent = &self.spent;
         let mut residency = [Span::ZERO; MAX_IDLE_STATES];
@@ -324,12 +330,12 @@ impl Core {
         }
     }
 
-    /// Admits what has arrived at its rings.
+    /// Admits the packets that have arrived at the rings.
     pub fn admit(&mut self, now: u64) {
         self.rings.iter_mut().for_each(|ring| ring.admit(now));
     }
 
-    /// Time in an overload that has not ended yet.
+    /// Duration so far of the present overload, in picoseconds.
     pub fn open_overload(&self, now: u64) -> u64 {
         self.overloaded_since.map_or(0, |since| now.saturating_sub(since))
     }

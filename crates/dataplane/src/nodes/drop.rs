@@ -5,7 +5,7 @@
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 
-/// The node.
+/// Node `drop`; see the module.
 pub struct Drop;
 
 impl Node for Drop {

@@ -1,8 +1,8 @@
-//! `ethernet-input`: whose frame is it, and what is in it?
+//! `ethernet-input`: checks the destination MAC address and the EtherType.
 //!
-//! Frames for the port's own MAC address (or for any, where the port is promiscuous)
-//! that carry IP go on to be routed; tagged ones where their VLAN is routed on that
-//! port. Group addresses, ARP, other protocols and other VLANs are the kernel's.
+//! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any
+//! single station are. Tagged frames are routed if their VLAN is routed on that port. Group
+//! addresses, ARP, other protocols and other VLANs go to the kernel.
 //!
 //! - next: `ip4-input`, `ip6-input`, `punt`, `drop` (`truncated`, `other-station`)
 
@@ -18,13 +18,14 @@ const IP6: Edge = 1;
 const PUNT: Edge = 2;
 const DROP: Edge = 3;
 
-/// In the first byte of an address: it is a group's.
+/// Bit in the first byte of a MAC address that marks a group address.
 const GROUP: u8 = 1;
 
-/// The bytes of an address in the first eight bytes of a frame.
+/// Mask of the destination address within the first eight bytes of a frame.
 const ADDRESS: u64 = u64::from_le_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
-/// Whose frames a port takes: those whose first eight bytes are `own` where `care` is set.
+/// Frames that a port accepts: those whose first eight bytes equal `own` in the bits set in
+/// `care`.
 struct Station {
     own: u64,
     care: u64,
@@ -33,7 +34,7 @@ struct Station {
 impl Station {
     fn of(table: &Table, port: PortId) -> Self {
         match table.port(port) {
-            // Anybody's, but no group's.
+            // Any single station, but no group.
             Some(port) if port.promiscuous => Self { own: 0, care: u64::from(GROUP) },
             Some(PortConfig { mac: [a, b, c, d, e, f], .. }) => {
                 Self { own: u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]), care: ADDRESS }
@@ -48,7 +49,7 @@ impl Station {
     }
 }
 
-/// The node.
+/// Node `ethernet-input`; see the module.
 pub struct EthernetInput;
 
 impl Node for EthernetInput {
@@ -63,7 +64,7 @@ impl Node for EthernetInput {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let table = context.routes.table();
         let memory = &*context.pool.bytes();
-        // The frames of a batch come from one port, as a rule.
+        // All frames of a batch usually come from one port.
         let mut port_in = packets.first().map_or(PortId(0), |packet| packet.frame.port_in);
         let mut station = Station::of(table, port_in);
         edges.fill(IP4);
@@ -77,7 +78,7 @@ impl Node for EthernetInput {
                 *edge = DROP;
                 continue;
             };
-            // Frames that end before all this fail the length check of the next node.
+            // Frames that are too short for these headers fail the length check of the next node.
             let ours = station.takes(header);
             let kind = field::<12, 2, _>(header);
             if ours && kind == ethernet::IPV4.to_be_bytes() {
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn short_frames_are_truncated() {
         for length in [0, 1, 13] {
-            // What an earlier frame left behind in the chunk must not count.
+            // Remains of an earlier frame in the chunk must not count.
             for mut stale in [frame4(MAC_A, 64, &[]), frame4([0xff; 6], 64, &[])] {
                 for kind in [ethernet::IPV4, ethernet::IPV6, ethernet::ARP] {
                     stale[12..14].copy_from_slice(&kind.to_be_bytes());

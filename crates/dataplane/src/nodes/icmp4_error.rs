@@ -1,8 +1,8 @@
 //! `icmp4-error`: [`super::icmp_error`] for IPv4.
 //!
-//! Time exceeded, unreachable (network, host, fragmentation needed, prohibited); when none may be
-//! sent says RFC 1812 section 4.3.2.7, that the rate is limited 4.3.2.8, and that a message comes
-//! from an address of the interface that it leaves by 4.3.2.4.
+//! It sends time exceeded and unreachable (network, host, fragmentation needed, prohibited). RFC
+//! 1812 section 4.3.2.7 says when none may be sent, 4.3.2.8 limits the rate, and 4.3.2.4 requires
+//! the source address to be one of the egress interface.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
@@ -11,7 +11,7 @@ use wattline_packet::ethernet;
 use wattline_packet::icmp4::{self, Icmp4Error as Message};
 use wattline_packet::ipv4::Ipv4Packet;
 
-/// The node.
+/// Node `icmp4-error`; see the module.
 pub type Icmp4Error = IcmpError<Icmp4>;
 
 /// ICMP (RFC 792).

@@ -1,9 +1,9 @@
 //! `icmp6-error`: [`super::icmp_error`] for IPv6.
 //!
-//! RFC 4443, whose section 2.4 (e) says when none is sent and (f) that the rate is limited. What
-//! was sent to an anycast address may be answered, only not what comes from one.
-//! Which address of the router a message comes from section 2.2 leaves open: as Linux does, that
-//! of the interface by which the packet came in, which tells traceroute the most.
+//! RFC 4443 section 2.4 (e) says when none may be sent, and (f) limits the rate. A packet *to* an
+//! anycast address may be answered, a packet *from* one may not. Section 2.2 leaves the source
+//! address open. Wattline, like Linux, takes that of the interface on which the packet arrived,
+//! which tells traceroute the most.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
@@ -12,7 +12,7 @@ use wattline_packet::icmp6::{self, Icmp6Error as Message};
 use wattline_packet::ipv6::{AddressKind, Ipv6Header, kind_of};
 use wattline_packet::{FromBytes, ethernet};
 
-/// The node.
+/// Node `icmp6-error`; see the module.
 pub type Icmp6Error = IcmpError<Icmp6>;
 
 /// ICMPv6 (RFC 4443).
@@ -44,7 +44,7 @@ impl Family for Icmp6 {
         icmp6::may_report(about, message).then_some(ends)
     }
 
-    /// Never a link-local one, which the sender could not make sense of from afar.
+    /// True for global addresses only: a link-local one means nothing to a sender on another link.
     fn speaks_from(address: IpAddr) -> bool {
         matches!(address, IpAddr::V6(own) if kind_of(&own.octets()) == AddressKind::Global)
     }

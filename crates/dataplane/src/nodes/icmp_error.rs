@@ -1,12 +1,12 @@
 //! `icmp4-error` and `icmp6-error`: tell the source why its packet is dropped, then drop it.
 //!
-//! What is said depends on the packet's drop reason. Nothing is said where the RFCs forbid it
-//! ([`Family::ends`]), nor to an address that names no single host (to a directed broadcast address
-//! Linux does send errors), and no more than the rate limit lets pass: each kind ([`Kind`]) has its
-//! own, so that a flood of one leaves the others as they are. A message is looked up like any packet.
+//! The message depends on the packet's drop reason. None is sent where the RFCs forbid it
+//! ([`Family::ends`]) or to an address that names no single host; to a directed broadcast address,
+//! Linux does send errors. Each kind of message ([`Kind`]) has its own rate limit, so that a flood
+//! of one kind leaves room for the others. A message is routed like any other packet.
 //!
-//! A packet whose sender only the kernel reaches is left to the kernel, error and all: it would
-//! take a message of ours, which claims to come from its own address, for forged.
+//! If only the kernel reaches the sender, the kernel gets the packet and sends the error. It would
+//! take a message from Wattline, which carries the kernel's own address as source, for forged.
 //!
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` or `ip6-lookup` (the
 //!   message), `punt`
@@ -23,38 +23,42 @@ use std::net::IpAddr;
 pub(super) const DROP: Edge = 0;
 pub(super) const LOOKUP: Edge = 1;
 pub(super) const PUNT: Edge = 2;
-/// What leaves has 64: `ip4-rewrite` and `ip6-rewrite` take one off.
+/// TTL of a generated packet before `ip4-rewrite` or `ip6-rewrite` decrements it to 64.
 pub(super) const TTL: u8 = 65;
 
-/// What differs between ICMP and ICMPv6.
+/// Differences between ICMP and ICMPv6.
 pub trait Family: Send {
-    /// The node's name.
+    /// Name of the node.
     const NAME: &'static str;
-    /// Where its edges lead.
+    /// Names of the nodes to which the edges lead.
     const NEXT: &'static [&'static str];
-    /// Of what is sent.
+    /// EtherType of the messages.
     const ETHER_TYPE: u16;
     /// Whether packets *to* an address that names no single host may be answered.
     const OF_SHARED_DESTINATIONS: bool;
-    /// Whether messages come from the interface that they leave by, not from that by which the
-    /// packet came in.
+    /// Whether the source address is one of the egress interface of the message, not of the
+    /// interface
+    /// on which the packet arrived.
     const FROM_WAY_OUT: bool;
-    /// Type, code and what belongs to them.
+    /// Type and code of a message, with their parameters.
     type Message: Copy;
 
-    /// What to say about a packet dropped for this reason, if anything; `mtu` is that of the way
-    /// out, 0 where that has closed meanwhile.
+    /// Message about a packet dropped for this reason; `None` if there is none. `mtu` is that of
+    /// the
+    /// egress interface in bytes, 0 if the interface has gone.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
-    /// Source and destination of the packet that begins at `about`, where the message about it may
-    /// be sent by all that the packet itself tells.
+    /// Source and destination of the packet that begins at `about`; `None` if its own headers
+    /// forbid a
+    /// message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
 
-    /// Whether messages may come from an address of the router.
+    /// Whether this address of the router may be the source of messages.
     fn speaks_from(address: IpAddr) -> bool;
 
-    /// Writes the message about a packet from its network header on; returns its length, `None`
-    /// where `source` is of the other family or the room too small.
+    /// Writes the message about a packet, from its network header on, and returns the length.
+    /// `None`
+    /// if `source` is of the other family or the buffer is too small.
     fn write(
         buffer: &mut [u8],
         message: Self::Message,
@@ -63,25 +67,25 @@ pub trait Family: Send {
     ) -> Option<usize>;
 }
 
-/// Both ends of a packet.
+/// Source and destination of a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends {
-    /// Whom a message about it goes to.
+    /// Source of the packet, which receives the message.
     pub source: IpAddr,
-    /// Where it was going.
+    /// Destination of the packet.
     pub destination: IpAddr,
 }
 
-/// Messages that are limited together. Anyone can make a router say many thousand times a second
-/// that there is no route; whoever waits to be told the MTU of a path must not wait in vain for it.
+/// Messages that share a rate limit. Anyone can provoke thousands of "no route" messages per
+/// second, and these must not block the messages that a sender needs to learn the path MTU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
-    /// The MTU of the path: without it, connections hang (RFC 1191, RFC 8201).
+    /// Path MTU messages; connections hang without them (RFC 1191, RFC 8201).
     TooBig,
-    /// What traceroute asks for.
+    /// Time exceeded messages, which traceroute needs.
     Expired,
-    /// All that is not reached, for whatever reason.
+    /// Unreachable messages of all codes.
     Unreachable,
 }
 
@@ -97,21 +101,22 @@ impl Kind {
     }
 }
 
-/// The node.
+/// Node for ICMP errors of one IP version; see the module.
 pub struct IcmpError<F> {
-    /// By kind.
+    /// Rate limits, indexed by [`Kind`].
     buckets: [TokenBucket; Kind::COUNT],
     family: PhantomData<F>,
 }
 
 impl<F: Family> IcmpError<F> {
-    /// Sends what `bucket` lets pass, of each kind by itself.
+    /// Makes the node; each kind of message gets a copy of `bucket`.
     pub fn new(bucket: TokenBucket) -> Self {
         Self { buckets: std::array::from_fn(|_| bucket.clone()), family: PhantomData }
     }
 
-    /// The message about a packet, counted as generated, where one may be sent; `mtu` is that
-    /// of its way out.
+    /// Makes the message about a packet and counts it as generated; `None` if none may be sent.
+    /// `mtu`
+    /// is that of the packet's egress interface in bytes.
     pub fn report(&mut self, context: &mut Context, packet: &Packet, mtu: u16) -> Option<Packet> {
         let message = F::message(packet.reason, mtu)?;
         let ends = Self::allowed(context, packet, message)?;
@@ -119,7 +124,7 @@ impl<F: Family> IcmpError<F> {
         self.make(context, packet, message, ends, &back)
     }
 
-    /// The ends of a packet, where a message about it may be sent; counted where not.
+    /// Ends of a packet if a message about it is allowed; otherwise counts the refusal.
     fn allowed(context: &mut Context, packet: &Packet, message: F::Message) -> Option<Ends> {
         let own = context.routes.table().own();
         let ends = F::ends(packet.network_bytes(context.pool.bytes()), message).filter(|ends| {
@@ -132,7 +137,7 @@ impl<F: Family> IcmpError<F> {
         ends
     }
 
-    /// Makes the message, as far as the rate allows; `back` is its way out.
+    /// Makes the message within the rate limit; `back` is the next hop towards the sender.
     fn make(
         &mut self,
         context: &mut Context,
@@ -157,10 +162,10 @@ impl<F: Family> IcmpError<F> {
         made.map(|made| Packet { protection: made.protection.of_quotation(), ..made })
     }
 
-    /// An address of the interface that messages come from (the way in where the way out is not
-    /// known), best one of the sender's network. Where the packet was sent through a tunnel, best
-    /// one of the receiver's, since an answer may go back through the tunnel only from the network
-    /// at this end of it.
+    /// Source address of a message, one of the interface that the family prescribes (the ingress
+    /// interface if the egress interface is not known). An address in the sender's network is
+    /// preferred. For a packet that came through a tunnel, an address in the receiver's network is
+    /// preferred, since an answer may return through the tunnel only from the network at this end.
     fn source(table: &Table, packet: &Packet, ends: Ends, back: &Hop) -> Option<IpAddr> {
         let tunnelled = packet.protection == Protection::Decrypted;
         let near = if tunnelled { ends.destination } else { ends.source };
@@ -191,7 +196,7 @@ impl<F: Family> Node for IcmpError<F> {
             let Some(message) = F::message(packet.reason, mtu) else { continue };
             let Some(ends) = Self::allowed(context, packet, message) else { continue };
             let (_, back) = context.routes.resolve(ends.source, 0);
-            // What came through a tunnel the kernel would quote in clear.
+            // A packet from a tunnel stays here, since the kernel would quote it in clear.
             if back.kind == HopKind::Punt && packet.protection == Protection::None {
                 *edge = PUNT;
             } else if let Some(made) = self.make(context, packet, message, ends, &back) {
@@ -233,8 +238,8 @@ mod tests {
         assert_eq!(counted.generated, 2);
     }
 
-    /// A flood of packets without a route must not hide what path-MTU discovery and traceroute
-    /// wait for, nor these each other.
+    /// A flood of packets without a route must not suppress the messages for path-MTU discovery and
+    /// traceroute, and these two must not suppress each other.
     #[test]
     fn errors_of_one_kind_do_not_use_up_what_others_may_say() {
         fn check<F: Family>(bytes: &[u8]) {
@@ -335,7 +340,7 @@ mod tests {
         assert_eq!(bench.context.counters.snapshot().icmp_not_allowed, 2);
     }
 
-    /// The address that a message to a sender comes from whose packets come in on port 0.
+    /// Source address of the message to a sender whose packets arrive on port 0.
     fn speaker(bench: &mut Bench, sender: [u8; 4]) -> (Edge, Option<Ipv4Addr>) {
         let mut bytes = frame4(MAC_A, 1, &[7; 100]);
         bytes[26..30].copy_from_slice(&sender);
@@ -359,7 +364,7 @@ mod tests {
             ([192, 0, 2, 9], [192, 0, 2, 1]),
             ([10, 1, 2, 3], [198, 51, 100, 1]),
             ([10, 2, 2, 3], [192, 0, 7, 1]),
-            // There is no way back: as the packet came in.
+            // There is no route back, so the ingress interface gives the address.
             ([10, 3, 2, 3], [192, 0, 2, 1]),
         ] {
             assert_eq!(speaker(&mut bench, sender), (DROP, Some(own.into())), "{sender:?}");
@@ -387,7 +392,7 @@ mod tests {
         bench.routes.publish().unwrap();
         assert_eq!(speaker(&mut bench, [10, 1, 2, 3]), (PUNT, None));
         assert_eq!(bench.context.counters.snapshot().generated, 0);
-        // But not what came encrypted.
+        // A packet that came encrypted is not punted.
         let mut bytes = frame4(MAC_A, 1, &[7; 100]);
         bytes[26..30].copy_from_slice(&[10, 1, 2, 3]);
         fix_checksum(&mut bytes);

@@ -1,9 +1,9 @@
-//! `ip4-fragment`: cuts a packet that is too long for its way out (RFC 791 section 3.2).
+//! `ip4-fragment`: fragments a packet that exceeds the egress MTU (RFC 791 section 3.2).
 //!
-//! The packet itself becomes the first fragment; the others are made and count as
-//! generated. Either all can be made or none is. Options stay in the first fragment; in the
-//! others those that are not to be copied become no-operations, as the kernel does it, so that
-//! all headers are of one length.
+//! The packet itself becomes the first fragment; the others are new and count as generated. Either
+//! all fragments are made or none. The first fragment keeps all options. In the others, options
+//! that must not be copied become no-operations, as in the kernel, so that all headers have the
+//! same length.
 //!
 //! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28;
 //!   `bad-length`: a fragment that ends beyond any datagram)
@@ -19,15 +19,15 @@ use wattline_packet::{FromBytes, IntoBytes, ethernet};
 const REWRITE: Edge = 0;
 const DROP: Edge = 1;
 
-/// The longest header, in bytes.
+/// Length of the longest header in bytes.
 const HEADER_MAX: usize = 60;
 // Options (RFC 791 section 3.1).
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
-/// In the kind of an option: all fragments carry it.
+/// Bit in an option's type: all fragments carry the option.
 const COPIED: u8 = 0x80;
 
-/// The node.
+/// Node `ip4-fragment`; see the module.
 pub struct Ip4Fragment;
 
 impl Node for Ip4Fragment {
@@ -53,11 +53,11 @@ impl Node for Ip4Fragment {
     }
 }
 
-/// Makes `packet` the first of fragments of at most `mtu` bytes, and sends the others along an
-/// edge of the node that runs.
+/// Turns `packet` into the first of several fragments of at most `mtu` bytes, and sends the others
+/// along an edge of the running node.
 ///
 /// # Errors
-/// Why it cannot be done.
+/// Returns the reason to drop the packet.
 pub fn fragment(
     context: &mut Context,
     packet: &mut Packet,
@@ -66,7 +66,7 @@ pub fn fragment(
 ) -> Result<(), DropReason> {
     let bytes = context.pool.bytes().get(packet.network_offset()..).unwrap_or_default();
     let (whole, _) = Ipv4Header::read_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
-    // Cut further, its offsets would begin at zero again, over what came before it.
+    // The offsets of further fragments would wrap to zero, over the beginning of the datagram.
     let from = usize::from(whole.fragment.get() & OFFSET) * 8;
     if from + usize::from(whole.total_length.get()) > usize::from(u16::MAX) {
         return Err(DropReason::BadLength);
@@ -75,10 +75,10 @@ pub fn fragment(
     cut(context, packet, &header, usize::from(mtu), edge).ok_or(DropReason::NoBuffer)
 }
 
-/// The header of a packet, with its options.
+/// Header of a packet with its options.
 struct Header {
     fixed: Ipv4Header,
-    /// Its bytes, of which `length` count.
+    /// Bytes of the header, of which the first `length` are valid.
     bytes: [u8; HEADER_MAX],
     length: usize,
 }
@@ -92,11 +92,11 @@ impl Header {
         (length >= HEADER).then_some(Self { fixed, bytes, length })
     }
 
-    /// That of the fragment whose payload of so many bytes begins `from` bytes into the whole.
+    /// Header of the fragment with the `payload` bytes that begin `from` bytes into the whole.
     fn of_fragment(&self, from: usize, payload: usize, last: bool) -> Self {
         let Self { mut fixed, mut bytes, length } = *self;
         fixed.total_length.set((length + payload) as u16);
-        // The whole may be a fragment itself: its offset and its flag go on.
+        // The whole may itself be a fragment: its offset and its flag carry over.
         let more = if last { 0 } else { MORE_FRAGMENTS };
         fixed.fragment.set((fixed.fragment.get() + (from / 8) as u16) | more);
         fixed.checksum.set(0);
@@ -114,8 +114,8 @@ impl Header {
     }
 }
 
-/// Turns options that only the first fragment carries into no-operations (RFC 791 section 3.1:
-/// the flag "copied"); what is no option, too.
+/// Replaces options that only the first fragment carries by no-operations (RFC 791 section 3.1,
+/// flag "copied"), and malformed options as well.
 fn drop_first_only(options: &mut [u8]) {
     let mut at = 0;
     while let Some(kind) = options.get(at) {
@@ -123,7 +123,7 @@ fn drop_first_only(options: &mut [u8]) {
             (NO_OPERATION, _) => 1,
             (END, _) => return,
             (_, Some(length)) if *length >= 2 => usize::from(*length),
-            // Nobody can say where it ends.
+            // The length is invalid, so the end of the option is unknown.
             _ => options.len() + 1,
         };
         let end = (at + length).min(options.len());
@@ -145,10 +145,10 @@ fn cut(
     let start = packet.network_offset();
     let total = usize::from(whole.fixed.total_length.get());
     if total <= mtu || mtu == 0 {
-        return Some(()); // The next hop changed; `ip4-rewrite` sorts that out.
+        return Some(()); // The next hop changed; `ip4-rewrite` handles it.
     }
     let payload = total.checked_sub(whole.length)?;
-    // All but the last carry a multiple of eight bytes.
+    // Each fragment but the last carries a multiple of eight bytes.
     let piece = mtu.min(made::room(&context.pool)).checked_sub(whole.length)? & !7;
     let pieces = payload.checked_add(piece)?.checked_sub(1)?.checked_div(piece)?;
     if context.pool.free_chunks() < pieces - 1 {
@@ -165,7 +165,7 @@ fn cut(
             body.get_mut(..length)?.copy_from_slice(packet.get(from..)?.get(..length)?);
             Some(whole.length + length)
         });
-        // Counted out above, so each succeeds.
+        // Enough chunks were counted above, so this succeeds.
         let Some(mut made) = made else { continue };
         made.next_hop = packet.next_hop;
         context.counters.totals.generated.add(1);
@@ -183,7 +183,7 @@ mod tests {
     use crate::testing::{Bench, MAC_A, fix_checksum, frame4};
     use wattline_packet::ipv4::Ipv4Packet;
 
-    /// Puts the pieces together again.
+    /// Reassembles the fragments.
     fn reassembled(bench: &mut Bench, fragments: &[Packet], mtu: usize) -> Vec<u8> {
         let mut payload = Vec::new();
         for (number, fragment) in fragments.iter().enumerate() {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn options_stay_in_the_first_fragment_or_are_copied() {
-        // Record route, which is not copied; a router alert, which is; no-operation and the end.
+        // Record route (not copied), router alert (copied), no-operation, and the end.
         let options = [7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 1, 1, 1, 1, 0];
         let payload: Vec<u8> = (0..1400).map(|number| number as u8).collect();
         let mut bytes = frame4(MAC_A, 64, &[&options[..], &payload].concat());
@@ -238,7 +238,7 @@ mod tests {
             let copied = [1, 1, 1, 1, 1, 1, 1, 148, 4, 0, 0, 1, 1, 1, 1, 0];
             assert_eq!(packet.options, if number == 0 { options } else { copied });
         }
-        // What is no option is carried by the first alone.
+        // Only the first fragment carries malformed options.
         for (options, copied) in [
             ([131, 9, 4, 0], [1, 1, 1, 1]),
             ([131, 3, 4, 131], [131, 3, 4, 1]),

@@ -1,10 +1,10 @@
-//! `ip4-input`: is it an IPv4 packet that may be forwarded?
+//! `ip4-input`: checks whether a packet is IPv4 and may be forwarded.
 //!
-//! All of RFC 1812 section 5.2.2, in its order: length, version, header length,
-//! checksum, total length; then martian addresses (5.3.7), among them the
-//! router's own as source. Packets with options are the
-//! kernel's, multicasts and broadcasts too. TTL is looked at when a packet is about to
-//! be forwarded (`ip4-rewrite`): for packets to the router itself it does not count (5.3.1).
+//! The checks are those of RFC 1812 section 5.2.2 in its order: length, version, header length,
+//! checksum, total length. Martian addresses follow (5.3.7), including the router's own addresses
+//! as source. Packets with options, multicasts and broadcasts go to the kernel. The TTL is checked
+//! only when a packet is about to be forwarded (`ip4-rewrite`), because it does not matter for
+//! packets to the router itself (5.3.1).
 //!
 //! - next: `ip4-lookup`, `punt`, `drop` (`truncated`, `bad-version`,
 //!   `bad-header-length`, `bad-checksum`, `bad-length`, `martian-source`,
@@ -22,7 +22,7 @@ const LOOKUP: Edge = 0;
 const PUNT: Edge = 1;
 const DROP: Edge = 2;
 
-/// By first byte of an address: may it be a host's?
+/// Whether an address with this first byte can be that of a host.
 static UNICAST: [bool; 256] = {
     let mut table = [false; 256];
     let mut first = 1;
@@ -33,7 +33,7 @@ static UNICAST: [bool; 256] = {
     table
 };
 
-/// The node.
+/// Node `ip4-input`; see the module.
 pub struct Ip4Input;
 
 impl Node for Ip4Input {
@@ -53,7 +53,7 @@ impl Node for Ip4Input {
         edges.fill(LOOKUP);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             if let Some(header) = array_at::<20>(memory, packet.network_offset()) {
-                // While this node checks the batch, memory gets the lookups ready.
+                // Prefetches for the lookups while this node checks the batch.
                 let destination = u32::from_be_bytes(field::<16, 4, _>(header));
                 prefetch(destination);
                 let source = u32::from_be_bytes(field::<12, 4, _>(header));
@@ -66,7 +66,7 @@ impl Node for Ip4Input {
     }
 }
 
-/// True for what nearly all packets are: nothing wrong, no options, from host to host.
+/// True for nearly all packets: valid, without options, from host to host.
 #[inline]
 fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
     let total = u32::from(u16::from_be_bytes(field::<2, 2, _>(header)));
@@ -78,11 +78,11 @@ fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
         & ipv4_header_is_intact(header)
 }
 
-/// Why it is not.
+/// Determines the edge of any other packet.
 #[cold]
 fn classify(packet: &mut Packet, memory: &[u8], own: &OwnAddresses) -> Edge {
     let bytes = packet.network_bytes(memory);
-    // Too short for a header, as parsing says too; here the version comes first.
+    // The parser also reports a short header; here the version is checked first.
     let reason = match Ipv4Packet::parse(bytes) {
         Ok(checked) => match classify_addresses(checked.header) {
             Ok(_) if own.holds(checked.header.source.get()) => DropReason::MartianSource,
@@ -105,7 +105,7 @@ fn classify_addresses(header: &Ipv4Header) -> Result<Edge, DropReason> {
     let source = kind_of(header.source.get());
     let destination = kind_of(header.destination.get());
     match (source, destination) {
-        // A host that has no address yet asks all for one (DHCP): for the kernel to hear.
+        // A host without an address sends a DHCP request, which is for the kernel.
         (ThisNetwork, Broadcast) if header.source.get() == 0 => Ok(PUNT),
         (ThisNetwork | Loopback | Multicast | Reserved | Broadcast, _) => {
             Err(DropReason::MartianSource)
@@ -176,7 +176,7 @@ mod tests {
         broadcast[14 + 12..14 + 16].fill(0);
         fix_checksum(&mut broadcast);
         assert_eq!(result(&broadcast), Ok(PUNT), "DHCP discovery");
-        // Four bytes of payload become a no-operation option.
+        // Four bytes of payload are turned into a no-operation option.
         let mut options = frame4(MAC_A, 64, b"payload");
         options[14] = 0x46;
         options[34..38].fill(1);

@@ -1,8 +1,8 @@
-//! `ip4-lookup`: where does it go?
+//! `ip4-lookup`: finds the next hop.
 //!
-//! Looks all destinations of the batch up at once, then fetches the next-hop table
-//! (that order matters: [`crate::forwarding`]) and sorts packets by kind of next hop.
-//! Of a group, the flow's hash picks the member, so that flows stay in order.
+//! It looks up all destinations of the batch at once, fetches the next-hop table after that (the
+//! order matters: [`crate::forwarding`]), and sorts packets by kind of next hop. The flow hash
+//! picks the member of a group, so that flows stay in order.
 //!
 //! - next: `ip4-rewrite`, `neighbour-hold`, `punt`, `icmp4-error` (`no-route`,
 //!   `unreachable`, `prohibited`), `drop` (`blackhole`)
@@ -14,7 +14,7 @@ use crate::packet::{Packet, array_at};
 use wattline_packet::flow::FlowKey;
 use wattline_packet::ipv4::Ipv4Packet;
 
-/// The node.
+/// Node `ip4-lookup`; see the module.
 pub struct Ip4Lookup;
 
 impl Node for Ip4Lookup {
@@ -44,13 +44,13 @@ impl Node for Ip4Lookup {
     }
 }
 
-/// The hash by which a packet chooses among several ways.
+/// Hash by which a packet chooses between several next hops.
 pub(super) fn flow_hash(packet: &Packet, memory: &[u8]) -> u32 {
     Ipv4Packet::parse(packet.network_bytes(memory))
         .map_or(0, |packet| FlowKey::of_ipv4(&packet).hash())
 }
 
-/// The destination of a packet.
+/// Destination address of a packet.
 #[inline]
 pub(super) fn destination_of(packet: &Packet, memory: &[u8]) -> Option<std::net::Ipv4Addr> {
     array_at::<4>(memory, packet.network_offset() + 16).map(|bytes| (*bytes).into())

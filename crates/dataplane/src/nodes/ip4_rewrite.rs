@@ -1,9 +1,9 @@
-//! `ip4-rewrite`: turns a received packet into one that leaves.
+//! `ip4-rewrite`: rewrites the headers of a packet for its next hop.
 //!
-//! TTL goes down by one and the checksum with it (RFC 1624 equation 3), the Ethernet
-//! addresses become those of the way out, a VLAN tag is pushed or dropped, padding is cut
-//! off. Before that: TTL must be left (RFC 1812 section 5.3.1) and the packet must fit
-//! the MTU. Packets that the router makes carry one TTL more, which this node takes off.
+//! It decrements the TTL and updates the checksum (RFC 1624 equation 3), sets the Ethernet
+//! addresses of the next hop, pushes or removes a VLAN tag, and cuts off padding. Before that it
+//! checks that TTL is left (RFC 1812 section 5.3.1) and that the packet fits the MTU. Packets that
+//! the router generates start with one TTL more, since this node decrements theirs as well.
 //!
 //! - next: `output`, `ip4-fragment` (too long, may be fragmented), `icmp4-error`
 //!   (`ttl-expired`, `too-big`), `ip4-lookup` (the next hop changed meanwhile), `drop`
@@ -22,7 +22,7 @@ const ERROR: Edge = 2;
 const LOOKUP: Edge = 3;
 const DROP: Edge = 4;
 
-/// The node.
+/// Node `ip4-rewrite`; see the module.
 pub struct Ip4Rewrite;
 
 impl Node for Ip4Rewrite {
@@ -44,7 +44,7 @@ impl Node for Ip4Rewrite {
                 *edge = LOOKUP;
                 continue;
             };
-            // Link header and IPv4 header under one bounds check.
+            // One bounds check covers the link header and the IPv4 header.
             let Some(bytes) = array_at_mut::<34>(memory, packet.frame.offset as usize) else {
                 packet.reason = DropReason::Truncated;
                 *edge = DROP;

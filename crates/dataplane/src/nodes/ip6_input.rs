@@ -1,8 +1,8 @@
-//! `ip6-input`: is it an IPv6 packet that may be forwarded?
+//! `ip6-input`: checks whether a packet is IPv6 and may be forwarded.
 //!
-//! Length, version and payload length (RFC 8200 section 3), addresses (RFC 4291
-//! section 2.5, RFC 4443 section 3.1). Multicasts, link-local destinations and packets
-//! with hop-by-hop options are the kernel's. The hop limit is looked at in `ip6-rewrite`.
+//! It checks length, version and payload length (RFC 8200 section 3) and the addresses (RFC 4291
+//! section 2.5, RFC 4443 section 3.1). Multicasts, link-local destinations and packets with
+//! hop-by-hop options go to the kernel. `ip6-rewrite` checks the hop limit.
 //!
 //! - next: `ip6-lookup`, `punt`, `icmp6-error` (`beyond-scope`), `drop` (`truncated`,
 //!   `bad-version`, `bad-length`, `martian-source`, `martian-destination`)
@@ -19,7 +19,7 @@ const PUNT: Edge = 1;
 const ERROR: Edge = 2;
 const DROP: Edge = 3;
 
-/// The node.
+/// Node `ip6-input`; see the module.
 pub struct Ip6Input;
 
 impl Node for Ip6Input {
@@ -59,7 +59,7 @@ fn check(bytes: &[u8]) -> Result<Edge, DropReason> {
         (Global, Global) if header.next_header != HOP_BY_HOP => Ok(LOOKUP),
         (Loopback | Multicast, _) => Err(DropReason::MartianSource),
         (_, Loopback | Unspecified) => Err(DropReason::MartianDestination),
-        // Unspecified sources (duplicate address detection) are fine there.
+        // Duplicate address detection uses the unspecified source here, which is valid.
         (_, Multicast | LinkLocal) => Ok(PUNT),
         (Unspecified, Global) => Err(DropReason::MartianSource),
         (LinkLocal, Global) => Err(DropReason::BeyondScope),

@@ -1,4 +1,4 @@
-//! `ip6-lookup`: where does it go? As `ip4-lookup`, for IPv6.
+//! `ip6-lookup`: finds the next hop, like `ip4-lookup` but for IPv6.
 //!
 //! - next: `ip6-rewrite`, `neighbour-hold`, `punt`, `icmp6-error` (`no-route`,
 //!   `unreachable`, `prohibited`), `drop` (`blackhole`)
@@ -11,7 +11,7 @@ use crate::packet::{Packet, array_at};
 use wattline_fib::NextHopId;
 use wattline_packet::flow::FlowKey;
 
-/// The node.
+/// Node `ip6-lookup`; see the module.
 pub struct Ip6Lookup;
 
 impl Node for Ip6Lookup {
@@ -46,12 +46,12 @@ impl Node for Ip6Lookup {
     }
 }
 
-/// The hash by which a packet chooses among several ways.
+/// Hash by which a packet chooses between several next hops.
 pub(super) fn flow_hash(packet: &Packet, memory: &[u8]) -> u32 {
     FlowKey::of_ipv6(packet.network_bytes(memory)).map_or(0, |key| key.hash())
 }
 
-/// The destination of a packet.
+/// Destination address of a packet.
 #[inline]
 pub(super) fn destination_of(packet: &Packet, memory: &[u8]) -> Option<std::net::Ipv6Addr> {
     array_at::<16>(memory, packet.network_offset() + 24).map(|bytes| (*bytes).into())

@@ -1,6 +1,7 @@
-//! `ip6-rewrite`: turns a received packet into one that leaves. As `ip4-rewrite`, for
-//! IPv6: hop limit, MTU (routers do not fragment, RFC 8200 section 5), link header. An MTU
-//! below 1280, which a route may have, counts as it is, as in Linux (seen on 6.18).
+//! `ip6-rewrite`: rewrites the headers of a packet for its next hop, like `ip4-rewrite` but for
+//! IPv6: hop limit, MTU (routers do not fragment, RFC 8200 section 5), link header. A route may
+//! have
+//! an MTU below 1280, which is then applied unchanged, as in Linux (observed on 6.18).
 //!
 //! - next: `output`, `icmp6-error` (`ttl-expired`, `too-big`), `ip6-lookup` (the next hop
 //!   changed meanwhile), `drop` (`no-headroom`)
@@ -18,7 +19,7 @@ const ERROR: Edge = 1;
 const LOOKUP: Edge = 2;
 const DROP: Edge = 3;
 
-/// The node.
+/// Node `ip6-rewrite`; see the module.
 pub struct Ip6Rewrite;
 
 impl Node for Ip6Rewrite {

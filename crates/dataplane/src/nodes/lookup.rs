@@ -1,4 +1,4 @@
-//! What both lookup nodes do with the next hop that they found.
+//! Treatment of a next hop, shared by both lookup nodes.
 
 use crate::drop_reason::DropReason;
 use crate::forwarding::{HopKind, Table};
@@ -11,8 +11,8 @@ pub(super) const PUNT: Edge = 2;
 pub(super) const ERROR: Edge = 3;
 pub(super) const DROP: Edge = 4;
 
-/// The edge of a packet whose next hop is not simply a way out; picks the member of a
-/// group by `flow_hash`, so that the packets of a flow stay in order.
+/// Edge of a packet whose next hop is not [`HopKind::Forward`]. `flow_hash` picks the member of a
+/// group, so that the packets of a flow stay in order.
 #[cold]
 pub(super) fn sort(packet: &mut Packet, table: &Table, flow_hash: impl FnOnce() -> u32) -> Edge {
     let hop = table.hop(packet.next_hop);
@@ -26,7 +26,7 @@ pub(super) fn sort(packet: &mut Packet, table: &Table, flow_hash: impl FnOnce() 
         HopKind::Blackhole => (DROP, DropReason::Blackhole),
         HopKind::Unreachable => (ERROR, DropReason::Unreachable),
         HopKind::Prohibit => (ERROR, DropReason::Prohibited),
-        // A group is never a member of one.
+        // A group is never a member of a group.
         HopKind::None | HopKind::Group => (ERROR, DropReason::NoRoute),
     };
     packet.reason = reason;
@@ -43,7 +43,7 @@ mod tests {
     use crate::testing::{Bench, MAC_A, frame4, frame6, net};
     use std::collections::BTreeSet;
 
-    /// Both nodes, each with a frame of this payload and the prefix that holds its destination.
+    /// Both nodes, each with a frame of this payload and the prefix that contains its destination.
     fn both(payload: &[u8]) -> [(Box<dyn Node>, Vec<u8>, &'static str); 2] {
         [
             (Box::new(Ip4Lookup), frame4(MAC_A, 64, payload), "203.0.113.0/24"),
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_next_hop_has_its_edge() {
-        // What it was before any node set it.
+        // The value before any node sets it.
         let none = DropReason::Truncated;
         for (next_hop, edge, reason) in [
             (NextHop::Resolve { port: PortId(1), gateway: None }, HOLD, none),

@@ -1,22 +1,21 @@
-//! Packets that the router makes itself.
+//! Packets that the router generates.
 
 use crate::frame::{Frame, FramePool};
 use crate::packet::Packet;
 use wattline_packet::ethernet;
 
-/// Room before the network header: an Ethernet header and a tag, so that one can be
-/// pushed whatever the pool's headroom.
+/// Room in bytes before the network header: an Ethernet header and a tag, so that a tag fits
+/// whatever the pool's headroom.
 const BEFORE: usize = ethernet::HEADER + ethernet::TAG;
 
-/// Bytes that a network packet made here may have at most.
+/// Largest network packet that can be made here, in bytes.
 pub(super) fn room(pool: &FramePool) -> usize {
     ((pool.chunk_size() - pool.headroom()) as usize).saturating_sub(BEFORE)
 }
 
-/// Makes a packet of the same port, VLAN and protection as `about` in a chunk of its own: `write`
-/// gets the bytes of `about` from the network header on and the room for the new network
-/// packet, and returns the length of that. `None` when there is no chunk or `write`
-/// gives none.
+/// Makes a packet with the port, VLAN and protection of `about`, in a new chunk. `write` gets the
+/// bytes of `about` from the network header on and the room for the new network packet; it returns
+/// the length of that packet. `None` if there is no free chunk or `write` returns `None`.
 pub(super) fn make(
     pool: &mut FramePool,
     about: &Packet,

@@ -39,21 +39,22 @@ use crate::punt::PuntSink;
 use crate::token_bucket::TokenBucket;
 use std::sync::mpsc::SyncSender;
 
-/// What the router's nodes need from outside.
+/// Resources that the router's nodes need.
 pub struct RouterParts {
-    /// Where punted packets go.
+    /// Destination of punted packets.
     pub punt: Box<dyn PuntSink>,
-    /// Whom to ask for neighbours. Bounded: what does not fit is asked for again later.
+    /// Queue of neighbour requests to the control plane. A request that does not fit is repeated
+    /// later.
     pub neighbours: SyncSender<NeighbourRequest>,
-    /// ICMP errors per second and worker, IPv4 and IPv6 each, and of each kind: packets too big,
-    /// lifetimes that ended, destinations that are not reached.
+    /// ICMP errors per second and worker, for each IP version and each kind: packet too big, time
+    /// exceeded, destination unreachable.
     pub icmp_rate: u32,
-    /// ICMP errors of a kind that may be sent at once.
+    /// Largest burst of ICMP errors of one kind.
     pub icmp_burst: u32,
 }
 
-/// The nodes of an IPv4 and IPv6 router. The order is that in which they run when
-/// several have packets waiting: upstream first.
+/// Nodes of an IPv4 and IPv6 router, upstream first: this is the order in which they run when
+/// several have packets waiting.
 pub fn router(parts: RouterParts) -> Vec<Box<dyn Node>> {
     let bucket = TokenBucket::new(parts.icmp_rate, parts.icmp_burst);
     vec![

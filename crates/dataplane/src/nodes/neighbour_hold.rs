@@ -1,9 +1,9 @@
-//! `neighbour-hold`: keeps packets whose neighbour has no known MAC address yet.
+//! `neighbour-hold`: holds packets until the MAC address of their neighbour is known.
 //!
-//! For each neighbour on each port it holds a few packets (the first ones) and asks the
-//! control plane to resolve it, again once a second. When routes change so that packets to it can
-//! leave (or go anywhere else), they are looked up anew. After three seconds without an
-//! answer they are reported as unreachable (RFC 1812 section 5.2.7.1).
+//! It keeps the first few packets for each neighbour on each port, and asks the control plane once
+//! a second to resolve the address. When routes change so that the packets can leave (to this or
+//! another next hop), they are looked up again. After three seconds without an answer they are
+//! reported as unreachable (RFC 1812 section 5.2.7.1).
 //!
 //! - next: `ip4-lookup`, `ip6-lookup`, `icmp4-error`, `icmp6-error` (`neighbour-timeout`),
 //!   `drop` (`neighbour-queue-full`)
@@ -25,21 +25,21 @@ const ERROR4: Edge = 2;
 const ERROR6: Edge = 3;
 const DROP: Edge = 4;
 
-/// Neighbours that are waited for at once; a scan of a network must not fill the memory.
+/// Largest number of unresolved neighbours; limits the memory that a network scan can use.
 const NEIGHBOURS: usize = 256;
-/// Packets held for each.
+/// Largest number of packets held per neighbour.
 const PACKETS: usize = 8;
-/// Of all chunks, at most one in this many is held.
+/// At most one chunk in this many is held.
 const SHARE: usize = 4;
 const TIMEOUT: Span = Span::from_millis(3_000);
 const ASK_AGAIN: Span = Span::from_millis(1_000);
 
-/// A neighbour whose MAC address is wanted.
+/// A request to resolve the MAC address of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NeighbourRequest {
-    /// On this port.
+    /// Port on which the neighbour is.
     pub port: PortId,
-    /// With this address.
+    /// IP address of the neighbour.
     pub address: IpAddr,
 }
 
@@ -49,17 +49,17 @@ struct Waiting {
     asked: Time,
 }
 
-/// The node.
+/// Node `neighbour-hold`; see the module.
 pub struct NeighbourHold {
     requests: SyncSender<NeighbourRequest>,
     waiting: HashMap<NeighbourRequest, Waiting>,
-    /// Emptied queues, so that none is allocated per packet.
+    /// Empty queues for reuse, so that nothing is allocated per packet.
     spare: Vec<Vec<Packet>>,
     generation: u64,
 }
 
 impl NeighbourHold {
-    /// Asks over `requests`; what does not fit there is asked for again later.
+    /// Makes the node; it sends requests over `requests` and repeats those that do not fit.
     pub fn new(requests: SyncSender<NeighbourRequest>) -> Self {
         Self {
             requests,
@@ -75,7 +75,7 @@ impl NeighbourHold {
         }
     }
 
-    /// Holds a packet, or says that it cannot.
+    /// Holds a packet; false if there is no room for it.
     fn hold(&mut self, context: &Context, request: NeighbourRequest, packet: Packet) -> bool {
         let held = &context.counters.totals.held;
         if held.get() as usize >= context.pool.chunks() as usize / SHARE {
@@ -97,7 +97,7 @@ impl NeighbourHold {
         }
     }
 
-    /// Sends all that waits for a neighbour along an edge that depends on the IP version.
+    /// Releases all packets of a neighbour along an edge that depends on the IP version.
     fn let_go(&mut self, context: &mut Context, request: NeighbourRequest, timeout: bool) {
         let Some(mut waiting) = self.waiting.remove(&request) else { return };
         let held = &context.counters.totals.held;
@@ -133,7 +133,7 @@ impl Node for NeighbourHold {
             let table = context.routes.table();
             let hop = *table.hop(packet.next_hop);
             if hop.kind != HopKind::Resolve {
-                // Resolved between lookup and here.
+                // The address was resolved between the lookup and here.
                 *edge = if ip6 { LOOKUP6 } else { LOOKUP4 };
                 continue;
             }
@@ -155,12 +155,12 @@ impl Node for NeighbourHold {
         }
         let changed = context.routes.generation() != self.generation;
         self.generation = context.routes.generation();
-        // Few at a time and no allocation: what is left is done at the next tick.
+        // Handles a few at a time, without allocation; the rest follows at the next tick.
         let mut done = [None; 16];
         let mut count = 0;
         for (request, waiting) in &mut self.waiting {
             if count == done.len() {
-                self.generation = 0; // Look at the rest next time.
+                self.generation = 0; // The next tick handles the rest.
                 break;
             }
             let timeout = context.now.since(waiting.since) >= TIMEOUT;
@@ -190,7 +190,7 @@ impl Node for NeighbourHold {
     }
 }
 
-/// True when routes lead the first packet elsewhere than into waiting.
+/// True when the routes lead the first packet to a next hop for which it need not wait.
 fn can_leave(context: &mut Context, waiting: &Waiting) -> bool {
     let Some(packet) = waiting.packets.first() else { return true };
     let memory = &*context.pool.bytes();

@@ -1,7 +1,7 @@
 //! `output`: queues packets for transmission, by port.
 //!
-//! The worker hands the queues to the ports at the end of its iteration; what a
-//! transmit ring does not take is then dropped as `transmit-ring-full`.
+//! The worker passes the queues to the ports at the end of its iteration. Packets that a transmit
+//! ring does not accept are then dropped as `transmit-ring-full`.
 //!
 //! - next: `drop` (`no-port`: the way out is no port of this worker)
 
@@ -11,7 +11,7 @@ use crate::packet::Packet;
 
 const DROP: Edge = 0;
 
-/// The node.
+/// Node `output`; see the module.
 pub struct Output;
 
 impl Node for Output {
@@ -25,7 +25,7 @@ impl Node for Output {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let Some(first) = packets.first().map(|packet| packet.port_out) else { return };
-        // A whole batch for one port, the common case, is copied in one go.
+        // In the common case the whole batch is for one port and is copied at once.
         let same = packets.iter().fold(true, |same, packet| same & (packet.port_out == first));
         if let (true, Some(queue)) = (same, context.transmit.get_mut(usize::from(first.0))) {
             queue.extend(packets.iter().map(|packet| packet.frame));
@@ -33,7 +33,7 @@ impl Node for Output {
             return;
         }
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            // Queues hold as many frames as there are chunks, so they never grow here.
+            // Queues have room for as many frames as there are chunks, so they never grow here.
             *edge = match context.transmit.get_mut(usize::from(packet.port_out.0)) {
                 Some(queue) => {
                     queue.push(packet.frame);

@@ -1,7 +1,7 @@
 //! `punt`: leaves packets to the kernel, unchanged.
 //!
-//! Each costs a system call, so a worker leaves it no more than 50,000 a second: a flood of packets
-//! that only the kernel can handle keeps no other packets waiting.
+//! Each punted packet costs a system call. A worker therefore punts at most 50,000 packets per
+//! second, so that a flood of packets for the kernel does not delay all others.
 //!
 //! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more; `punt-refused`: it
 //!   takes none or not this; `punt-limited`)
@@ -14,18 +14,18 @@ use crate::token_bucket::TokenBucket;
 
 const DROP: Edge = 0;
 
-/// Packets a second, and at once.
+/// Largest number of punted packets per second, and in a burst.
 const RATE: u32 = 50_000;
 const BURST: u32 = 5_000;
 
-/// The node.
+/// Node `punt`; see the module.
 pub struct Punt {
     sink: Box<dyn PuntSink>,
     bucket: TokenBucket,
 }
 
 impl Punt {
-    /// Punts to `sink`.
+    /// Makes the node; it hands packets to `sink`.
     pub fn new(sink: Box<dyn PuntSink>) -> Self {
         Self { sink, bucket: TokenBucket::new(RATE, BURST) }
     }
@@ -69,7 +69,7 @@ mod tests {
     use crate::testing::{Bench, MAC_A, frame4};
     use wattline_units::{Span, Time};
 
-    /// Takes every other one.
+    /// A sink that accepts every other packet.
     struct Choosy(bool);
 
     impl PuntSink for Choosy {

@@ -1,16 +1,16 @@
-//! The link-layer header of packets that leave: what both rewrite nodes do last.
+//! Link-layer header of packets that leave: the last step of both rewrite nodes.
 
 use crate::drop_reason::DropReason;
 use crate::forwarding::Hop;
 use crate::packet::Packet;
 use wattline_packet::ethernet;
 
-/// Writes the addresses (and tag) for `hop` before the network header and lets the
-/// frame end where the IP packet of `length` bytes ends, without padding. The EtherType
-/// right before the network header stays.
+/// Writes the addresses and the tag of `hop` before the network header, and lets the frame end
+/// where the IP packet of `length` bytes ends, without padding. The EtherType, right before the
+/// network header, does not change.
 ///
 /// # Errors
-/// [`DropReason::NoHeadroom`] where a tag does not fit into the chunk.
+/// Returns [`DropReason::NoHeadroom`] if a tag does not fit into the chunk.
 #[inline]
 pub(super) fn write_link_header(
     packet: &mut Packet,

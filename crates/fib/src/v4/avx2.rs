@@ -1,4 +1,4 @@
-//! Eight loads at a time.
+//! IPv4 lookup with eight loads at a time.
 
 use super::entry::EXTENDED;
 use crate::NextHopId;
@@ -8,12 +8,12 @@ use crate::multibit::Tables;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
-/// Vectors that a chunk fills: their gathers are in flight together.
+/// Number of vectors per chunk; their gathers overlap.
 const VECTORS: usize = CHUNK / LANES;
 /// The entries of a chunk.
 type Entries = [__m256i; VECTORS];
 
-/// The next hops of whole chunks: as the scalar kernel, first the root, then groups.
+/// Looks up whole chunks, like the scalar implementation: first the root, then groups.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn lookup(
@@ -29,7 +29,7 @@ pub(super) fn lookup(
             *entries = root.gather_halves(_mm256_srli_epi32::<8>(load(addresses)));
             seen = _mm256_or_si256(seen, *entries);
         }
-        // What was written before an entry was stored is seen from here on.
+        // Everything written before an entry was stored is visible from here on.
         fence(Ordering::Acquire);
         if _mm256_testz_si256(seen, _mm256_set1_epi32(EXTENDED.into())) == 0 {
             entries = follow(tables, addresses, entries);
@@ -41,8 +41,9 @@ pub(super) fn lookup(
     }
 }
 
-/// Entries with what groups say in place of those that name one. Kept apart from what every
-/// chunk needs, which has the registers to itself so.
+/// Replaces entries that name a group by the group's entries. It is separate from the part that
+/// every
+/// chunk needs, so that this part has the registers to itself.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2")]
@@ -51,7 +52,7 @@ fn follow(tables: &Tables<AtomicU16>, addresses: &[u32; CHUNK], mut entries: Ent
     let highest_next_hop = _mm256_set1_epi32(i32::from(EXTENDED) - 1);
     for (entries, addresses) in entries.iter_mut().zip(addresses.as_chunks::<LANES>().0) {
         let extended = _mm256_cmpgt_epi32(*entries, highest_next_hop);
-        // Those that are there already load a cell of group 0 and drop it.
+        // Finished lanes load a cell of group 0 and ignore it.
         let group = _mm256_and_si256(_mm256_and_si256(*entries, highest_next_hop), extended);
         let byte = _mm256_and_si256(load(addresses), _mm256_set1_epi32(0xff));
         let below = groups.gather_halves(_mm256_or_si256(_mm256_slli_epi32::<8>(group), byte));

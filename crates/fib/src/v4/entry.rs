@@ -1,4 +1,4 @@
-//! What an entry of a table says.
+//! Format of a table entry.
 
-/// Set in entries that lead to a group.
+/// Bit that is set in entries that name a group.
 pub(super) const EXTENDED: u16 = 1 << 15;

@@ -1,7 +1,9 @@
 //! IPv4: DIR-24-8 with entries of two bytes.
 //!
-//! One load tells the next hop of any address whose longest prefix has at most 24 bits, two
-//! loads that of any other. 32 MiB for the first 24 bits, 512 bytes for each /24 that holds
+//! One load gives the next hop of any address whose longest prefix has at most 24 bits, two loads
+//! that
+//! of any other address. The table takes 32 MiB for the first 24 bits, and 512 bytes for each /24
+//! with
 //! longer prefixes.
 
 #[cfg(target_arch = "x86_64")]
@@ -20,18 +22,19 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 use wattline_memory::prefetch;
 
-/// As many groups as an entry can number.
+/// Largest number of groups that an entry can name.
 const MAX_GROUPS: usize = 1 << 15;
 
-/// The writer's side of the IPv4 table. It has room for as many /24s with longer prefixes inside
-/// as entries can number: 32,768 (512 bytes each, used as needed), or fewer if asked.
+/// Writer of the IPv4 table. It has room for 32,768 /24s with longer prefixes inside (512 bytes
+/// each,
+/// used as needed), the number that entries can name, or for fewer if asked.
 pub type Fib4 = Fib<V4>;
 
 /// IPv4.
 #[derive(Debug)]
 pub struct V4;
 
-/// The readers' side of the IPv4 table.
+/// Reader of the IPv4 table.
 pub type Fib4Reader = Reader<V4>;
 
 impl Family for V4 {
@@ -76,16 +79,18 @@ impl Family for V4 {
 }
 
 impl Fib4Reader {
-    /// What starts loading that at which a lookup of an address (host byte order) will look
-    /// first: for callers that have other work to do before they look it up.
+    /// Function that prefetches the first cell of a lookup (address in host byte order), for
+    /// callers with
+    /// other work to do before the lookup.
     #[inline]
     pub fn prefetcher(&self) -> impl Fn(u32) {
         let root = scalar::root(&self.tables);
         move |address| prefetch(&root[(address >> 8) as usize])
     }
 
-    /// [`Self::lookup_batch`] for addresses that stand in records of the caller's, which have
-    /// a place for the next hop: neither is copied.
+    /// Like [`Self::lookup_batch`], for addresses in the caller's records, which also take the next
+    /// hop;
+    /// nothing is copied.
     #[inline]
     pub fn lookup_records<R>(
         &self,
@@ -100,7 +105,7 @@ impl Fib4Reader {
             seen |= entry;
             *next_hop(record) = NextHopId(entry);
         }
-        // What was written before an entry was stored is seen from here on.
+        // Everything written before an entry was stored is visible from here on.
         fence(Ordering::Acquire);
         if seen & EXTENDED != 0 {
             for record in records {

@@ -1,12 +1,12 @@
-//! One load at a time, for every processor.
+//! IPv4 lookup with one load at a time, for every processor.
 
 use super::entry::EXTENDED;
 use crate::NextHopId;
 use crate::multibit::{GROUP_CELLS, ROOT_CELLS, Tables};
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
-/// The next hops of at most 32 addresses or so: first all loads from the root, none of which
-/// waits for another; then, if there were any, those from groups.
+/// Looks up about 32 addresses at most: first all loads from the root, which do not depend on each
+/// other, then those from groups, if there are any.
 #[inline(always)]
 pub(super) fn lookup(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &mut [NextHopId]) {
     let root: &[AtomicU16; ROOT_CELLS] = root(tables);
@@ -16,14 +16,14 @@ pub(super) fn lookup(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &
         seen |= entry;
         *next_hop = NextHopId(entry);
     }
-    // What was written before an entry was stored is seen from here on.
+    // Everything written before an entry was stored is visible from here on.
     fence(Ordering::Acquire);
     if seen & EXTENDED != 0 {
         follow(tables, addresses, next_hops);
     }
 }
 
-/// Replaces the groups among `next_hops` by what they say.
+/// Replaces the groups among `next_hops` by the groups' entries.
 #[inline]
 fn follow(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &mut [NextHopId]) {
     for (address, next_hop) in addresses.iter().zip(next_hops) {
@@ -34,7 +34,7 @@ fn follow(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &mut [NextHo
     fence(Ordering::Acquire);
 }
 
-/// What the group that a root's entry names says of an address.
+/// Entry of an address in the group that a root entry names.
 #[inline]
 pub(super) fn in_group(tables: &Tables<AtomicU16>, entry: u16, address: u32) -> NextHopId {
     let groups: &[AtomicU16] = &tables.groups;
@@ -42,7 +42,7 @@ pub(super) fn in_group(tables: &Tables<AtomicU16>, entry: u16, address: u32) -> 
     NextHopId(groups[cell].load(Ordering::Relaxed))
 }
 
-/// As an array of known size: every 24-bit index is inside, and no check is needed.
+/// The root as an array of known size: every 24-bit index is inside, so no check is needed.
 #[inline]
 pub(super) fn root(tables: &Tables<AtomicU16>) -> &[AtomicU16; ROOT_CELLS] {
     tables.root.first_chunk().expect("the root has this size")

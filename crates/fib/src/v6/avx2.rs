@@ -1,4 +1,4 @@
-//! Eight loads at a time.
+//! IPv6 lookup with eight loads at a time.
 
 use super::entry::{EXTENDED, LEVELS_TOGETHER};
 use super::scalar;
@@ -9,10 +9,10 @@ use crate::multibit::{ROOT_BITS, Tables};
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Vectors that a chunk fills: their gathers are in flight together.
+/// Number of vectors per chunk; their gathers overlap.
 const VECTORS: usize = CHUNK / LANES;
 
-/// The next hops of whole chunks, each of which goes down the trie together, level by level.
+/// Looks up whole chunks; the addresses of a chunk descend the trie together, level by level.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn lookup(
@@ -25,7 +25,7 @@ pub(super) fn lookup(
     let every = _mm256_set1_epi32(-1);
     for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {
         let mut entries = [zero; VECTORS];
-        // The bits below the root's, the next ones always at the top of their lane.
+        // The address bits below the root's; the next ones are always at the top of their lane.
         let mut below = [zero; VECTORS];
         let mut seen = zero;
         let (eights, _) = addresses.as_chunks::<LANES>();
@@ -38,7 +38,7 @@ pub(super) fn lookup(
         }
         let mut shift = u128::BITS - u32::from(ROOT_BITS);
         for _ in 0..LEVELS_TOGETHER {
-            // What was written before an entry was stored is seen from here on.
+            // Everything written before an entry was stored is visible from here on.
             fence(Ordering::Acquire);
             if extended(seen) == 0 {
                 break;
@@ -46,7 +46,7 @@ pub(super) fn lookup(
             shift -= 8;
             seen = zero;
             for (entries, below) in entries.iter_mut().zip(&mut below) {
-                // The mark of a group, shifted out of its number, is what picks the lane.
+                // The bit that marks a group, shifted out of the number, selects the lane.
                 let first = _mm256_slli_epi32::<8>(*entries);
                 let cell = _mm256_or_si256(first, _mm256_srli_epi32::<24>(*below));
                 *entries = groups.gather(cell, *entries, *entries);
@@ -72,7 +72,7 @@ pub(super) fn lookup(
     }
 }
 
-/// A bit for each lane that names a group.
+/// Bit set of the lanes that name a group.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn extended(entries: __m256i) -> i32 {

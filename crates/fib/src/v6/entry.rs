@@ -1,8 +1,8 @@
-//! What an entry of a table says.
+//! Format of a table entry.
 
-/// Set in entries that lead to a group.
+/// Bit that is set in entries that name a group.
 pub(super) const EXTENDED: u32 = 1 << 31;
 
-/// Levels below the root that a chunk goes down together: to /48, where nearly all of the
-/// Internet table ends. What is left then goes on alone.
+/// Number of levels below the root that a chunk descends together: to /48, where nearly all of the
+/// Internet table ends. The remaining addresses continue one by one.
 pub(super) const LEVELS_TOGETHER: u32 = 3;

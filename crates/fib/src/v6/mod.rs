@@ -1,7 +1,8 @@
 //! IPv6: a multibit trie, 24 bits and then 8 at a time, with entries of four bytes.
 //!
-//! A lookup takes one load per level, and a level needs what the one before it said. A batch
-//! goes down level by level together, so that the loads of a level are in flight at once.
+//! A lookup takes one load per level, and each level depends on the one before. A batch descends
+//! level
+//! by level together, so that the loads of a level overlap.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,21 +18,22 @@ use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
 use std::sync::atomic::AtomicU32;
 
-/// Twice what the full Internet table of 2024 needs: 256 MiB, used as needed.
+/// Default number of groups: 256 MiB, twice what the full Internet table of 2024 needs.
 const DEFAULT_GROUPS: usize = 1 << 18;
-/// As many groups as have cells that a gather can number, in 31 bits: 8 GiB.
+/// Largest number of groups whose cells a gather can number in 31 bits: 8 GiB.
 const MAX_GROUPS: usize = 1 << 23;
 
-/// The writer's side of the IPv6 table. It has room for 262,144 groups of 1 KiB (used as needed)
-/// unless asked for others: a prefix of more than 24 bits needs one for every further 8 bits or
-/// part of them, shared with the prefixes beside it.
+/// Writer of the IPv6 table. It has room for 262,144 groups of 1 KiB (used as needed) by default. A
+/// prefix of more than 24 bits needs one group for every further 8 bits or part of them, shared
+/// with
+/// neighbouring prefixes.
 pub type Fib6 = Fib<V6>;
 
 /// IPv6.
 #[derive(Debug)]
 pub struct V6;
 
-/// The readers' side of the IPv6 table.
+/// Reader of the IPv6 table.
 pub type Fib6Reader = Reader<V6>;
 
 impl Family for V6 {

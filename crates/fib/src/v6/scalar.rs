@@ -1,11 +1,11 @@
-//! One load at a time, for every processor.
+//! IPv6 lookup with one load at a time, for every processor.
 
 use super::entry::{EXTENDED, LEVELS_TOGETHER};
 use crate::NextHopId;
 use crate::multibit::{GROUP_CELLS, ROOT_BITS, ROOT_CELLS, Tables};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// The next hops of at most `CHUNK` addresses, which go down the trie together, level by level.
+/// Looks up at most `CHUNK` addresses, which descend the trie together, level by level.
 #[inline(always)]
 pub(super) fn lookup<const CHUNK: usize>(
     tables: &Tables<AtomicU32>,
@@ -22,7 +22,7 @@ pub(super) fn lookup<const CHUNK: usize>(
         seen |= *entry;
     }
     for _ in 0..LEVELS_TOGETHER {
-        // What was written before an entry was stored is seen from here on.
+        // Everything written before an entry was stored is visible from here on.
         fence(Ordering::Acquire);
         if seen & EXTENDED == 0 {
             break;
@@ -30,8 +30,9 @@ pub(super) fn lookup<const CHUNK: usize>(
         shift -= 8;
         seen = 0;
         for (entry, address) in entries.iter_mut().zip(addresses) {
-            // Those that are there already load cell 0 and drop it: a load that always
-            // hits costs less than a branch that is often mispredicted.
+            // Finished addresses load cell 0 and ignore it: a load that always hits costs less than
+            // a branch that
+            // is often mispredicted.
             let extended = *entry & EXTENDED != 0;
             let cell = if extended { cell_below(*entry, *address, shift) } else { 0 };
             let below = groups[cell].load(Ordering::Relaxed);
@@ -45,7 +46,7 @@ pub(super) fn lookup<const CHUNK: usize>(
     fence(Ordering::Acquire);
 }
 
-/// Where an entry leads in the end: it was found by the bits of the address above `shift`.
+/// Final next hop of an entry that was found by the address bits above `shift`.
 #[inline]
 pub(super) fn follow(
     groups: &[AtomicU32],
@@ -61,10 +62,10 @@ pub(super) fn follow(
     NextHopId(entry as u16)
 }
 
-/// The cell that an address picks in the group that `entry` names: by the 8 bits above `shift`.
+/// Cell of an address in the group that `entry` names, by the 8 bits above `shift`.
 #[inline]
 fn cell_below(entry: u32, address: u128, shift: u32) -> usize {
-    // Shifts of one word, not of two: most levels need no more than the upper half.
+    // Shifts one word instead of two: most levels need only the upper half.
     let byte =
         if shift >= 64 { (address >> 64) as u64 >> (shift - 64) } else { address as u64 >> shift };
     (entry & !EXTENDED) as usize * GROUP_CELLS + usize::from(byte as u8)

@@ -1,4 +1,4 @@
-//! A thread for each collector, so that none of them holds up the control thread or another.
+//! One thread per collector, so that a slow collector delays neither the control thread nor others.
 
 use super::session::Session;
 use crate::nodes::Totals;
@@ -12,39 +12,39 @@ use std::time::{Duration, Instant};
 use wattline_linux::privileges;
 use wattline_packet::ipfix::{FlowRecord, Status};
 
-/// Batches that may wait for a collector.
+/// Largest number of batches that wait for a collector.
 const QUEUE: usize = 64;
-/// How often the end of a thread is looked for, and room in a full queue.
+/// Interval at which to check for the end of a thread, and for room in a full queue.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What one collector got and did not get; read by the control thread.
+/// Counts of what one collector received and missed; read by the control thread.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub messages: AtomicU64,
     pub records: AtomicU64,
     pub bytes: AtomicU64,
-    /// Packets and bytes of the flows in those records.
+    /// Packets and bytes of the flows in the sent records.
     pub flow_packets: AtomicU64,
     pub flow_bytes: AtomicU64,
     pub lost_records: AtomicU64,
     pub lost_packets: AtomicU64,
     pub lost_bytes: AtomicU64,
-    /// Times that sending or connecting failed.
+    /// Number of failures to send or to connect.
     pub errors: AtomicU64,
     pub up: AtomicBool,
-    /// Lost before records came here: the same for every collector.
+    /// Records, packets and bytes lost before they came here; the same for every collector.
     before: [AtomicU64; 3],
 }
 
 impl Account {
-    /// Records will not be sent.
+    /// Counts records that will not be sent.
     pub fn lose(&self, records: &[FlowRecord]) {
         self.lost_records.fetch_add(records.len() as u64, Relaxed);
         self.lost_packets.fetch_add(records.iter().map(|record| record.packets).sum(), Relaxed);
         self.lost_bytes.fetch_add(records.iter().map(|record| record.bytes).sum(), Relaxed);
     }
 
-    /// What the collector itself is told.
+    /// Status that is sent to the collector itself.
     pub fn status(&self) -> Status {
         let [records, packets, bytes] = self.before.each_ref().map(|count| count.load(Relaxed));
         Status {
@@ -58,7 +58,7 @@ impl Account {
     }
 }
 
-/// The control thread's side.
+/// The control thread's end of the queue to a collector's thread.
 pub(super) struct Exporter {
     collector: CollectorAddress,
     account: Arc<Account>,
@@ -76,7 +76,7 @@ impl Exporter {
         let (queue, records) = sync_channel(QUEUE);
         let session = Session::new(collector, settings, account.clone());
         let thread = std::thread::Builder::new().name("collector".to_owned()).spawn(move || {
-            // It opens plain sockets only.
+            // The thread opens only unprivileged sockets.
             if let Err(error) = privileges::drop_all() {
                 tracing::debug!("the export of flow records keeps its capabilities: {error}");
             }
@@ -85,8 +85,8 @@ impl Exporter {
         Ok(Self { collector, account, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Hands records over; waits for room until then, or not at all. What finds none is counted
-    /// as lost.
+    /// Queues records. Waits for room until `until`, or not at all. Records that find no room are
+    /// counted as lost.
     pub fn send(&self, mut records: Arc<[FlowRecord]>, until: Option<Instant>) {
         let Some(queue) = &self.queue else { return };
         loop {
@@ -104,18 +104,18 @@ impl Exporter {
         }
     }
 
-    /// Notes what was lost before it came here.
+    /// Stores the counts of what was lost before it came here.
     pub fn lost_before(&self, totals: &Totals) {
         let counts = [totals.lost_records, totals.lost_packets, totals.lost_bytes];
         self.account.before.iter().zip(counts).for_each(|(to, count)| to.store(count, Relaxed));
     }
 
-    /// Nothing more will come.
+    /// Closes the queue.
     pub fn close(&mut self) {
         self.queue = None;
     }
 
-    /// Waits for the thread to send what it has; leaves it alone after `until`.
+    /// Waits until the thread has sent what it has, but no longer than `until`.
     pub fn join(&mut self, until: Instant) {
         let Some(thread) = self.thread.take() else { return };
         while !thread.is_finished() {
@@ -130,7 +130,7 @@ impl Exporter {
         }
     }
 
-    /// What it counted.
+    /// Counts of the collector as JSON.
     pub fn stats(&self) -> Value {
         let account = &self.account;
         let count = |count: &AtomicU64| count.load(Relaxed);

@@ -1,8 +1,10 @@
-//! Flow records of all workers, on their way to collectors.
+//! Flow records of all workers on their way to collectors.
 //!
-//! The control thread takes records out of the workers' rings, adds what routing says of their
-//! addresses, and hands them to a thread per collector ([`exporter`]), which alone waits for
-//! anybody. Records of one flow from several workers stay apart: their counts are since the last
+//! The control thread takes records from the workers' rings, adds routing information about their
+//! addresses, and passes them to one thread per collector ([`exporter`]). Only that thread waits
+//! for
+//! the collector. Records of one flow from several workers are not merged: each counts since the
+//! last record, so a collector adds them up.
 //! record, so a collector adds them up.
 
 mod exporter;
@@ -25,32 +27,32 @@ use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::{Config, PortKind, PortSettings};
 
-/// Records that are taken at once, of each worker; the next round follows at once where there
-/// are more.
+/// Largest number of records taken from each worker at once; if there are more, the next round
+/// follows immediately.
 const MOST: usize = 8192;
-/// Records that go to the collectors' threads together.
+/// Number of records passed to the collectors' threads together.
 const BATCH: usize = 1024;
-/// How often rings are looked into: while little comes, while much comes.
+/// Intervals at which the rings are read, at low and at high rates of records.
 const SELDOM: Duration = Duration::from_millis(500);
 const OFTEN: Duration = Duration::from_millis(5);
-/// How long collectors may take when the router stops.
+/// Longest time that collectors may take when the router stops.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Starts what the configuration asks for.
+/// Starts the application that the configuration asks for.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<FlowRecordsSettings>() else { return Ok(Vec::new()) };
     Ok(vec![Box::new(FlowRecords::start(settings, config)?)])
 }
 
-/// The application.
+/// The application `flow_records`.
 pub struct FlowRecords {
     settings: Settings,
     workers: Vec<Records>,
     exporters: Vec<Exporter>,
-    /// Interface numbers by port.
+    /// Interface numbers, by port.
     interfaces: Vec<u32>,
     names: Vec<String>,
-    /// Taken and not yet handed on.
+    /// Records taken from workers and not yet passed on.
     pending: Vec<FlowRecord>,
     due: Instant,
 }
@@ -59,7 +61,7 @@ impl FlowRecords {
     /// Starts the collectors' threads.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// Fails when a thread cannot be started.
     pub fn start(settings: &FlowRecordsSettings, config: &Config) -> Result<Self, RouterError> {
         let mut chosen = Vec::new();
         if !settings.ports.is_empty() {
@@ -97,7 +99,7 @@ impl FlowRecords {
         sum
     }
 
-    /// Tells the collectors' threads what is pending; what they have no room for they count.
+    /// Passes the pending records to the collectors' threads, which count those that do not fit.
     fn hand_on(&mut self, until: Option<Instant>) {
         for batch in self.pending.chunks(BATCH) {
             let batch: Arc<[FlowRecord]> = batch.into();
@@ -123,7 +125,7 @@ impl Application for FlowRecords {
     fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
         let Self { workers, interfaces, pending, .. } = self;
         for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
-            // One that was made again has another number.
+            // An interface that was created again has another number.
             interfaces[usize::from(port.0)] = link.index;
         }
         let mut most = 0;
@@ -168,8 +170,9 @@ impl Application for FlowRecords {
     }
 }
 
-/// What collectors know interfaces by: the kernel's number, as SNMP has it; for a capture its
-/// place in the configuration, from 1.
+/// Interface numbers for collectors: the kernel's number, as in SNMP; for a capture, its position
+/// in
+/// the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
         let PortKind::Interface(name) = &port.kind else { return place as u32 + 1 };

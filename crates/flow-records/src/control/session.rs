@@ -1,9 +1,11 @@
-//! The session with one collector: connecting, sending, and what happens when that fails.
+//! The session with one collector: connecting, sending, and recovery from failures.
 //!
-//! A collector that is down costs its own records only: they are counted as lost, it is logged
-//! once, and connecting is tried again after a second, then after twice as long each time, up to
-//! a minute. Over UDP the kernel tells of a message that nobody took when the *next* one is sent;
-//! the records of the earlier one are counted as lost then.
+//! A collector that is down loses only its own records. They are counted as lost, the failure is
+//! logged once, and a new connection is tried after a second, then after twice as long each time,
+//! up
+//! to a minute. Over UDP, the kernel reports a message that was refused when the *next* one is
+//! sent;
+//! only then are the records of the earlier message counted as lost.
 
 use super::exporter::Account;
 use crate::nodes::Sampling;
@@ -15,14 +17,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wattline_packet::ipfix::{Encoder, FlowRecord, Sampler, Version};
 
-/// How long a collector may take to answer, and to take what is sent.
+/// Longest time for a collector to accept a connection, or data.
 const PATIENCE: Duration = Duration::from_secs(2);
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Messages over UDP that go out without a pause, so that receivers can follow.
+/// Number of UDP messages sent without a pause, so that receivers can keep up.
 const BURST: u32 = 16;
 const BURST_PAUSE: Duration = Duration::from_millis(1);
-/// How long the kernel is given to tell of the last message over UDP.
+/// Time for the kernel to report an error of the last UDP message.
 const LAST_ERROR: Duration = Duration::from_millis(20);
 
 enum Socket {
@@ -52,7 +54,8 @@ impl Socket {
         match self {
             Self::Udp(socket) => socket.send(message).map(|_| ()),
             Self::Tcp(stream) => {
-                // A collector never says anything: what can be read is the end.
+                // A collector never sends data, so a readable socket means the end of the
+                // connection.
                 stream.set_nonblocking(true)?;
                 let read = stream.read(&mut [0]);
                 stream.set_nonblocking(false)?;
@@ -66,7 +69,7 @@ impl Socket {
     }
 }
 
-/// Records, packets and bytes of a message.
+/// Numbers of records, packets and bytes in a message.
 type Content = [u64; 3];
 
 fn content(records: &[FlowRecord]) -> Content {
@@ -74,7 +77,7 @@ fn content(records: &[FlowRecord]) -> Content {
     [records.len() as u64, sum(|record| record.packets), sum(|record| record.bytes)]
 }
 
-/// One collector.
+/// The session with one collector.
 pub(super) struct Session {
     collector: CollectorAddress,
     socket: Option<Socket>,
@@ -82,17 +85,17 @@ pub(super) struct Session {
     sampler: Option<Sampler>,
     account: Arc<Account>,
     template_interval: Duration,
-    /// When templates are due.
+    /// Time at which templates are due.
     refresh: Instant,
-    /// When connecting is tried again, and how long after that.
+    /// Time of the next connection attempt, and the pause after that.
     retry: Instant,
     pause: Duration,
-    /// Whether it is known (and logged) to be down.
+    /// Whether the collector is known to be down; it has then been logged.
     down: bool,
-    /// What the last message over UDP held, as long as the kernel may still say that it was lost.
+    /// Contents of the last UDP message, while the kernel may still report its loss.
     last: Content,
     burst: u32,
-    /// Whether templates were sent in this session.
+    /// Whether templates have been sent in this session.
     has_templates: bool,
 }
 
@@ -101,7 +104,7 @@ fn unix_millis() -> u64 {
 }
 
 impl Session {
-    /// Nothing is connected yet.
+    /// A session without a connection.
     pub fn new(
         collector: CollectorAddress,
         settings: &FlowRecordsSettings,
@@ -131,12 +134,12 @@ impl Session {
         }
     }
 
-    /// When [`Self::refresh`] is due.
+    /// Time at which [`Self::refresh`] is due.
     pub fn next_refresh(&self) -> Instant {
         if self.socket.is_some() { self.refresh } else { self.retry.max(self.refresh) }
     }
 
-    /// Sends templates and options, connecting first where need be.
+    /// Sends templates and options; connects first if necessary.
     pub fn refresh(&mut self) {
         if self.is_ready() {
             self.send_templates();
@@ -162,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Sends a last status, and hears of the last error.
+    /// Sends a last status and waits for the last error.
     pub fn end(&mut self) {
         if self.socket.is_some() && !self.down {
             self.send_templates();
@@ -184,7 +187,8 @@ impl Session {
         }
         match Socket::connect(self.collector) {
             Ok(socket) => {
-                // Nobody answers over UDP: there it is up until the kernel says otherwise.
+                // UDP gives no answer, so the collector counts as up until the kernel reports an
+                // error.
                 let tcp = matches!(socket, Socket::Tcp(_));
                 self.socket = Some(socket);
                 self.encoder.restart();
@@ -221,7 +225,7 @@ impl Session {
         }
     }
 
-    /// Gives the session up, to be begun anew after a pause.
+    /// Ends the session; a new one begins after a pause.
     fn fail(&mut self, error: &io::Error) {
         self.is_down(error);
         self.socket = None;
@@ -230,7 +234,7 @@ impl Session {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// The last message over UDP was not taken.
+    /// Handles the refusal of the last UDP message.
     fn refused(&mut self, error: &io::Error) {
         self.is_down(error);
         let [records, packets, bytes] = std::mem::take(&mut self.last);
@@ -249,7 +253,7 @@ impl Session {
         let status = self.account.status();
         let (now, sampler) = (unix_millis(), self.sampler);
         let again = std::mem::replace(&mut self.has_templates, true);
-        // A connection loses nothing: templates are sent there once.
+        // A TCP connection loses nothing, so it needs the templates only once.
         let message = match &self.socket {
             Some(Socket::Tcp(_)) if again => self.encoder.options(now, &status, sampler),
             _ => self.encoder.templates(now, &status, sampler),
@@ -259,7 +263,7 @@ impl Session {
         self.send(&message, Content::default())
     }
 
-    /// False where the session is over.
+    /// Sends a message; false if the session has ended.
     fn send(&mut self, message: &[u8], content: Content) -> bool {
         let Some(socket) = &mut self.socket else { return false };
         let udp = matches!(socket, Socket::Udp(_));
@@ -268,14 +272,14 @@ impl Session {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 let error = io::Error::from(io::ErrorKind::ConnectionRefused);
                 self.refused(&error);
-                // That was about the message before: this one has not been tried yet.
+                // The error was about the message before; this one has not been tried yet.
                 result = match &mut self.socket {
                     Some(socket) => socket.send(message),
                     None => return false,
                 };
             }
         } else if udp && self.last[0] > 0 && self.down {
-            // A whole message with records went out, and nobody has refused it.
+            // A whole message with records was sent and not refused.
             self.is_up();
         }
         if let Err(error) = result {

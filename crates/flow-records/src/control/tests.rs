@@ -1,4 +1,4 @@
-//! Sessions with collectors that come and go.
+//! Sessions with collectors that appear and disappear.
 
 use super::exporter::Account;
 use super::session::Session;
@@ -67,7 +67,7 @@ fn patiently(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Sequence number of an IPFIX message, and whether it has templates.
+/// Sequence number of an IPFIX message, and whether it contains templates.
 fn head(message: &[u8]) -> (u32, bool) {
     let [a, b, c, d] = message[8..12] else { unreachable!() };
     (u32::from_be_bytes([a, b, c, d]), message[17] == 2)
@@ -82,7 +82,7 @@ fn a_connection_that_breaks_is_made_again_and_begins_anew() {
     assert_eq!(counts(&account), (10, 0));
     let first = listener.accept().unwrap();
     drop((first, listener));
-    // The kernel tells of the end a moment later.
+    // The kernel reports the end a moment later.
     patiently(|| {
         session.export(&records(1));
         account.errors.load(Relaxed) > 0

@@ -1,12 +1,12 @@
-//! What became of packets and records, of one worker and family.
+//! Counters of packets and records, for one worker and IP version.
 //!
-//! Every packet is accounted for: those counted in flows ([`Totals::packets`]) are in records
+//! Every packet is accounted for. The packets counted in flows ([`Totals::packets`]) are in records
 //! that were handed over, in records that were lost, or in flows that are still in the table.
 
 use super::record::EndReason;
 use wattline_dataplane::counters::Counter;
 
-/// Written by the worker, read by anyone.
+/// Counters that the worker writes and any thread may read.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub packets: Counter,
@@ -27,7 +27,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// A record was handed over.
+    /// Counts a record that was handed over.
     pub fn given(&self, end: EndReason, packets: u64, bytes: u64) {
         let of = match end {
             EndReason::Idle => &self.idle,
@@ -40,14 +40,14 @@ impl Counters {
         self.given_bytes.add(bytes);
     }
 
-    /// A record found no room.
+    /// Counts a record that found no room.
     pub fn lost(&self, packets: u64, bytes: u64) {
         self.lost.add(1);
         self.lost_packets.add(packets);
         self.lost_bytes.add(bytes);
     }
 
-    /// A forced record, counted as handed over, found nobody.
+    /// Reverts the count of a forced record that nobody received, and counts it as lost.
     pub fn taken_back(&self, packets: u64, bytes: u64) {
         self.forced.set(self.forced.get().wrapping_sub(1));
         self.given_packets.set(self.given_packets.get().wrapping_sub(packets));
@@ -55,7 +55,7 @@ impl Counters {
         self.lost(packets, bytes);
     }
 
-    /// Everything as plain numbers.
+    /// Values of all counters.
     pub fn totals(&self) -> Totals {
         Totals {
             packets: self.packets.get(),
@@ -77,28 +77,28 @@ impl Counters {
     }
 }
 
-/// What was counted until now.
+/// Values of the counters, since the worker started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Totals {
     /// Packets counted in flows.
     pub packets: u64,
-    /// Bytes of their IP packets.
+    /// Bytes of the IP packets counted in flows.
     pub bytes: u64,
-    /// Packets that sampling or the choice of ports left out.
+    /// Packets skipped by sampling or by the choice of ports.
     pub passed_by: u64,
-    /// Packets whose headers do not fit.
+    /// Packets with malformed headers.
     pub unreadable: u64,
-    /// Flows that began.
+    /// Flows created.
     pub flows_created: u64,
-    /// Flows in the table.
+    /// Flows in the table now; a level, not a count.
     pub flows_live: u64,
-    /// Records handed over since no packet came for the idle timeout.
+    /// Records of flows without a packet for the idle timeout.
     pub records_idle: u64,
-    /// Records of flows that have been for the active timeout.
+    /// Records of flows that have lasted for the active timeout.
     pub records_active: u64,
-    /// Records of flows whose place was needed for another.
+    /// Records of flows whose place was needed for another flow.
     pub records_evicted: u64,
-    /// Records of flows that were there when the worker ended.
+    /// Records of flows that existed when the worker ended.
     pub records_forced: u64,
     /// Packets in all records handed over.
     pub record_packets: u64,
@@ -106,14 +106,14 @@ pub struct Totals {
     pub record_bytes: u64,
     /// Evicted flows whose record found the ring to the control thread full.
     pub lost_records: u64,
-    /// Packets in those.
+    /// Packets in the lost records.
     pub lost_packets: u64,
-    /// Bytes in those.
+    /// Bytes in the lost records.
     pub lost_bytes: u64,
 }
 
 impl Totals {
-    /// Adds what another worker or family counted.
+    /// Adds the counts of another worker or IP version.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -132,7 +132,7 @@ impl Totals {
         self.lost_bytes += other.lost_bytes;
     }
 
-    /// Records handed over, whatever for.
+    /// Number of records handed over, for any reason.
     pub fn records(&self) -> u64 {
         self.records_idle + self.records_active + self.records_evicted + self.records_forced
     }

@@ -1,16 +1,18 @@
-//! Flow records: which flows pass, and how many packets and bytes each has (NetFlow-like
-//! monitoring; RFC 7011 to 7015 have the terms).
+//! Flow records: the flows that pass, with their packets and bytes (NetFlow-like monitoring; RFC
+//! 7011 to 7015 define the terms).
 //!
-//! Each worker has a table of IPv4 and one of IPv6 flows ([`worker`]), keyed by addresses,
-//! protocol and ports. A flow becomes a [`Record`] when no packet of it came for the idle
-//! timeout, when it has been for the active timeout, when its place is needed for another, or
+//! Each worker has one table of IPv4 flows and one of IPv6 flows ([`worker`]), with addresses,
+//! protocol and ports as key. A flow becomes a [`Record`] when no packet of it came for the idle
+//! timeout, when it has lasted for the active timeout, when its place is needed for another flow,
+//! or
 //! when the router stops. Records go to the control thread through a ring of fixed size
-//! ([`Records`]). Packets are never held up by it: where the ring is full, a flow that timed out
-//! stays in the table and is tried again, so only the record of an *evicted* flow can be lost;
-//! its packets and bytes are counted then, so that sums stay exact ([`Totals`]).
+//! ([`Records`]). The ring never delays packets. If it is full, a flow that timed out stays in the
+//! table and is tried again. Only the record of an *evicted* flow can be lost. Its packets and
+//! bytes
+//! are then counted, so that the sums stay exact ([`Totals`]).
 //!
-//! A flow that moves to another worker has a record from each: counts in records are those since
-//! the last record, so they add up.
+//! A flow that moves to another worker has a record from each worker. Each counts since the flow's
+//! last record, so they add up.
 
 mod counters;
 mod node;
@@ -37,24 +39,24 @@ use table::{Table, Timeouts};
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 
-/// What is recorded, and how.
+/// Settings of the flow records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Flows that each table has room for; rounded up to a power of two.
+    /// Capacity of each table in flows; rounded up to a power of two.
     pub flows: usize,
-    /// A flow that lasts longer gives a record this often.
+    /// Interval between the records of a long flow (active timeout).
     pub active: Duration,
-    /// A flow without a packet for so long has ended; at most an hour.
+    /// Time without a packet after which a flow has ended (idle timeout); at most an hour.
     pub idle: Duration,
-    /// One in so many packets is looked at.
+    /// Sampling interval: one packet in this many is counted.
     pub sampling_interval: u32,
-    /// Which one.
+    /// Choice of the sampled packet within an interval.
     pub sampling: Sampling,
-    /// By port number: whether what comes in there is recorded; empty for all.
+    /// Whether packets that arrive on a port are recorded, by port number; empty for all ports.
     pub ports: Vec<bool>,
-    /// Where packets are seen.
+    /// Place in the graph at which packets are seen.
     pub place: Place,
-    /// Records that may wait for the control thread, of each worker and family.
+    /// Capacity in records of the ring to the control thread, for each worker and IP version.
     pub ring: usize,
 }
 
@@ -73,7 +75,7 @@ impl Default for Settings {
     }
 }
 
-/// What comes from one worker.
+/// Receiver of the records of one worker.
 pub struct Records {
     rings: [Consumer<Record>; 2],
     counters: [Arc<Counters>; 2],
@@ -81,7 +83,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Gives `take` what waits, at most `most`, and says how many there were.
+    /// Passes at most `most` waiting records to `take`, and returns their number.
     pub fn take(&mut self, most: usize, mut take: impl FnMut(&Record)) -> usize {
         let mut taken = 0;
         for ring in &mut self.rings {
@@ -95,18 +97,18 @@ impl Records {
         taken
     }
 
-    /// After the worker's end: the flows that were still in its tables.
+    /// Passes the flows that were still in the tables when the worker ended.
     pub fn take_rest(&mut self, mut take: impl FnMut(&Record)) {
         self.rest.try_iter().flatten().for_each(|record| take(&record));
     }
 
-    /// What was counted, IPv4 and IPv6.
+    /// Counts of IPv4 and of IPv6.
     pub fn totals(&self) -> [Totals; 2] {
         [self.counters[0].totals(), self.counters[1].totals()]
     }
 }
 
-/// The nodes of one worker, and where its records come out.
+/// The nodes of one worker, and the receiver of its records.
 pub fn worker(settings: &Settings) -> (Feature, Records) {
     let (rest_in, rest) = channel();
     let (ipv4, ring4, counters4) = node::<Ipv4, 2>(settings, rest_in.clone());

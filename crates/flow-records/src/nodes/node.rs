@@ -1,10 +1,12 @@
 //! `ip4-flow-records` and `ip6-flow-records`: count each packet in its flow.
 //!
-//! Nothing is changed or dropped. A batch is gone through three times, so that memory is asked
-//! for before it is needed: headers to keys, keys to places in the table, counting. Idle flows
-//! are found by a sweep over the whole table once a second, a piece of it at each tick.
+//! Packets are neither changed nor dropped. The node passes over a batch three times, so that
+//! memory is prefetched before it is needed: from headers to keys, from keys to places in the
+//! table,
+//! and counting. A sweep over the whole table finds idle flows once a second, in parts at each
+//! tick.
 //!
-//! - next: whatever follows at its place
+//! - next: the next node at its place
 
 use super::counters::Counters;
 use super::observe::{Family, Observation};
@@ -24,30 +26,32 @@ use wattline_dataplane::packet::Packet;
 use wattline_dataplane::port::PortId;
 use wattline_units::Time;
 
-/// In how many milliseconds the sweep goes once over the table.
+/// Duration of a sweep over the whole table, in milliseconds.
 const SWEEP: u64 = 1000;
 
 pub(super) struct FlowNode<F, const N: usize> {
     pub table: Table<N>,
     pub sampler: Sampler,
     pub timeouts: Timeouts,
-    /// By port number: whether flows that come in there are recorded; empty for all.
+    /// Whether flows that arrive on a port are recorded, by port number; empty for all ports.
     pub ports: Box<[bool]>,
     pub outlet: RingOutlet,
-    /// What is left when the worker ends.
+    /// Channel for the remaining flows when the worker ends.
     pub rest: Sender<Vec<Record>>,
     seen: Box<[Observation<N>; BATCH_MAX]>,
     swept: u64,
     family: PhantomData<F>,
 }
 
-/// The way to the control thread.
+/// Channel to the control thread.
 pub(super) struct RingOutlet {
     pub ring: Producer<Record>,
     pub counters: Arc<Counters>,
-    /// UNIX time in milliseconds when the worker's time began; as this clock is set, so it moves.
+    /// UNIX time in milliseconds at which the worker's time began. It changes when the system clock
+    /// is
+    /// set.
     pub epoch_millis: Option<u64>,
-    /// The worker's time.
+    /// The worker's time in milliseconds.
     pub now: u64,
 }
 
@@ -100,7 +104,7 @@ fn millis(time: Time) -> u64 {
     time.as_millis()
 }
 
-/// The port of a next hop.
+/// Egress port of a next hop.
 #[inline]
 fn port_out(hops: &[Hop], id: u16) -> u16 {
     let hop = hops.get(usize::from(id)).filter(|hop| hop.kind == HopKind::Forward);
@@ -160,7 +164,7 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
 
     fn tick(&mut self, context: &mut Context) {
         let now = millis(context.now);
-        // Clocks are set: what the worker's time means is asked again and again.
+        // The system clock may be set, so the epoch is computed again at every tick.
         self.outlet.epoch_millis = None;
         self.outlet.now = now;
         let buckets = self.table.buckets() as u64;
@@ -183,7 +187,7 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         });
         counters.live.set(0);
         if let Err(unsent) = self.rest.send(rest) {
-            // Nobody is there to take them: a router without a control thread.
+            // There is no receiver: the router runs without a control thread.
             for record in unsent.0 {
                 counters.taken_back(record.packets, record.bytes);
             }

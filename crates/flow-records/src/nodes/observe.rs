@@ -1,16 +1,16 @@
-//! What of a packet goes into its flow.
+//! The parts of a packet that go into its flow.
 
 use super::record::{Flow, NOWHERE};
 use wattline_dataplane::packet::{Packet, array_at, field};
 use wattline_packet::ipv6::{self, Fragment};
 use wattline_packet::protocol;
 
-/// A packet as its flow sees it.
+/// Data of a packet for its flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation<const N: usize> {
     pub key: [u64; N],
     pub hash: u64,
-    /// Bytes of the IP packet.
+    /// Length of the IP packet in bytes.
     pub bytes: u16,
     pub tcp_flags: u8,
     pub service: u8,
@@ -32,7 +32,7 @@ impl<const N: usize> Observation<N> {
         next_hop: 0,
     };
 
-    /// A flow of this packet alone, at a time in milliseconds.
+    /// A flow that consists of this packet, at a time in milliseconds.
     pub fn flow(&self, now: u64) -> Flow<N> {
         Flow {
             key: self.key,
@@ -49,12 +49,12 @@ impl<const N: usize> Observation<N> {
     }
 }
 
-/// IPv4 or IPv6, and how many words its keys have.
+/// IP version, with the number of words in its keys.
 pub(super) trait Family<const N: usize>: Send {
-    /// The name of the node.
+    /// Name of the node.
     const NAME: &'static str;
 
-    /// Reads a packet; `None` where its headers do not fit.
+    /// Reads a packet; `None` if its headers are malformed.
     fn observe(packet: &Packet, memory: &[u8]) -> Option<Observation<N>>;
 }
 
@@ -118,7 +118,7 @@ impl Family<5> for Ipv6 {
     }
 }
 
-/// What the router itself knows of a packet.
+/// Data of a packet that the router itself knows.
 #[inline]
 fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     Observation {
@@ -129,9 +129,9 @@ fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     }
 }
 
-/// Both ports in one word, source first, and TCP flags; zero where the protocol has none or
-/// the packet ends before them. ICMP has type and code in the place of the destination port,
-/// as NetFlow has it since version 5.
+/// Both ports in one word, source first, and the TCP flags. They are zero if the protocol has none
+/// or the packet ends before them. For ICMP, type and code take the place of the destination port,
+/// as in NetFlow since version 5.
 #[inline]
 fn transport(memory: &[u8], at: usize, end: usize, protocol: u8) -> (u32, u8) {
     let fits = |length| at + length <= end;
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(found.destination, "198.51.100.2".parse::<std::net::IpAddr>().unwrap());
         assert_eq!((found.port_in, found.port_out), (PortId(3), None));
         assert_eq!((found.first_millis, found.last_millis), (1005, 1005));
-        // A later fragment has payload where the ports would be.
+        // A later fragment has payload at the position of the ports.
         bytes[14 + 7] = 9;
         let found = record(Ipv4::observe(&packet(80), &bytes).unwrap());
         assert_eq!((found.source_port, found.destination_port, found.tcp_flags), (0, 0, 0));

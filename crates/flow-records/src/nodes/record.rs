@@ -1,77 +1,77 @@
-//! A flow as a worker hands it over.
+//! Flow records, as workers pass them to the control thread.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wattline_dataplane::port::PortId;
 
-/// Why a record was made (RFC 5102 section 5.11.3, `flowEndReason`, has the numbers).
+/// Reason for a record (numbers of `flowEndReason`, RFC 5102 section 5.11.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet came for the idle timeout.
+    /// No packet came within the idle timeout.
     Idle = 1,
-    /// The flow goes on, but has been for the active timeout.
+    /// The flow continues, but has lasted for the active timeout.
     Active = 2,
     /// The router stops.
     Forced = 4,
-    /// Its place in the table was needed for another flow.
+    /// The place of the flow in the table was needed for another flow.
     Evicted = 5,
 }
 
-/// What was seen of a flow, since it began or since its last record.
+/// Counts of a flow since it began or since its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Source address; of the same family as the destination.
+    /// Source address, of the same IP version as the destination.
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Source port; 0 where the protocol has none or a later fragment does not show it.
+    /// Source port; 0 if the protocol has none or the first packet was a later fragment.
     pub source_port: u16,
-    /// Destination port likewise; for ICMP its type times 256 plus its code.
+    /// Destination port, 0 as for the source port; for ICMP, type × 256 + code.
     pub destination_port: u16,
-    /// Protocol number; for IPv6 that behind the extension headers.
+    /// Protocol number; for IPv6, the one after the extension headers.
     pub protocol: u8,
-    /// Type of service or traffic class of its first packet.
+    /// Type of service or traffic class of the first packet.
     pub service: u8,
-    /// All TCP flags that occurred.
+    /// All TCP flags that occurred, combined by OR.
     pub tcp_flags: u8,
-    /// Where its first packet came in.
+    /// Port on which the first packet arrived.
     pub port_in: PortId,
-    /// The VLAN that it came in on, 0 for none.
+    /// VLAN id with which the first packet arrived, 0 for none.
     pub vlan_in: u16,
-    /// Where its first packet went out; `None` where flows are observed before routing.
+    /// Egress port of the first packet; `None` if flows are observed before routing.
     pub port_out: Option<PortId>,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Bytes of IP packets, headers included.
     pub bytes: u64,
-    /// Its first packet, in milliseconds of UNIX time.
+    /// Time of the first packet, in milliseconds of UNIX time.
     pub first_millis: u64,
-    /// Its last packet.
+    /// Time of the last packet, in milliseconds of UNIX time.
     pub last_millis: u64,
-    /// Why there is a record now.
+    /// Reason for the record.
     pub end: EndReason,
 }
 
-/// A flow in the table: with two words of key (IPv4) it fills a cache line, with five (IPv6)
-/// two.
+/// A flow in the table. It fills one cache line with a key of two words (IPv4), and two with a key
+/// of five words (IPv6).
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Flow<const N: usize> {
     pub key: [u64; N],
     pub packets: u64,
     pub bytes: u64,
-    /// In milliseconds of the worker's time.
+    /// Time of the first packet in milliseconds of the worker's time.
     pub first: u64,
     pub last: u64,
     pub port_in: u16,
     pub vlan_in: u16,
-    /// [`NOWHERE`] where it is not known.
+    /// Egress port, or [`NOWHERE`] if it is not known.
     pub port_out: u16,
     pub tcp_flags: u8,
     pub service: u8,
 }
 
-/// [`Flow::port_out`] before routing.
+/// Value of [`Flow::port_out`] before routing.
 pub(super) const NOWHERE: u16 = u16::MAX;
 
 impl<const N: usize> Flow<N> {
@@ -88,7 +88,7 @@ impl<const N: usize> Flow<N> {
         service: 0,
     };
 
-    /// The record of it, where the worker's time began at `epoch_millis` of UNIX time.
+    /// Record of the flow, if the worker's time began at `epoch_millis` of UNIX time.
     pub fn record(&self, epoch_millis: u64, end: EndReason) -> Record {
         let (source, destination, rest) = match self.key[..] {
             [addresses, rest] => {
@@ -96,7 +96,7 @@ impl<const N: usize> Flow<N> {
                 (v4(addresses >> 32), v4(addresses), rest)
             }
             [a, b, c, d, rest] => (v6(a, b), v6(c, d), rest),
-            // There are no other keys.
+            // No keys have another length.
             _ => (v6(0, 0), v6(0, 0), 0),
         };
         Record {

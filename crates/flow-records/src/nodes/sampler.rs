@@ -1,8 +1,8 @@
-//! Which packets are looked at: one in so many (RFC 5475 section 5).
+//! Packet sampling: one in N packets (RFC 5475 section 5).
 
 use std::hash::{BuildHasher, RandomState};
 
-/// How the one is chosen.
+/// Choice of the sampled packet within a group of N.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// The last of each group (systematic count-based sampling, RFC 5475 section 5.1).
@@ -11,19 +11,19 @@ pub enum Sampling {
     Random,
 }
 
-/// Chooses packets.
+/// Chooses the packets to sample.
 pub(super) struct Sampler {
     interval: u32,
     sampling: Sampling,
-    /// Packets until the chosen one of this group, itself included; 0 once it has passed.
+    /// Number of packets up to and including the chosen one of this group; 0 after it.
     until: u32,
-    /// Packets of this group that are still to come.
+    /// Remaining packets of this group.
     left: u32,
     state: u64,
 }
 
 impl Sampler {
-    /// One in `interval` packets; all with 0 and 1.
+    /// A sampler of one packet in `interval`; 0 and 1 take every packet.
     pub fn new(interval: u32, sampling: Sampling) -> Self {
         let state = RandomState::new().hash_one(0) | 1;
         let mut sampler = Self { interval: interval.max(1), sampling, until: 0, left: 0, state };
@@ -31,7 +31,7 @@ impl Sampler {
         sampler
     }
 
-    /// True when every packet is chosen.
+    /// True if every packet is chosen.
     #[inline]
     pub fn takes_all(&self) -> bool {
         self.interval == 1
@@ -54,7 +54,7 @@ impl Sampler {
         self.until = match self.sampling {
             Sampling::Deterministic => self.interval,
             Sampling::Random => {
-                // Marsaglia's xorshift, whose upper half is scaled to the interval.
+                // Marsaglia's xorshift; its upper half is scaled to the interval.
                 self.state ^= self.state << 13;
                 self.state ^= self.state >> 7;
                 self.state ^= self.state << 17;
@@ -79,7 +79,8 @@ mod tests {
             let fifth = chosen.iter().skip(4).step_by(10).filter(|chosen| **chosen).count();
             match sampling {
                 Sampling::Deterministic => assert_eq!(fifth, 0),
-                // Binomial with mean 100 and deviation 9.5: six of them.
+                // The count is binomial with mean 100 and deviation 9.5; the bound is six
+                // deviations.
                 Sampling::Random => assert!((43..158).contains(&fifth), "{fifth}"),
             }
         }

@@ -1,76 +1,78 @@
-//! The flows of one worker and family: a table of fixed size.
+//! Flow table of one worker and IP version, of fixed size.
 //!
-//! Sixteen flows share a bucket, whose tags (16 bits of the hash) and times of last use fill one
-//! cache line; the flows themselves are elsewhere. So a packet touches two lines, both of which
-//! are asked for while others of its batch are worked on, and a sweep for idle flows reads an
-//! eighth of the memory.
+//! Sixteen flows share a bucket. The tags (16 bits of the hash) and the times of last use of a
+//! bucket
+//! fill one cache line; the flows themselves are stored elsewhere. A packet therefore touches two
+//! lines. Both are prefetched while other packets of the batch are processed. A sweep for idle
+//! flows
+//! reads an eighth of the memory.
 //!
-//! **Eviction**: a new flow that finds its bucket full takes the place of the flow there that
-//! was used longest ago. With half as many flows as places, one in a thousand meets that.
+//! **Eviction**: if the bucket of a new flow is full, the new flow replaces the least recently used
+//! flow in it. With half as many flows as places, this happens to one in a thousand.
 
 use super::observe::Observation;
 use super::record::{EndReason, Flow};
 use std::hash::{BuildHasher, RandomState};
 use wattline_memory::prefetch;
 
-/// Flows that share a bucket.
+/// Number of flows per bucket.
 const WAYS: usize = 16;
-/// Unit of the times in buckets, in milliseconds: 16 bits of them last 109 minutes.
+/// Unit of the times in buckets, in milliseconds; 16 bits last 109 minutes.
 const UNIT: u64 = 100;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// 0 where there is no flow.
+    /// Tags of the flows; 0 for an empty place.
     tags: [u16; WAYS],
-    /// In units of [`UNIT`], and so modulo 2^16.
+    /// Times of last use in units of [`UNIT`], modulo 2^16.
     used: [u16; WAYS],
 }
 
-/// When flows become records, in milliseconds.
+/// Timeouts after which flows become records, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
     pub active: u64,
     pub idle: u64,
 }
 
-/// Where records go to.
+/// Destination of the records.
 pub(super) trait Outlet<const N: usize> {
-    /// Takes a record; false when there is no room for it now.
+    /// Accepts a record; false if there is no room for it now.
     fn give(&mut self, flow: &Flow<N>, end: EndReason) -> bool;
-    /// Counts a record that nothing can be done for.
+    /// Counts a record that is lost.
     fn lose(&mut self, flow: &Flow<N>);
 }
 
-/// What a packet did to the table.
+/// Effect of a packet on the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It belongs to a flow that is known.
+    /// The packet belongs to a known flow.
     Updated,
-    /// It began a flow, in an empty place.
+    /// The packet created a flow in an empty place.
     Created,
-    /// It began a flow in the place of another.
+    /// The packet created a flow that replaced another.
     Replaced,
 }
 
-/// The table.
+/// The flow table.
 pub(super) struct Table<const N: usize> {
     buckets: Box<[Bucket]>,
     flows: Box<[Flow<N>]>,
-    /// Unknown to whoever sends packets, so that nobody can aim at one bucket.
+    /// Seed of the hash; senders do not know it, so they cannot aim at one bucket.
     seed: u64,
     live: usize,
-    /// The bucket that the sweep comes to next.
+    /// Next bucket of the sweep.
     next: usize,
 }
 
 impl<const N: usize> Table<N> {
-    /// A table with room for so many flows, rounded up to a power of two and at least 16.
+    /// A table for this many flows, rounded up to a power of two and at least 16.
     pub fn new(flows: usize) -> Self {
         let buckets = flows.div_ceil(WAYS).max(1).next_power_of_two();
         let empty = Bucket { tags: [0; WAYS], used: [0; WAYS] };
         Self {
-            // Written here, so that no packet waits for the kernel to find a page.
+            // Written now, so that no packet waits for a page fault.
             buckets: vec![empty; buckets].into_boxed_slice(),
             flows: vec![Flow::EMPTY; buckets * WAYS].into_boxed_slice(),
             seed: RandomState::new().hash_one(0),
@@ -79,12 +81,12 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Flows in it now.
+    /// Number of flows in the table.
     pub fn live(&self) -> usize {
         self.live
     }
 
-    /// The hash of a key: multiplications whose upper half is folded onto the lower.
+    /// Hash of a key: multiplications whose upper half is folded onto the lower.
     #[inline]
     pub fn hash(&self, key: &[u64; N]) -> u64 {
         key.iter().fold(self.seed, |state, word| {
@@ -98,20 +100,20 @@ impl<const N: usize> Table<N> {
         (hash as usize & (self.buckets.len() - 1), ((hash >> 48) as u16).max(1))
     }
 
-    /// Asks for the bucket of a hash.
+    /// Prefetches the bucket of a hash.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
         prefetch(&self.buckets[self.place(hash).0]);
     }
 
-    /// Asks for the flow of a hash, once its bucket is there.
+    /// Prefetches the flow of a hash; its bucket should have been prefetched before.
     #[inline]
     pub fn prefetch_flow(&self, hash: u64) {
         let (bucket, tag) = self.place(hash);
         let found = matching(&self.buckets[bucket].tags, tag);
         let free = matching(&self.buckets[bucket].tags, 0);
         let ways = if found != 0 { found } else { free };
-        // A bucket without either is rare, and its flow comes late.
+        // A bucket without a match or an empty place is rare, and its flow is then not prefetched.
         let flow = &self.flows[bucket * WAYS + ways.trailing_zeros() as usize % WAYS];
         prefetch(&flow.key[0]);
         if size_of::<Flow<N>>() > 64 {
@@ -119,7 +121,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Counts a packet, seen `now` (in milliseconds).
+    /// Counts a packet at time `now` in milliseconds.
     #[inline]
     pub fn count(
         &mut self,
@@ -137,7 +139,7 @@ impl<const N: usize> Table<N> {
             let flow = &mut self.flows[number * WAYS + way];
             if flow.key == seen.key {
                 bucket.used[way] = (now / UNIT) as u16;
-                // Where the record is not taken now, the flow just goes on.
+                // If the record is not accepted now, the flow continues.
                 let long = now.saturating_sub(flow.first) >= timeouts.active;
                 if long && outlet.give(flow, EndReason::Active) {
                     *flow = Flow { port_out: flow.port_out, ..seen.flow(now) };
@@ -170,8 +172,9 @@ impl<const N: usize> Table<N> {
         change
     }
 
-    /// Looks at the next `buckets` buckets for flows that are idle. A flow whose record is not
-    /// taken stays until the next time.
+    /// Searches the next `buckets` buckets for idle flows. A flow whose record is not accepted
+    /// stays
+    /// until the next sweep.
     pub fn sweep(
         &mut self,
         buckets: usize,
@@ -197,12 +200,12 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Number of buckets: how much a whole sweep looks at.
+    /// Number of buckets in a whole sweep.
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Takes all flows out.
+    /// Removes all flows and passes them to `take`.
     pub fn drain(&mut self, mut take: impl FnMut(&Flow<N>)) {
         for (bucket, flows) in self.buckets.iter_mut().zip(self.flows.chunks(WAYS)) {
             for (tag, flow) in bucket.tags.iter_mut().zip(flows) {
@@ -215,14 +218,14 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// The ways whose tag is `tag`, a bit each.
+/// Bit set of the ways with this tag.
 #[inline]
 fn matching(tags: &[u16; WAYS], tag: u16) -> u32 {
-    // No early exit: compared in a few vector instructions.
+    // No early exit: the compiler turns this into a few vector comparisons.
     tags.iter().enumerate().fold(0, |ways, (way, it)| ways | u32::from(*it == tag) << way)
 }
 
-/// The way that was used longest ago.
+/// The least recently used way.
 #[cold]
 fn oldest(bucket: &Bucket, now: u16) -> usize {
     let ages = bucket.used.iter().map(|used| now.wrapping_sub(*used)).enumerate();
@@ -317,7 +320,7 @@ mod tests {
         let capacity = table.flows.len();
         let mut key = 1_u64;
         for number in 0..10_000_000_u64 {
-            // Marsaglia's xorshift, whose period is 2^64 - 1.
+            // Marsaglia's xorshift with period 2^64 - 1.
             key ^= key << 13;
             key ^= key >> 7;
             key ^= key << 17;
@@ -340,7 +343,8 @@ mod tests {
         let replaced = (0..flows)
             .filter(|key| count(&mut table, *key, 0, &mut taken) == Change::Replaced)
             .count();
-        // Poisson with mean 8 in 16 places: 0.04 % find theirs taken; four times that.
+        // Poisson with mean 8 in 16 places: 0.04 % find their bucket full; the bound is four times
+        // that.
         assert!(replaced < flows as usize / 600, "{replaced}");
     }
 }

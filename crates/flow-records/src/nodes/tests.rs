@@ -1,4 +1,4 @@
-//! The nodes in a whole router.
+//! Tests of the nodes within a whole router.
 
 use super::*;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ fn udp(number: u16) -> Vec<u8> {
     frame4(MAC_A, 64, &[high, low, 0, 53, 0, 8, 0, 0])
 }
 
-/// All records that there are, and that all packets are accounted for.
+/// Collects all records and checks that all packets are accounted for.
 fn collect(records: &mut Records) -> Vec<Record> {
     let mut all = Vec::new();
     records.take(usize::MAX, |record| all.push(*record));
@@ -84,7 +84,7 @@ fn a_flow_that_moves_between_workers_keeps_its_sums() {
         })
         .collect();
     for packet in 0..100 {
-        // As when an entry of the redirect table is rewritten, and then back.
+        // As when an entry of the indirection table is changed and later changed back.
         let (router, _) = &mut workers[usize::from((30..70).contains(&packet))];
         router.ports[0].send(&udp(7));
         router.settle();

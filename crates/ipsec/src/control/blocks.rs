@@ -1,9 +1,11 @@
-//! What the kernel is told, so that it forwards nothing in clear that a policy of the
-//! configuration protects: neither what the router leaves to it, nor what comes by an interface
-//! that is no port, nor anything once the router has been killed.
+//! Blocking policies in the kernel. They keep the kernel from forwarding in clear what a policy of
+//! the
+//! configuration protects: packets that the router leaves to the kernel, packets from an interface
+//! that is no port, and all packets after the router has been killed.
 //!
-//! The policies of the configuration become policies of the kernel (XFRM) that block, in the same
-//! order. They go when the router ends in order, and stay when it does not.
+//! The policies of the configuration become blocking policies of the kernel (XFRM) in the same
+//! order.
+//! They are removed when the router ends in order, and stay otherwise.
 
 use crate::section::{IpsecSettings, PolicyAction, PolicySettings};
 use ipnet::IpNet;
@@ -14,18 +16,19 @@ use wattline_linux::netlink::xfrm::{
     Block, BlockOwner, PolicyAction as KernelAction, PolicyDirection,
 };
 
-/// The policies that this router has put into the kernel.
+/// The policies that this router has added to the kernel.
 pub(super) struct Blocks {
     owner: BlockOwner,
-    /// How many; those that are somebody else's are not counted.
+    /// Number of policies added by this router; those of others are not counted.
     pub count: usize,
-    /// They stay whatever happens.
+    /// Whether they stay whatever happens.
     stay: bool,
 }
 
 impl Blocks {
-    /// Puts them there; nothing where the kernel cannot, which is said. `own` are this machine's
-    /// networks.
+    /// Adds the policies. If the kernel cannot hold them, this is logged and nothing is added.
+    /// `own` are
+    /// the networks of this machine.
     pub fn install(settings: &IpsecSettings, own: &[IpNet]) -> Option<Self> {
         let (blocks, exempt) = blocks(settings, own);
         for policy in exempt {
@@ -64,13 +67,13 @@ impl Blocks {
                     "ipsec: the kernel cannot be kept from forwarding in clear what policies \
                      protect, where the router ends or an interface is no port: {error}"
                 );
-                // Some may be there.
+                // Some may have been added.
                 Some(Self { owner, count: 0, stay: false })
             }
         }
     }
 
-    /// Takes them away again, unless they are to stay.
+    /// Removes the policies, unless they are to stay.
     pub fn remove(&mut self) {
         if self.stay {
             return;
@@ -83,7 +86,7 @@ impl Blocks {
 }
 
 impl Drop for Blocks {
-    /// A start that came to nothing leaves nothing behind. A router that broke does.
+    /// A failed start leaves no policy behind; a router that crashed does.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.remove();
@@ -91,7 +94,7 @@ impl Drop for Blocks {
     }
 }
 
-/// The state directory names the router, also over restarts.
+/// The state directory identifies the router, also across restarts.
 fn name_of(state: &Path) -> String {
     let whole = std::fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
     whole.to_string_lossy().into_owned()
@@ -101,11 +104,11 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT))
 }
 
-/// The kernel's policies, and those of the configuration that it cannot hold this machine's own
-/// packets against.
+/// Policies for the kernel, and the policies of the configuration that it cannot apply to this
+/// machine's own packets.
 fn blocks<'s>(settings: &'s IpsecSettings, own: &[IpNet]) -> (Vec<Block>, Vec<&'s PolicySettings>) {
     let (mut blocks, mut exempt): (Vec<Block>, Vec<&PolicySettings>) = Default::default();
-    // What is blocked on its way out of this machine, forwarded or its own.
+    // Blocks packets that leave this machine, forwarded or its own.
     let cuts_off = |policy: &PolicySettings| {
         let to = &policy.destination;
         own.iter().any(|net| to.contains(net) || net.contains(to))
@@ -131,7 +134,8 @@ fn blocks<'s>(settings: &'s IpsecSettings, own: &[IpNet]) -> (Vec<Block>, Vec<&'
                 (other.source, other.destination, other.direction)
                     == (block.source, block.destination, block.direction)
             };
-            // Of two for the same packets the first decides, and the kernel takes one.
+            // Of two policies for the same packets the first applies, and the kernel accepts only
+            // one.
             if !blocks.iter().any(same) {
                 blocks.push(block);
             }

@@ -1,9 +1,11 @@
-//! Tunnels of the kernel: associations and policies that an IKE daemon has put there.
+//! Tunnels of the kernel: security associations (SAs) and policies of an IKE daemon.
 //!
-//! A policy names its associations by template: ends of the tunnel, a number (reqid), and where
-//! it likes an SPI. Of several associations for one template, as there are while keys are being
-//! replaced, the one that came last sends, and all of them receive. What a tunnel cannot do here
-//! (transport mode, other algorithms, ports) is left to the kernel.
+//! A policy names its SAs by a template: ends of the tunnel, a number (reqid), and optionally an
+//! SPI.
+//! While keys are being replaced there are several SAs for one template. The newest one then sends,
+//! and all of them receive. What cannot be done here (transport mode, other algorithms, ports) is
+//! left
+//! to the kernel.
 
 use super::kernel_terms::terms;
 use super::origin::Origin;
@@ -18,27 +20,27 @@ use wattline_linux::netlink::xfrm::{
 };
 use wattline_packet::protocol;
 
-/// SPI and fingerprint of the key: what an association is the same by.
+/// SPI and fingerprint of the key, which identify an SA.
 type Identity = (u32, u64);
 
-/// Associations of the kernel as they are used here.
+/// SAs of the kernel, as used here.
 #[derive(Default)]
 pub(super) struct Tunnels {
     sending: HashMap<Identity, Sending>,
     receiving: HashMap<Identity, Receiving>,
     origins: HashMap<Identity, Origin>,
-    /// By policy's template, the association that sends; none while there is no usable one.
+    /// Sending SA of each policy template; `None` while there is no usable one.
     tunnels: Vec<(Template, Option<Identity>)>,
     policies: Vec<Policy>,
-    /// Associations and policies that are left to the kernel.
+    /// Number of SAs and policies that are left to the kernel.
     pub left: u64,
 }
 
 impl Tunnels {
-    /// Takes over what the kernel has now; `first` is the number of the first tunnel.
+    /// Adopts the kernel's present state; `first` is the number of the first tunnel.
     pub fn follow(&mut self, snapshot: &Snapshot, store: &Store, first: usize, salt: u64) {
         self.left = snapshot.unreadable;
-        // The kernel lists the newest first, and asks the oldest first of one priority.
+        // The kernel lists the newest first, but applies the oldest first among equal priorities.
         let mut policies: Vec<&KernelPolicy> = snapshot.policies.iter().rev().collect();
         policies.sort_by_key(|policy| policy.priority);
         self.tunnels.clear();
@@ -55,7 +57,7 @@ impl Tunnels {
         }
         let (mut sending, mut receiving) = (HashMap::new(), HashMap::new());
         let mut origins = HashMap::new();
-        // As the kernel chooses: the newest, and of those of one second the one listed first.
+        // As in the kernel: the newest SA; of those of the same second, the one listed first.
         let mut associations: Vec<&Association> =
             snapshot.associations.iter().filter(|it| !it.is_larval()).collect();
         associations.sort_by_key(|it| std::cmp::Reverse(it.current.added));
@@ -85,7 +87,7 @@ impl Tunnels {
                     sending.insert(identity, one);
                 })
             } else {
-                // Its policies may have come, changed or gone since.
+                // Its policies may have been added, changed or removed meanwhile.
                 let known = self.receiving.remove(&identity).map(|mut one| {
                     one.select(selectors.clone());
                     Ok(one)
@@ -102,12 +104,13 @@ impl Tunnels {
                 self.left += 1;
             }
         }
-        // Those that the kernel has no more keep their reservation on disk: until workers see
-        // the change, they go on sending.
+        // SAs that the kernel has deleted keep their reservation on disk: workers continue to send
+        // with them
+        // until they see the change.
         (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
     }
 
-    /// Tells the kernel what its associations have done here; all of it with `last`.
+    /// Reports the use of SAs to the kernel; `last` reports everything at once.
     pub fn tell_kernel(&mut self, now: Instant, last: bool) {
         let sending = self.sending.iter().map(|(identity, one)| (identity, one.progress()));
         let receiving = self.receiving.iter().map(|(identity, one)| (identity, one.progress()));
@@ -118,13 +121,13 @@ impl Tunnels {
         }
     }
 
-    /// What becomes of packets that a policy selects; `None` where only the kernel can tell.
+    /// Decision for packets that a policy selects; `None` if only the kernel can decide.
     fn decide(&mut self, policy: &KernelPolicy, first: usize) -> Option<Decision> {
         if policy.bound {
             return None;
         }
         if policy.narrower {
-            // Nothing of what it may protect must go in clear.
+            // No packet that the policy may protect may leave in clear.
             let protects = policy.action == PolicyAction::Allow && !policy.templates.is_empty();
             return protects.then_some(Decision::Discard);
         }
@@ -141,27 +144,27 @@ impl Tunnels {
                 });
                 u16::try_from(first + number).ok().map(Decision::Protect)
             }
-            // To let them pass in clear would be worse.
+            // Passing them in clear would be worse.
             (PolicyAction::Allow, _) => Some(Decision::Discard),
         }
     }
 
-    /// Policies, in their order.
+    /// Policies in their order.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// By number of the tunnel, what sends.
+    /// Sending SAs, by number of the tunnel.
     pub fn outbound(&self) -> impl Iterator<Item = Option<&Sending>> {
         self.tunnels.iter().map(|(_, identity)| self.sending.get(identity.as_ref()?))
     }
 
-    /// All that receives.
+    /// All receiving SAs.
     pub fn inbound(&self) -> impl Iterator<Item = &Receiving> {
         self.receiving.values()
     }
 
-    /// Everything that is sent by, also by associations that are being replaced.
+    /// All SAs, including those that are being replaced, mutable.
     pub fn all_mut(
         &mut self,
     ) -> (impl Iterator<Item = &mut Sending>, impl Iterator<Item = &mut Receiving>) {
@@ -176,7 +179,7 @@ fn fits(template: &Template, association: &Association) -> bool {
         && (template.spi == 0 || template.spi == association.spi)
 }
 
-/// What may come by an association: the policies for received packets that ask for it.
+/// Selectors of an SA: the policies for received packets that require it.
 fn selectors(policies: &[&KernelPolicy], association: &Association) -> Vec<Prefixes> {
     let asks = |policy: &&&KernelPolicy| {
         policy.direction != PolicyDirection::Out
@@ -188,7 +191,7 @@ fn selectors(policies: &[&KernelPolicy], association: &Association) -> Vec<Prefi
         .filter(asks)
         .map(|policy| Prefixes { source: policy.source, destination: policy.destination })
         .collect();
-    // Each is there for packets to this machine and for those that are forwarded.
+    // Each one occurs twice: for packets to this machine and for forwarded ones.
     selectors.dedup();
     selectors
 }
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(receiving.selectors.len(), 1);
         assert_eq!(tunnels.left, 0);
 
-        // A list that was read between two policies of one association lacks the second.
+        // A list read between two policies of one SA lacks the second.
         let mut more = snapshot(both());
         let other = ("10.3.0.0/16".parse().unwrap(), "10.1.0.0/16".parse().unwrap());
         more.policies.push(KernelPolicy {
@@ -270,8 +273,9 @@ mod tests {
             assert_eq!(now.common.counters.packets(), receiving.common.counters.packets());
         }
 
-        // Keys are being replaced: the new one sends, both receive; then the old ones go.
-        // The kernel lists the newest first.
+        // Keys are being replaced: the new SA sends and both receive; then the old ones are
+        // deleted. The
+        // kernel lists the newest first.
         let mut four = vec![association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)];
         four.extend(both());
         tunnels.follow(&snapshot(four.clone()), &store, 3, 0);
@@ -281,7 +285,7 @@ mod tests {
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 2));
         tunnels.follow(&snapshot(four[..2].to_vec()), &store, 3, 0);
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 1));
-        // Nothing is left: what a policy protects has nowhere to go.
+        // Nothing is left, so packets that a policy protects cannot be sent.
         tunnels.follow(&snapshot(vec![]), &store, 3, 0);
         assert_eq!(spi(&tunnels), None);
         assert_eq!(tunnels.policies()[0].decision, Decision::Protect(3));
@@ -304,7 +308,7 @@ mod tests {
         all.policies.insert(0, policy(PolicyDirection::Out, 1, false));
         all.policies.push(KernelPolicy { narrower: true, ..policy(PolicyDirection::Out, 0, true) });
         all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
-        // What is only being agreed upon is nobody's yet.
+        // An SA that is still being negotiated belongs to nobody yet.
         all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
         tunnels.follow(&all, &store, 0, 0);
         let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
@@ -332,7 +336,7 @@ mod tests {
         all.policies[1].templates[0].spi = 0x1003;
         tunnels.follow(&all, &store, 0, 0);
         assert_eq!(spi(&tunnels), Some(0x1003), "the one that the policy names");
-        // Of two policies with one priority the older decides, which is listed last.
+        // Of two policies with the same priority the older one applies, which is listed last.
         let block =
             KernelPolicy { action: PolicyAction::Block, ..policy(PolicyDirection::Out, 3, true) };
         all.policies.insert(0, block);

@@ -1,4 +1,4 @@
-//! What an association of the kernel says, in the terms of a tunnel here.
+//! Conversion of an SA of the kernel into the parameters of a tunnel here.
 
 use super::tunnel::Terms;
 use crate::esp::algorithm::Algorithm;
@@ -8,7 +8,7 @@ use crate::section::Lifetime;
 use wattline_linux::netlink::xfrm::Association;
 use wattline_packet::protocol;
 
-/// Its keys and numbers; `None` for what cannot be done here.
+/// Keys and numbers of the SA; `None` if it cannot be used here.
 pub(super) fn terms(association: &Association) -> Option<Terms> {
     if association.protocol != protocol::ESP || !association.tunnel {
         return None;
@@ -39,14 +39,14 @@ pub(super) fn terms(association: &Association) -> Option<Terms> {
         }
         _ => return None,
     };
-    // Of what it may carry, the kernel may have had its share already.
+    // The kernel may have used part of the SA's lifetime already.
     let current = &association.current;
     let left = |(bytes, packets): (u64, u64)| Lifetime {
         limits: Limits {
             packets: rest(packets, current.packets),
             bytes: rest(bytes, current.bytes),
         },
-        // The daemon watches over time, and the kernel deletes what is over.
+        // The daemon watches the time, and the kernel deletes expired SAs.
         time: None,
     };
     Some(Terms {
@@ -63,7 +63,7 @@ pub(super) fn terms(association: &Association) -> Option<Terms> {
     })
 }
 
-/// What is left of a limit; `u64::MAX` is none.
+/// Remainder of a limit; `u64::MAX` means no limit.
 fn rest(limit: u64, used: u64) -> u64 {
     if limit == u64::MAX { limit } else { limit.saturating_sub(used) }
 }

@@ -1,4 +1,4 @@
-//! Keys from files of their own.
+//! Keys from separate files.
 
 use crate::esp::algorithm::Algorithm;
 use crate::esp::key::KeyMaterial;
@@ -8,13 +8,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Longer than any key in hexadecimal digits.
+/// Buffer size in bytes, more than any key in hexadecimal digits.
 const LONGEST: usize = 1024;
 
-/// The key at `source`.
+/// Loads the key at `source`.
 ///
 /// # Errors
-/// What is wrong with the file, and what to do; never what is in it.
+/// Returns the fault of the file and what to do, but never the contents.
 pub(super) fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMaterial, String> {
     match source {
         KeySource::Inline(key) => Ok(key.clone()),
@@ -25,8 +25,9 @@ pub(super) fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMateri
 }
 
 fn read(path: &Path, algorithm: Algorithm) -> Result<KeyMaterial, String> {
-    // Opened once and then asked, so that nobody can exchange the file in between; without
-    // waiting, should it be a pipe.
+    // Opened once and then checked, so that nobody can exchange the file in between. Non-blocking,
+    // since
+    // it may be a pipe.
     let file = std::fs::File::options()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
@@ -42,7 +43,7 @@ fn read(path: &Path, algorithm: Algorithm) -> Result<KeyMaterial, String> {
             "has mode {mode:04o}, so others can read the key: `chmod 600` it (0600 or 0400)"
         ));
     }
-    // At full length from the start, so that no copy is left behind by growing.
+    // Allocated at full length, so that growing leaves no copy behind.
     let mut text = Zeroizing::new(String::with_capacity(LONGEST + 1));
     file.take(LONGEST as u64 + 1)
         .read_to_string(&mut text)

@@ -1,5 +1,6 @@
-//! IPsec as the control thread sees it: tunnels from the configuration or from the kernel,
-//! their sequence numbers on disk, the end of their keys, and what they counted.
+//! IPsec in the control thread: tunnels from the configuration or the kernel, their sequence
+//! numbers
+//! on disk, the lifetime of their keys, and their counters.
 
 mod blocks;
 mod kernel;
@@ -27,40 +28,41 @@ use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
 
-/// How often numbers are written down and ages looked at. A stretch of reserved numbers lasts
-/// longer than this at any rate that a worker reaches.
+/// Interval at which sequence numbers are written and lifetimes checked. A stretch of reserved
+/// numbers
+/// lasts longer than this at any rate that a worker reaches.
 const LOOK: Duration = Duration::from_millis(500);
-/// The same where the kernel is followed: packets wait for nothing as long as keys are fresh.
+/// The interval when the kernel is followed; new keys must be picked up quickly.
 const LOOK_AT_KERNEL: Duration = Duration::from_millis(100);
-/// ICMP errors of tunnels per second and worker, as of the router itself.
+/// ICMP errors of tunnels per second and worker, as in the router itself.
 const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
 
-/// Starts what the configuration asks for.
+/// Starts the application that the configuration asks for.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<IpsecSettings>() else { return Ok(Vec::new()) };
     let ipsec = Ipsec::new(settings)?;
     Ok(ipsec.into_iter().map(|ipsec| Box::new(ipsec) as _).collect())
 }
 
-/// The application.
+/// The application `ipsec`.
 pub struct Ipsec {
     publisher: Publisher,
     tunnels: Vec<(Sending, Receiving)>,
     policies: Vec<Policy>,
     kernel: Option<Kernel>,
     settings: IpsecSettings,
-    /// What the kernel may not forward in clear.
+    /// Blocking policies in the kernel.
     blocks: Option<Blocks>,
     store: Store,
     due: Instant,
 }
 
-/// What is followed of the kernel.
+/// State of following the kernel.
 struct Kernel {
     follower: XfrmFollower,
     tunnels: kernel::Tunnels,
-    /// Makes the IVs of GCM others than those of the kernel, which counts by itself.
+    /// Makes the IVs of GCM different from the kernel's, which are a counter.
     salt: u64,
 }
 
@@ -81,10 +83,10 @@ impl Kernel {
 }
 
 impl Ipsec {
-    /// Tunnels and policies of a configuration; nothing where it has none.
+    /// Makes tunnels and policies of a configuration; `None` if it has none.
     ///
     /// # Errors
-    /// All that is wrong with keys and with what was written down of them.
+    /// Returns all faults of keys and of their files on disk.
     pub fn new(settings: &IpsecSettings) -> Result<Option<Self>, RouterError> {
         if settings.tunnels.is_empty() && settings.policies.is_empty() && !settings.kernel {
             return Ok(None);
@@ -101,7 +103,7 @@ impl Ipsec {
                 Ok((sending, receiving, fingerprints)) => {
                     for (fingerprint, key) in fingerprints.into_iter().zip(["key_in", "key_out"]) {
                         let name = format!("{key} of tunnel {}", tunnel.name);
-                        // With one key both ways every nonce would be used twice.
+                        // With the same key in both directions, every nonce would be used twice.
                         if let Some(other) = keys.insert(fingerprint, name.clone()) {
                             errors.push(format!(
                                 "{name} is the same as {other}: each direction needs a key of its own"
@@ -144,7 +146,7 @@ impl Ipsec {
         Ok(Some(ipsec))
     }
 
-    /// Takes over what has changed in the kernel; true when anything has.
+    /// Adopts changes in the kernel; true if there were any.
     fn follow_kernel(&mut self) -> bool {
         let Some(Kernel { follower, tunnels, salt }) = &mut self.kernel else { return false };
         match follower.poll() {
@@ -160,7 +162,7 @@ impl Ipsec {
         }
     }
 
-    /// Tells the workers what there is now.
+    /// Publishes the present state to the workers.
     fn publish(&self) {
         let own = self.tunnels.iter();
         let mut contents = Contents {
@@ -251,7 +253,7 @@ impl Application for Ipsec {
             blocks.remove();
         }
         if !all_ended {
-            // As after a crash: the next router goes on above all that was reserved.
+            // As after a crash, the next router continues above all reserved numbers.
             return;
         }
         for (sending, receiving) in &mut self.tunnels {
@@ -262,7 +264,7 @@ impl Application for Ipsec {
             let (sending, receiving) = kernel.tunnels.all_mut();
             sending.for_each(Sending::finish);
             receiving.for_each(|it| it.tick(Instant::now()));
-            // It goes on with these tunnels from here.
+            // The kernel continues with these tunnels from here.
             kernel.tunnels.tell_kernel(Instant::now(), true);
         }
     }
@@ -273,7 +275,7 @@ mod tests {
     use super::*;
     use crate::section::IpsecSections;
 
-    /// The number of the next router's first packet, less one.
+    /// Number before the next router's first packet.
     fn next_router_after(all_ended: bool) -> u64 {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
@@ -290,7 +292,7 @@ mod tests {
         let worker = ipsec.tunnels[0].0.association.clone();
         worker.sequence.take(5);
         ipsec.finish(all_ended);
-        // A worker that was left behind goes on for a moment.
+        // A worker that was left behind continues for a moment.
         if !all_ended {
             worker.sequence.take(5);
         }

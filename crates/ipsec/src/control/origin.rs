@@ -1,16 +1,17 @@
-//! What the kernel is told of its associations while they are used here: by that its IKE daemon
-//! sees traffic and replaces keys in time, and it can go on itself when Wattline ends.
+//! Reports to the kernel on its SAs while they are used here. The IKE daemon then sees traffic and
+//! replaces keys in time, and the kernel can continue when Wattline ends.
 
 use crate::esp::association::Common;
 use std::io;
 use std::time::{Duration, Instant};
 use wattline_linux::netlink::xfrm::{Association, Current, Report};
 
-/// How often numbers and counters are told. What was sent since is what the kernel would send
-/// under the same numbers again, for the far end to drop, should Wattline be killed.
+/// Interval of the reports. If Wattline is killed, the kernel sends under the numbers used since
+/// the
+/// last report again, and the far end drops those packets.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How an association is doing.
+/// Progress of an SA.
 pub(super) struct Progress<'c> {
     pub common: &'c Common,
     pub sent: u64,
@@ -19,9 +20,9 @@ pub(super) struct Progress<'c> {
     pub ended: bool,
 }
 
-/// An association in the kernel.
+/// An SA in the kernel.
 pub(super) struct Origin {
-    /// What the kernel had counted when it was taken over.
+    /// The kernel's counts when the SA was taken over.
     base: Current,
     report: Report,
     told: Option<(Instant, u64)>,
@@ -37,7 +38,7 @@ impl Origin {
         Self { base, report, told: None, asked: false, ended: false, refused: false }
     }
 
-    /// Tells what is new; with `last` at once.
+    /// Reports changes; with `last`, at once.
     pub fn tell(&mut self, progress: &Progress, now: Instant, last: bool) {
         let Progress { common, sent, received, expiring, ended } = *progress;
         let packets = common.counters.packets();
@@ -70,7 +71,7 @@ impl Origin {
 
     fn note(&mut self, common: &Common, told: io::Result<()>) {
         match told {
-            // It was deleted meanwhile.
+            // The SA was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if !self.refused => {
                 self.refused = true;

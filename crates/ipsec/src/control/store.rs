@@ -1,13 +1,14 @@
 //! Sequence numbers that outlive the process.
 //!
-//! A key that is used again after a restart must not see a sequence number twice: the nonce
-//! of GCM would be used twice (RFC 4106 section 2), and the peer would take packets for
-//! replays. So numbers are written down before they may be used ([`Number::write`] reaches
-//! the disk), a stretch at a time. What was received is written down too, so that old packets
-//! are not taken for new ones.
+//! A key that is used again after a restart must never see a sequence number twice: the nonce of
+//! GCM
+//! would repeat (RFC 4106 section 2), and the peer would drop packets as replays. Numbers are
+//! therefore written to disk before they may be used ([`Number::write`] waits for the disk), one
+//! stretch at a time. Received numbers are written as well, so that old packets are not accepted
+//! again.
 //!
-//! One file for each key and direction, named by a keyed hash of the key: another key begins
-//! anew. It is locked while it is in use, so that two routers cannot use one key.
+//! There is one file for each key and direction, named by a keyed hash of the key; a new key starts
+//! again. The file is locked while in use, so that two routers cannot use one key.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File};
@@ -15,14 +16,14 @@ use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Digits of a number, so that each takes the place of the one before.
+/// Number of digits; fixed, so that each number overwrites the one before.
 const DIGITS: usize = 20;
 
-/// The directory of the files.
+/// Directory of the files.
 #[derive(Debug, Clone)]
 pub(super) struct Store(PathBuf);
 
-/// A number on disk.
+/// A sequence number on disk.
 #[derive(Debug)]
 pub(super) struct Number {
     file: File,
@@ -31,24 +32,24 @@ pub(super) struct Number {
 }
 
 impl Store {
-    /// Makes the directory where it is missing.
+    /// Opens the directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails when it cannot be created.
     pub fn open(path: &Path) -> Result<Self, String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| format!("[ipsec] state: cannot make {}: {error}", path.display()))?;
         Ok(Self(path.to_owned()))
     }
 
-    /// The number of a key and direction, 0 where there is none yet.
+    /// Number of a key and direction; 0 if there is none yet.
     ///
     /// # Errors
-    /// When the file cannot be used, or another process uses it.
+    /// Fails when the file cannot be used, or when another process uses it.
     pub fn number(&self, fingerprint: u64, spi: u32, direction: &str) -> Result<Number, String> {
         let path = self.0.join(format!("{fingerprint:016x}-{spi:08x}.{direction}"));
         let number = Number::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // A file that is new has reached the disk only when its directory has, too.
+        // A new file is on disk only after its directory has been written as well.
         let synced = File::open(&self.0).and_then(|directory| directory.sync_all());
         synced.map_err(|error| format!("{}: cannot be synced: {error}", self.0.display()))?;
         Ok(number)
@@ -79,15 +80,15 @@ impl Number {
         Ok(Self { file, path: path.to_owned(), value })
     }
 
-    /// The number as it was written last.
+    /// The number as last written.
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Writes another one. With `sync` it has reached the disk afterwards.
+    /// Writes another number. With `sync` it is on disk when this returns.
     ///
     /// # Errors
-    /// When it cannot be written; the old one counts then.
+    /// Fails when it cannot be written; the old number then remains valid.
     pub fn write(&mut self, value: u64, sync: bool) -> Result<(), String> {
         let failed = |error| format!("{}: cannot write it: {error}", self.path.display());
         let text = format!("{value:0DIGITS$}\n");

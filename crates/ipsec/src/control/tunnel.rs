@@ -1,4 +1,4 @@
-//! A tunnel while it lives: its two associations, what is written down of them, their end.
+//! A tunnel in use: its two SAs, their numbers on disk, and their lifetime.
 
 use super::keys;
 use super::origin::Progress;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use wattline_packet::esp::UDP_PORT;
 
-/// Sequence numbers that are reserved at a time: a second's worth of the smallest packets on
-/// a 10 Gbit/s port, and 0.4 % of what 32 bits hold.
+/// Number of sequence numbers reserved at a time: a second of minimum-size packets on a 10 Gbit/s
+/// port, and 0.4 % of what 32 bits hold.
 const STRETCH: u64 = 1 << 24;
 
-/// One direction, as its keys were agreed upon.
+/// Parameters of one direction, as negotiated or configured.
 pub(super) struct Terms {
     pub name: String,
     pub spi: u32,
@@ -32,7 +32,7 @@ pub(super) struct Terms {
     pub udp: Option<(u16, u16)>,
     pub hard: Lifetime,
     pub soft: Lifetime,
-    /// The highest number that is known to have been used by somebody else.
+    /// Highest number that somebody else is known to have used.
     pub used: u64,
 }
 
@@ -45,7 +45,7 @@ impl Terms {
     }
 }
 
-/// When an association ends.
+/// Lifetime of an SA.
 struct Age {
     since: Instant,
     soft: Lifetime,
@@ -60,7 +60,7 @@ impl Age {
         Self { since: Instant::now(), soft, hard, warned: false, ended: false }
     }
 
-    /// Warns, or ends the association, where its time has come.
+    /// Warns, or ends the SA, when its time has come.
     fn tick(&mut self, now: Instant, common: &Common, what: &str) {
         let age = now.saturating_duration_since(self.since);
         if !self.ended && (common.is_at_end() || self.hard.time.is_some_and(|most| age >= most)) {
@@ -95,7 +95,7 @@ impl Age {
     }
 }
 
-/// What is sent, with its numbers on disk.
+/// A sending SA with its numbers on disk.
 pub(super) struct Sending {
     pub association: Arc<Outbound>,
     number: Number,
@@ -119,11 +119,11 @@ impl Sending {
         Ok(sending)
     }
 
-    /// Keeps a stretch of numbers ahead of what is used, on disk before it may be used.
+    /// Reserves a stretch of numbers ahead; it is on disk before it may be used.
     fn reserve(&mut self) -> Result<(), String> {
         let sequence = &self.association.sequence;
         let wanted = sequence.last().saturating_add(STRETCH).min(sequence.most());
-        // Half of it, so that not every call has to write.
+        // Half a stretch, so that not every call has to write.
         if sequence.reserved() < sequence.last().saturating_add(STRETCH / 2).min(sequence.most())
             || self.number.value() < sequence.reserved()
         {
@@ -145,14 +145,14 @@ impl Sending {
         }
     }
 
-    /// No number will be used any more: the next router may go on right here.
+    /// Ends the use of numbers: the next router may continue right here.
     pub fn finish(&mut self) {
         if let Err(error) = self.number.write(self.association.sequence.last(), true) {
             tracing::warn!("ipsec: {error}");
         }
     }
 
-    /// For whoever has made it.
+    /// Progress for the SA's origin.
     pub fn progress(&self) -> Progress<'_> {
         let Outbound { common, sequence, .. } = &*self.association;
         let nearly = sequence.most() - sequence.most() / 16;
@@ -174,7 +174,7 @@ impl Sending {
     }
 }
 
-/// What is received, with the highest number on disk.
+/// A receiving SA with its highest number on disk.
 pub(super) struct Receiving {
     pub association: Arc<Inbound>,
     number: Number,
@@ -195,8 +195,9 @@ impl Receiving {
         Ok(Self { association, number, age: Age::new(terms) })
     }
 
-    /// Says anew what may come through it. Nothing else of it changes: what has been received
-    /// stays so, also while some workers still have the old selectors.
+    /// Changes the selectors. Nothing else changes: received numbers stay so, also while some
+    /// workers still
+    /// use the old selectors.
     pub fn select(&mut self, selectors: Vec<Prefixes>) {
         if self.association.selectors != selectors {
             let Inbound { common, window, .. } = &*self.association;
@@ -215,7 +216,7 @@ impl Receiving {
         }
     }
 
-    /// For whoever has made it.
+    /// Progress for the SA's origin.
     pub fn progress(&self) -> Progress<'_> {
         let Inbound { common, window, .. } = &*self.association;
         Progress {
@@ -253,7 +254,7 @@ fn stats(common: &Common, state: &str) -> Value {
     })
 }
 
-/// Both directions of a tunnel of the configuration; with the fingerprints of its keys.
+/// Both directions of a configured tunnel, and the fingerprints of their keys.
 pub(super) fn from_settings(
     settings: &TunnelSettings,
     store: &Store,

@@ -1,4 +1,4 @@
-//! The algorithms that protect packets, and what each needs.
+//! Algorithms that protect packets, and their parameters.
 
 /// Encryption and integrity of a security association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 6] = [
         Self::Aes128Gcm,
         Self::Aes256Gcm,
@@ -28,7 +28,7 @@ impl Algorithm {
         Self::Aes256CbcSha256,
     ];
 
-    /// Its name in configurations and statistics.
+    /// Name in configurations and statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Aes128Gcm => "aes128-gcm",
@@ -40,7 +40,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name.
+    /// Algorithm with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
@@ -58,8 +58,9 @@ impl Algorithm {
         }
     }
 
-    /// Length of what follows the encryption key in the key material: the salt of GCM
-    /// (RFC 4106 section 8.1) or the key of the HMAC.
+    /// Length in bytes of the key material after the encryption key: the salt of GCM (RFC 4106
+    /// section
+    /// 8.1) or the key of the HMAC.
     pub const fn second_key(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 4,
@@ -73,12 +74,12 @@ impl Algorithm {
         self.cipher_key() + self.second_key()
     }
 
-    /// Length of the initialization vector in a packet.
+    /// Length of the initialization vector in a packet, in bytes.
     pub const fn iv(self) -> usize {
         if self.is_gcm() { 8 } else { 16 }
     }
 
-    /// Length of the integrity check value in a packet.
+    /// Length of the integrity check value in a packet, in bytes.
     pub const fn icv(self) -> usize {
         match self {
             Self::Aes128CbcSha1 | Self::Aes256CbcSha1 => 12,
@@ -86,7 +87,7 @@ impl Algorithm {
         }
     }
 
-    /// What payload, padding and trailer together are a multiple of.
+    /// Alignment in bytes of payload, padding and trailer together.
     pub const fn alignment(self) -> usize {
         if self.is_gcm() { 4 } else { 16 }
     }

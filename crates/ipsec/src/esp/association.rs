@@ -1,7 +1,7 @@
-//! Security associations: what one direction of one tunnel needs (RFC 4301 section 4.4.2).
+//! Security associations (SAs): the state of one direction of one tunnel (RFC 4301 section 4.4.2).
 //!
-//! Workers share them. What changes is atomic: sequence numbers, the anti-replay window,
-//! counters, and whether the association is still alive.
+//! Workers share them. The parts that change are atomic: sequence numbers, the anti-replay window,
+//! counters, and whether the SA is still alive.
 
 use super::policy::Prefixes;
 use super::replay::ReplayWindow;
@@ -14,7 +14,7 @@ use wattline_dataplane::drop_reason::DropReason;
 use wattline_packet::esp::{HEADER, TRAILER, UDP_HEADER};
 use wattline_packet::{ipv4, ipv6};
 
-/// What an association has done. Any worker adds, by a batch's worth at a time.
+/// Counters of an SA; any worker adds a batch at a time.
 #[derive(Debug)]
 pub struct Counters {
     packets: AtomicU64,
@@ -41,27 +41,27 @@ impl Counters {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Packets so far.
+    /// Number of packets.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Bytes of inner packets so far.
+    /// Bytes of inner packets.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Packets dropped, by reason, where there are any.
+    /// Dropped packets by reason; reasons with a count of zero are absent.
     pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let count = |reason: &DropReason| self.dropped[*reason as usize].load(Ordering::Relaxed);
         DropReason::ALL.iter().map(move |reason| (*reason, count(reason))).filter(|it| it.1 > 0)
     }
 }
 
-/// After how much an association is no longer used. `u64::MAX` stands for never.
+/// Use after which an SA is no longer used. `u64::MAX` means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Bytes of inner packets.
     pub bytes: u64,
@@ -73,31 +73,31 @@ impl Default for Limits {
     }
 }
 
-/// What both directions have.
+/// State common to both directions.
 pub struct Common {
-    /// Its name in statistics.
+    /// Name in statistics.
     pub name: String,
-    /// Which packets belong to it.
+    /// SPI, which identifies the SA's packets.
     pub spi: u32,
-    /// Its algorithms and keys.
+    /// Algorithm and keys.
     pub transform: Transform,
     /// Whether sequence numbers have 64 bits.
     pub extended: bool,
-    /// The end of the tunnel that is here.
+    /// Address of the tunnel's end here.
     pub local: IpAddr,
-    /// The other end.
+    /// Address of the far end.
     pub remote: IpAddr,
-    /// Own and far UDP port, where packets are encapsulated (RFC 3948).
+    /// Own and far UDP port if packets are encapsulated in UDP (RFC 3948).
     pub udp: Option<(u16, u16)>,
-    /// The end of its life by use; kept to the batch.
+    /// Hard limit of use; checked once per batch.
     pub hard: Limits,
-    /// What it has done.
+    /// Counters of the SA.
     pub counters: Counters,
     ended: AtomicBool,
 }
 
 impl Common {
-    /// A new one, alive.
+    /// A new SA, alive.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         name: String,
@@ -112,26 +112,26 @@ impl Common {
         Self { name, spi, transform, extended, local, remote, udp, hard, counters, ended }
     }
 
-    /// Ends its life: no packet is protected or accepted by it any more.
+    /// Ends the SA: no packet is protected or accepted by it any more.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether it is at its end, by time or by use.
+    /// Whether the SA has ended, by time or by use.
     pub fn is_at_end(&self) -> bool {
         self.ended.load(Ordering::Acquire)
             || self.counters.packets() >= self.hard.packets
             || self.counters.bytes() >= self.hard.bytes
     }
 
-    /// Bytes in front of the inner packet.
+    /// Number of bytes before the inner packet.
     pub(super) fn before(&self) -> usize {
         let ip = if self.local.is_ipv4() { ipv4::HEADER } else { ipv6::HEADER };
         let udp = if self.udp.is_some() { UDP_HEADER } else { 0 };
         ip + udp + HEADER + self.transform.algorithm().iv()
     }
 
-    /// The longest inner packet whose outer packet has at most `mtu` bytes.
+    /// Longest inner packet whose outer packet has at most `mtu` bytes.
     pub fn inner_mtu(&self, mtu: usize) -> usize {
         let algorithm = self.transform.algorithm();
         let room = mtu.saturating_sub(self.before() + algorithm.icv());
@@ -139,50 +139,50 @@ impl Common {
     }
 }
 
-/// What the outer header has of DSCP (RFC 4301 section 5.1.2).
+/// DSCP of the outer header (RFC 4301 section 5.1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dscp {
-    /// That of the inner header.
+    /// Same as in the inner header.
     #[default]
     Copy,
-    /// Always this, from 0 to 63.
+    /// Always this value, 0 to 63.
     Set(u8),
 }
 
-/// What the outer IPv4 header has of "don't fragment" (RFC 4301 section 8.1).
+/// "Don't fragment" flag of the outer IPv4 header (RFC 4301 section 8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DontFragment {
-    /// That of the inner header; set for IPv6, which is never fragmented on the way.
+    /// Same as in the inner header; set for IPv6, which is never fragmented on its path.
     #[default]
     Copy,
     /// Always set.
     Set,
-    /// Never set: the outer packet may be fragmented, and the peer has to put it together.
+    /// Never set: the outer packet may be fragmented, and the peer must reassemble it.
     Clear,
 }
 
-/// For packets that are sent.
+/// An SA for packets that are sent.
 pub struct Outbound {
-    /// What both directions have.
+    /// State common to both directions.
     pub common: Common,
-    /// Where sequence numbers come from.
+    /// Source of sequence numbers.
     pub sequence: Sequence,
-    /// Put over sequence numbers to get the IV of GCM; 0 where the numbers alone are unique.
+    /// Combined with sequence numbers to give the IV of GCM; 0 if the numbers alone are unique.
     pub salt: u64,
-    /// What the outer header has of DSCP.
+    /// DSCP of the outer header.
     pub dscp: Dscp,
-    /// What it has of "don't fragment".
+    /// "Don't fragment" flag of the outer header.
     pub dont_fragment: DontFragment,
-    /// The longest outer packet in bytes, where the way is narrower than the port shows.
+    /// Longest outer packet in bytes, if the path has a smaller MTU than the port.
     pub mtu: u16,
 }
 
-/// For packets that are received.
+/// An SA for packets that are received.
 pub struct Inbound {
-    /// What both directions have. Like the window it outlives this where the selectors change.
+    /// State common to both directions. Like the window, it survives a change of the selectors.
     pub common: Arc<Common>,
-    /// What has been received.
+    /// Received sequence numbers.
     pub window: Arc<ReplayWindow>,
-    /// Source and destination of inner packets that may come through it.
+    /// Source and destination prefixes of the inner packets that may come through it.
     pub selectors: Vec<Prefixes>,
 }

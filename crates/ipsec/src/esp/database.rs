@@ -1,4 +1,4 @@
-//! What workers look associations and policies up in: published whole, read without locks.
+//! Database of SAs and policies for the workers: published as a whole, read without locks.
 
 use super::association::{Inbound, Outbound};
 use super::policy::{Policies, Policy};
@@ -9,24 +9,25 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Everything that there is at one time.
+/// Contents of the database at one time.
 #[derive(Default)]
 pub struct Contents {
-    /// By number of the tunnel; `None` where there is no association now, and so nothing may
-    /// be sent.
+    /// Sending SAs by number of the tunnel; `None` if there is none now, so that nothing may be
+    /// sent.
     pub outbound: Vec<Option<Arc<Outbound>>>,
-    /// In any order.
+    /// Receiving SAs, in any order.
     pub inbound: Vec<Arc<Inbound>>,
-    /// In the order in which they are asked.
+    /// Policies in the order in which they apply.
     pub policies: Vec<Policy>,
-    /// Whether ESP packets to this machine of an association that is not here are left to the
-    /// kernel, which may have it.
+    /// Whether ESP packets to this machine with an unknown SPI are left to the kernel, which may
+    /// have the
+    /// SA.
     pub kernel_has_more: bool,
-    /// Addresses of this machine at which ESP packets end, beside those of the associations.
+    /// Addresses of this machine at which ESP packets end, in addition to those of the SAs.
     pub addresses: Vec<IpAddr>,
 }
 
-/// The same as workers use it.
+/// The contents in the form that workers use.
 #[derive(Default)]
 pub(super) struct Database {
     pub outbound: Vec<Option<Arc<Outbound>>>,
@@ -38,7 +39,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// The association of a packet.
+    /// Receiving SA of a packet.
     #[inline]
     pub fn inbound(&self, spi: u32, local: IpAddr) -> Option<&Arc<Inbound>> {
         self.inbound.get(&spi)?.iter().find(|association| association.common.local == local)
@@ -50,23 +51,23 @@ impl Database {
     }
 }
 
-/// The control plane's hold on what workers read.
+/// The control plane's handle for publishing the database.
 #[derive(Clone, Default)]
 pub struct Publisher {
     database: Arc<ArcSwap<Database>>,
     generation: Arc<AtomicU64>,
 }
 
-/// A worker's view.
+/// A worker's view of the database.
 pub(super) type Reader = Cache<Arc<ArcSwap<Database>>, Arc<Database>>;
 
 impl Publisher {
-    /// Nothing published yet.
+    /// A publisher with an empty database.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Replaces everything. Workers see it with their next batch.
+    /// Replaces the whole database. Workers see the new one with their next batch.
     pub fn publish(&self, contents: Contents) {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         let mut inbound: HashMap<u32, Vec<Arc<Inbound>>, _> = HashMap::default();
@@ -90,7 +91,7 @@ impl Publisher {
     }
 }
 
-/// SPIs are chosen on this machine, so nobody can make them collide on purpose.
+/// This machine chooses the SPIs, so nobody can make them collide on purpose.
 #[derive(Default)]
 struct SpiHasher(u64);
 

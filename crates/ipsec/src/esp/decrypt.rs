@@ -1,15 +1,19 @@
-//! `esp4-decrypt`, `esp6-decrypt`: takes packets out of tunnels that end here.
+//! `esp4-decrypt`, `esp6-decrypt`: decrypt packets of tunnels that end here.
 //!
-//! An ESP packet, or one in UDP (RFC 3948), to the local end of an association is checked in
-//! the order of RFC 4303 section 3.4: association, sequence number, authenticity, sequence
-//! number once more (another worker may have had the same packet meanwhile), padding; then the
-//! inner packet against the selectors of the association (RFC 4301 section 5.2). It goes on as
-//! a received packet. Other packets pass, unless a policy says that they must come through a
-//! tunnel or not at all.
+//! The nodes accept ESP packets, with or without UDP (RFC 3948), to the local end of an SA. They
+//! check
+//! them in the order of RFC 4303 section 3.4: SA, sequence number, authenticity, the sequence
+//! number
+//! once more (another worker may have had the same packet meanwhile), padding. Then they compare
+//! the
+//! inner packet with the selectors of the SA (RFC 4301 section 5.2). It continues as a received
+//! packet.
+//! All other packets pass, unless a policy requires them to come through a tunnel or discards them.
 //!
-//! - next: `ip4-input`, `ip6-input` (what was decrypted), `punt` (IKE; associations that the
-//!   kernel may have), `drop` (`esp-…`, `ipsec-policy`, `tunnel-congestion`), and whatever
-//!   follows (all others)
+//! - next: `ip4-input`, `ip6-input` (decrypted packets), `punt` (IKE; SAs that the kernel may
+//! have),
+//!   `drop` (`esp-…`, `ipsec-policy`, `tunnel-congestion`), and the next node at its place (all
+//!   others)
 
 use super::association::Inbound;
 use super::database::{Database, Reader};
@@ -35,15 +39,15 @@ const DROP: Edge = 4;
 pub(super) const NAME4: &str = "esp4-decrypt";
 pub(super) const NAME6: &str = "esp6-decrypt";
 
-/// The node, for outer packets of one IP version.
+/// Node for outer packets of one IP version.
 pub(super) struct EspDecrypt {
     database: Reader,
     memory: Memory,
     ipv4: bool,
 }
 
-/// Where an ESP packet lies: addresses of the outer header, and bytes from the start of the
-/// pool's memory.
+/// Location of an ESP packet: addresses of the outer header, and offsets in bytes from the start of
+/// the pool's memory.
 struct Found {
     local: IpAddr,
     /// DSCP and ECN of the outer header.
@@ -53,16 +57,16 @@ struct Found {
     end: usize,
 }
 
-/// What a packet is to this node.
+/// Kind of a packet for this node.
 enum Kind {
-    /// For whoever comes next, with its addresses as numbers.
+    /// A packet for the next node, with its addresses as numbers.
     Other(u128, u128),
     Esp(Found),
     Punt,
     Drop(DropReason),
 }
 
-/// What one association has taken of a batch so far.
+/// Packets of one SA in the batch so far.
 #[derive(Default)]
 struct Run<'d> {
     association: Option<&'d Arc<Inbound>>,
@@ -116,7 +120,7 @@ impl Node for EspDecrypt {
                 kind6(packet, memory, database)
             };
             let result = match kind {
-                // Policies are written for packets that are sent: here the far end is the source.
+                // Policies are written for packets that are sent; here the far end is the source.
                 Kind::Other(source, destination) if packet.protection == Protection::None => {
                     match decisions.decide(policies, destination, source) {
                         Decision::Bypass => Ok(PASS),
@@ -129,7 +133,7 @@ impl Node for EspDecrypt {
                 Kind::Drop(reason) => Err(reason),
             };
             if result == Ok(PUNT) {
-                // It is of a tunnel, and no policy's.
+                // The packet belongs to a tunnel, so no policy applies.
                 packet.protection = Protection::Encrypted;
             }
             *edge = result.unwrap_or_else(|reason| {
@@ -190,14 +194,14 @@ fn kind6(packet: &Packet, memory: &[u8], database: &Database) -> Kind {
     locate(header.next_header, bytes, payload.start, local, service)
 }
 
-/// Whether a UDP datagram may carry ESP.
+/// Whether a UDP datagram may contain ESP.
 #[inline]
 fn is_for_us(datagram: &[u8]) -> bool {
     UdpHeader::ref_from_prefix(datagram)
         .is_ok_and(|(header, _)| header.destination.get() == UDP_PORT)
 }
 
-/// Where in the payload of an IP packet its ESP packet lies.
+/// Locates the ESP packet in the payload of an IP packet.
 fn locate(protocol: u8, bytes: &[u8], start: usize, local: IpAddr, service: u8) -> Kind {
     let found =
         |udp, start, length| Kind::Esp(Found { local, service, udp, start, end: start + length });
@@ -215,7 +219,7 @@ fn locate(protocol: u8, bytes: &[u8], start: usize, local: IpAddr, service: u8) 
     }
 }
 
-/// Checks and decrypts a packet; it then is the inner one.
+/// Checks and decrypts a packet, which then becomes the inner packet.
 fn take_out<'d>(
     packet: &mut Packet,
     memory: &mut [u8],
@@ -235,7 +239,7 @@ fn take_out<'d>(
         .map(|(edge, _)| edge)
 }
 
-/// The same with its association; the length of the inner packet beside its edge.
+/// Checks and decrypts a packet with its SA; returns its edge and the length of the inner packet.
 fn open(
     packet: &mut Packet,
     memory: &mut [u8],
@@ -247,7 +251,7 @@ fn open(
     if common.is_at_end() {
         return Err(DropReason::EspExpired);
     }
-    // As Linux does: what was agreed upon with the peer, and nothing else.
+    // As in Linux, encapsulation in UDP must be as negotiated.
     if common.udp.is_some() != found.udp {
         return Err(DropReason::Policy);
     }
@@ -284,7 +288,7 @@ fn open(
     Ok((edge, length))
 }
 
-/// Lets the frame be the inner packet, behind the link header that the outer one had.
+/// Turns the frame into the inner packet, after the link header of the outer one.
 fn lay_out(
     packet: &mut Packet,
     memory: &mut [u8],

@@ -1,15 +1,19 @@
-//! `esp4-encrypt`, `esp6-encrypt`: sends packets through tunnels.
+//! `esp4-encrypt`, `esp6-encrypt`: send packets through tunnels.
 //!
-//! What a policy protects is forwarded to the tunnel: its TTL goes down by one, and it must
-//! fit the way that the outer packet takes. One that is too long is cut up before it is
-//! encrypted where it may be, so that the peer need not put the outer packet together;
-//! otherwise its sender is told (RFC 4301 section 8). The sequence numbers of all packets of a
-//! batch that go one way are taken at once. The outer packet is looked up by its own address.
+//! A protected packet is forwarded into the tunnel: its TTL is decremented, and it must fit the
+//! path of
+//! the outer packet. If it is too long and may be fragmented, it is fragmented before encryption,
+//! so
+//! that the peer need not reassemble the outer packet. Otherwise its sender is told (RFC 4301
+//! section
+//! 8). The sequence numbers for all packets of a batch with the same SA are taken at once. The
+//! outer
+//! packet is then routed by its own destination.
 //!
 //! - next: `ip4-lookup`, `ip6-lookup` (outer packets; ICMP errors), itself (fragments),
 //!   `icmp4-error`, `icmp6-error` (`ttl-expired`), `drop` (`too-big`, `ipsec-policy`,
-//!   `ipsec-no-association`, `esp-expired`, `esp-sequence-exhausted`, `no-headroom`), and
-//!   whatever follows (what no policy protects)
+//!   `ipsec-no-association`, `esp-expired`, `esp-sequence-exhausted`, `no-headroom`), and the next
+//!   node at its place (packets that no policy protects)
 
 use super::association::{DontFragment, Outbound};
 use super::database::{Database, Reader};
@@ -41,7 +45,7 @@ const DROP: Edge = 5;
 pub(super) const NAME4: &str = "esp4-encrypt";
 pub(super) const NAME6: &str = "esp6-encrypt";
 
-/// The node, for inner packets of one IP version.
+/// Node for inner packets of one IP version.
 pub(super) struct EspEncrypt {
     database: Reader,
     memory: Memory,
@@ -54,13 +58,13 @@ pub(super) struct EspEncrypt {
 #[derive(Clone, Copy)]
 struct Bound {
     tunnel: u16,
-    /// Of the inner packet, in bytes.
+    /// Length of the inner packet in bytes.
     length: u16,
     inner: Inner,
     sequence: u64,
 }
 
-/// What the headers of an inner packet say.
+/// Header fields of an inner packet.
 struct Header {
     source: u128,
     destination: u128,
@@ -147,7 +151,7 @@ impl Node for EspEncrypt {
     }
 }
 
-/// What a packet says of itself; padding behind it does not count.
+/// Header fields of a packet; padding after it does not count.
 #[inline]
 fn header_of(packet: &Packet, memory: &[u8], is_ipv4: bool) -> Option<Header> {
     let bytes = packet.network_bytes(memory);
@@ -175,19 +179,19 @@ fn header_of(packet: &Packet, memory: &[u8], is_ipv4: bool) -> Option<Header> {
     }
 }
 
-/// The longest inner packet of the tunnel that was asked for last.
+/// Longest inner packet of the tunnel used last.
 struct Way {
     tunnel: Option<u16>,
     mtu: usize,
 }
 
-/// How a packet and its tunnel go together.
+/// Result of comparing a packet with its tunnel's MTU.
 enum Fit {
     Fits(Bound),
-    /// It is the first of several fragments now, which come back.
+    /// The packet is now the first of several fragments, which come back to this node.
     Cut,
     Expired,
-    /// Its sender has to make packets of at most this many bytes.
+    /// Its sender must send packets of at most this many bytes.
     TooBig(u16),
 }
 
@@ -218,8 +222,9 @@ fn fit(
         DontFragment::Clear => false,
     };
     if header.length > way.mtu {
-        // A router tells nobody of an MTU below the least that IP asks of a link, nor cuts to less;
-        // there the outer packet is fragmented instead (RFC 2473 section 7.1).
+        // A router neither reports an MTU below the least that IP requires of a link nor fragments
+        // to less.
+        // In that case the outer packet is fragmented instead (RFC 2473 section 7.1).
         let least = if is_ipv4 { 68 } else { ipv6::MINIMUM_MTU };
         let mtu = way.mtu.max(least) as u16;
         let outer_may_be_cut = association.common.remote.is_ipv4();
@@ -240,7 +245,7 @@ fn fit(
     Ok(Fit::Fits(Bound { tunnel, length: header.length as u16, inner, sequence: 0 }))
 }
 
-/// Takes sequence numbers for all packets that go into tunnels, and sends them off.
+/// Takes sequence numbers for all packets that go into tunnels, and sends the packets.
 fn protect(
     context: &mut Context,
     database: &Database,
@@ -290,7 +295,7 @@ fn protect(
     }
 }
 
-/// Makes the outer packet, around the inner one where it lies.
+/// Builds the outer packet around the inner one, in place.
 fn seal(
     packet: &mut Packet,
     memory: &mut [u8],
@@ -341,7 +346,7 @@ fn seal(
     Ok(edge)
 }
 
-/// One hop less: the way into the tunnel is one. That some are left has been checked.
+/// Decrements the TTL, since the tunnel is one hop. The caller has checked that it does not expire.
 fn decrement(packet: &mut [u8], is_ipv4: bool) {
     if is_ipv4 {
         if let Some(bytes) = packet.get_mut(8..12).and_then(|bytes| bytes.first_chunk_mut::<4>()) {

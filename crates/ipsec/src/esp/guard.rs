@@ -1,19 +1,25 @@
-//! `esp-guard`: keeps what a policy protects from leaving by way of the kernel.
+//! `esp-guard`: keeps protected packets from leaving through the kernel.
 //!
-//! The router leaves to the kernel what it cannot do itself: packets with IPv4 options or IPv6
-//! hop-by-hop options, and those whose way leads out of an interface that is no port. The kernel
-//! forwards them, and knows nothing of the policies. So whatever is about to be punted is held
-//! against them here (RFC 4301 section 5): what came in clear and should have come through a
-//! tunnel is dropped, what a policy protects is encrypted as it is, and only the rest passes.
+//! The router leaves packets to the kernel that it cannot handle: packets with IPv4 options or IPv6
+//! hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
+//! without
+//! knowing the policies. This node therefore checks every packet before it is punted (RFC 4301
+//! section
+//! 5). A packet that came in clear and should have come through a tunnel is dropped, a packet that
+//! a
+//! policy protects is encrypted as it is, and only the rest passes.
 //!
-//! Packets to this machine itself and to groups are not forwarded, and pass. So do those whose
-//! TTL has run out: the kernel answers them and forwards none. One that came through a tunnel
-//! is forwarded here wherever its way leads to a port, with its options unread, since the kernel
-//! would quote it in its ICMP errors, in clear.
+//! Packets to this machine itself and to groups are not forwarded, and pass. So do packets whose
+//! TTL
+//! has run out: the kernel answers them and forwards none. A packet from a tunnel is forwarded here
+//! if
+//! it leaves through a port, with its options unread, since the kernel would quote it in clear in
+//! its
+//! ICMP errors.
 //!
-//! - next: `esp4-encrypt`, `esp6-encrypt` (what a policy protects), `ip4-lookup`, `ip6-lookup`
-//!   (what came through a tunnel and goes on by a port), `icmp4-error`, `icmp6-error` (such with
-//!   `ttl-expired`), `drop` (`ipsec-policy`), and whatever follows (all others)
+//! - next: `esp4-encrypt`, `esp6-encrypt` (protected packets), `ip4-lookup`, `ip6-lookup` (packets
+//!   from a tunnel that leave through a port), `icmp4-error`, `icmp6-error` (such packets with
+//!   `ttl-expired`), `drop` (`ipsec-policy`), and the next node at its place (all others)
 
 use super::database::{Database, Reader};
 use super::encrypt;
@@ -36,24 +42,24 @@ const LOOKUP: [Edge; 2] = [3, 4];
 const ERROR: [Edge; 2] = [5, 6];
 const DROP: Edge = 7;
 
-/// The outer tag of two (IEEE 802.1ad).
+/// EtherType of the outer of two tags (IEEE 802.1ad).
 const SERVICE_VLAN: u16 = 0x88a8;
 
 pub(super) const NAME: &str = "esp-guard";
 
-/// The node, for packets of both IP versions.
+/// Node for packets of both IP versions.
 pub(super) struct EspGuard {
     database: Reader,
     memory: Memory,
 }
 
-/// What the header of a packet to a single host says.
+/// Header fields of a packet to a single host.
 struct Seen {
     source: u128,
     destination: u128,
     address: IpAddr,
     hops: u8,
-    /// Behind a tag that is not routed here, so that no other node finds its header.
+    /// Whether it follows a tag that is not routed here, so that no other node finds its header.
     tagged: bool,
 }
 
@@ -107,11 +113,11 @@ fn judge(
         DROP
     };
     let came_in_clear = packet.protection == Protection::None;
-    // Of a tunnel itself: the kernel may have the association.
+    // The packet belongs to a tunnel, and the kernel may have the SA.
     if packet.protection == Protection::Encrypted {
         return PASS;
     }
-    // Policies are written for packets that are sent: here the far end is the source.
+    // Policies are written for packets that are sent; here the far end is the source.
     if came_in_clear && memory.decide(policies, seen.destination, seen.source) != Decision::Bypass {
         return refused(packet);
     }
@@ -126,7 +132,7 @@ fn judge(
         Decision::Bypass => match packet.protection {
             Protection::Confidential => refused(packet),
             Protection::Decrypted => {
-                // Nobody has looked it up yet; should its way be by the kernel, it comes back.
+                // It has not been looked up yet; if its egress is the kernel's, it comes back.
                 if packet.next_hop == NextHopId::NONE {
                     return LOOKUP[family];
                 }
@@ -141,8 +147,8 @@ fn judge(
     }
 }
 
-/// `None` for what is no IP packet to a single host. The version is what the first byte says, as
-/// the kernel has it too, whatever the link header says.
+/// Header fields; `None` unless it is an IP packet to a single host. The IP version is that of the
+/// first byte, as in the kernel, whatever the link header says.
 fn look(packet: &Packet, memory: &[u8]) -> Option<Seen> {
     let mut bytes = packet.network_bytes(memory);
     let kind = memory.get(packet.network_offset().checked_sub(2)?..)?.first_chunk::<2>()?;

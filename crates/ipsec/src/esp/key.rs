@@ -9,17 +9,17 @@ use zeroize::Zeroizing;
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyMaterial(Zeroizing<Vec<u8>>);
 
-/// Shows that there is a key, and nothing of it.
+/// Shows that there is a key, without its contents.
 impl fmt::Debug for KeyMaterial {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("KeyMaterial(hidden)")
     }
 }
 
-/// Why text is no key material. Says nothing of the text itself.
+/// Reasons why a text is no key material, without the text itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// There is something else than hexadecimal digits.
+    /// The text contains characters that are not hexadecimal digits.
     #[error("must be hexadecimal digits, two for each byte")]
     NotHexadecimal,
     /// The number of bytes does not fit the algorithm.
@@ -30,20 +30,20 @@ pub enum KeyError {
         if .algorithm.is_gcm() { "salt" } else { "integrity key" }
     )]
     Length {
-        /// What it is for.
+        /// Algorithm of the key.
         algorithm: Algorithm,
-        /// Bytes that it needs.
+        /// Number of bytes that it needs.
         wanted: usize,
-        /// Bytes that there are.
+        /// Number of bytes in the text.
         found: usize,
     },
 }
 
 impl KeyMaterial {
-    /// Takes bytes over.
+    /// Takes ownership of bytes.
     ///
     /// # Errors
-    /// When their number does not fit the algorithm.
+    /// Fails when their number does not fit the algorithm.
     pub fn new(algorithm: Algorithm, bytes: Vec<u8>) -> Result<Self, KeyError> {
         let bytes = Zeroizing::new(bytes);
         let (wanted, found) = (algorithm.key_material(), bytes.len());
@@ -53,7 +53,7 @@ impl KeyMaterial {
         Ok(Self(bytes))
     }
 
-    /// Reads hexadecimal digits; a leading `0x` and white space around them do not matter.
+    /// Parses hexadecimal digits; a leading `0x` and white space around them are ignored.
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -61,7 +61,7 @@ impl KeyMaterial {
         let text = text.trim().trim_start_matches("0x").as_bytes();
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         let (pairs, rest) = text.as_chunks::<2>();
-        // At full length from the start, so that no copy is left behind by growing.
+        // Allocated at full length, so that growing leaves no copy behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(pairs.len()));
         for [high, low] in pairs {
             match (digit(*high), digit(*low)) {
@@ -75,13 +75,14 @@ impl KeyMaterial {
         Self::new(algorithm, std::mem::take(&mut *bytes))
     }
 
-    /// Tells keys apart without saying anything of them: a keyed hash, cut to 64 bits.
+    /// Distinguishes keys without revealing anything about them: a keyed hash, truncated to 64
+    /// bits.
     pub fn fingerprint(&self) -> u64 {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), b"wattline fingerprint");
         u64::from_be_bytes(*tag.as_ref().first_chunk().unwrap_or(&[0; 8]))
     }
 
-    /// The cipher's key, and the salt or integrity key behind it.
+    /// The cipher's key, and the salt or integrity key after it.
     pub(super) fn parts(&self, algorithm: Algorithm) -> Option<(&[u8], &[u8])> {
         self.0.split_at_checked(algorithm.cipher_key())
     }

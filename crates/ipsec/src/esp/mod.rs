@@ -1,16 +1,20 @@
 //! IPsec: ESP (RFC 4303) in tunnel mode, IPv4 and IPv6 inside and outside.
 //!
-//! Two nodes for each IP version, and one for both. `esp4-decrypt` stands where packets are
-//! received: it decrypts those that end here and sends the inner ones through the router anew, and
-//! it drops what came in clear although a policy protects it. `esp4-encrypt` stands where packets
-//! are about to leave, so that all are seen that the router forwards or makes: those that a policy
-//! protects get their outer header, and are looked up anew by that. `esp-guard` stands before the
-//! kernel, which knows nothing of the policies: nothing that they protect leaves by way of it.
+//! There are two nodes for each IP version, and one for both. `esp4-decrypt` handles received
+//! packets:
+//! it decrypts those that end here and sends the inner ones through the router again, and it drops
+//! packets in clear that a policy protects. `esp4-encrypt` handles packets that are about to leave,
+//! so
+//! that it sees all packets that the router forwards or generates. Protected packets get their
+//! outer
+//! header and are then routed by it. `esp-guard` handles packets to the kernel, which does not know
+//! the
+//! policies, so that no protected packet leaves through it.
 //!
-//! - [`database`]: what workers look things up in, and how it is published
+//! - [`database`]: the SAs and policies that workers use, and their publication
 //! - [`association`]: keys, sequence numbers, windows and counters of one direction of a tunnel
-//! - [`policy`]: which packets go through which tunnel
-//! - [`transform`]: the cryptography, that of AWS-LC
+//! - [`policy`]: selection of the tunnel for a packet
+//! - [`transform`]: the cryptography, which is that of AWS-LC
 
 pub mod algorithm;
 pub mod association;
@@ -34,8 +38,9 @@ use encrypt::EspEncrypt;
 use guard::EspGuard;
 use wattline_dataplane::feature::{Feature, Place};
 
-/// The nodes of one worker: both directions, both IP versions, and the way to the kernel. ICMP
-/// errors that they send share `icmp_rate` per second, for each IP version.
+/// The nodes of one worker: both directions, both IP versions, and the guard before the kernel.
+/// Their
+/// ICMP errors share a limit of `icmp_rate` per second for each IP version.
 pub fn features(publisher: &Publisher, icmp_rate: u32, icmp_burst: u32) -> Vec<Feature> {
     let encrypt = |ipv4| EspEncrypt::new(publisher.reader(), ipv4, icmp_rate, icmp_burst);
     vec![

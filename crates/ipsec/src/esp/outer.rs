@@ -1,4 +1,4 @@
-//! Outer headers: how they are written, and what they pass on to the inner packet.
+//! Outer headers: their construction, and what they pass on to the inner packet.
 
 use super::association::{Dscp, Outbound};
 use std::net::IpAddr;
@@ -8,21 +8,22 @@ use wattline_packet::ipv4::{self, DONT_FRAGMENT, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
 use wattline_packet::{FromBytes, IntoBytes, protocol};
 
-/// What leaves has 64: the rewrite nodes take one off.
+/// TTL of an outer header before a rewrite node decrements it to 64.
 const TTL: u8 = 65;
 const ECN: u8 = 0b11;
 
-/// What an outer header takes over from the inner packet.
+/// Fields that an outer header takes from the inner packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inner {
-    /// DSCP and ECN.
+    /// DSCP and ECN of the inner packet.
     pub service: u8,
-    /// Whether the outer IPv4 header says "don't fragment".
+    /// Whether the outer IPv4 header has the flag "don't fragment".
     pub dont_fragment: bool,
 }
 
-/// Writes IP and, where configured, UDP header for `rest` bytes that follow them at the end of
-/// `packet`, which begins with room for the headers. `None` where it is too short or long.
+/// Writes the IP header, and the UDP header if configured, for the `rest` bytes that follow them at
+/// the
+/// end of `packet`. `None` if the packet is too short or too long.
 pub(super) fn write(
     packet: &mut [u8],
     association: &Outbound,
@@ -30,7 +31,7 @@ pub(super) fn write(
     sequence: u64,
 ) -> Option<()> {
     let common = &association.common;
-    // DSCP as configured, ECN as it is (RFC 6040 section 4.1, normal mode).
+    // DSCP as configured; ECN is copied (RFC 6040 section 4.1, normal mode).
     let service = match association.dscp {
         Dscp::Copy => inner.service,
         Dscp::Set(dscp) => dscp << 2 | inner.service & ECN,
@@ -43,7 +44,7 @@ pub(super) fn write(
                 version_ihl: 0x45,
                 service,
                 total_length: u16::try_from(total).ok()?.into(),
-                // Unique for as long as fragments may live, which only then matters.
+                // Unique for the lifetime of fragments, which is all that is needed.
                 identification: (sequence as u16).into(),
                 fragment: if inner.dont_fragment { DONT_FRAGMENT } else { 0 }.into(),
                 ttl: TTL,
@@ -78,7 +79,7 @@ pub(super) fn write(
             length: length.into(),
             checksum: 0.into(),
         };
-        // None in IPv4 (RFC 3948 section 2.1); IPv6 needs one (RFC 8200 section 8.1).
+        // IPv4 needs no UDP checksum (RFC 3948 section 2.1); IPv6 does (RFC 8200 section 8.1).
         if header == ipv6::HEADER {
             let sum = Sum::new()
                 .bytes(packet.get(8..ipv6::HEADER)?)
@@ -94,9 +95,9 @@ pub(super) fn write(
     Some(())
 }
 
-/// What the ECN field of a packet becomes that was received with `outer` and carried `inner`
-/// (RFC 6040 section 4.2); `None` where it must be dropped: congestion was met by a packet
-/// whose ends would not understand.
+/// New ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040 section 4.2).
+/// `None`
+/// if the packet must be dropped: it met congestion, and its ends do not support ECN.
 fn ecn(inner: u8, outer: u8) -> Option<u8> {
     const NOT_CAPABLE: u8 = 0b00;
     const CAPABLE_1: u8 = 0b01;
@@ -111,8 +112,8 @@ fn ecn(inner: u8, outer: u8) -> Option<u8> {
     }
 }
 
-/// Takes congestion over from the outer header into the inner packet. False where the packet
-/// must be dropped.
+/// Copies congestion marks from the outer header to the inner packet. False if the packet must be
+/// dropped.
 pub(super) fn take_over_ecn(packet: &mut [u8], outer: u8) -> bool {
     let Some([first, second]) = packet.first_chunk::<2>().copied() else { return false };
     let is_ipv4 = first >> 4 == 4;
@@ -129,7 +130,7 @@ pub(super) fn take_over_ecn(packet: &mut [u8], outer: u8) -> bool {
             true
         }
         Some(ecn) => {
-            // The traffic class lies across the first two bytes; ECN is the low end of it.
+            // The traffic class spans the first two bytes; ECN is its low end.
             packet[1] = second & !(ECN << 4) | ecn << 4;
             true
         }
@@ -140,7 +141,7 @@ pub(super) fn take_over_ecn(packet: &mut [u8], outer: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The table of RFC 6040, figure 4.
+    /// Checks the table in RFC 6040, figure 4.
     #[test]
     fn congestion_passes_from_outer_to_inner() {
         let expected = [

@@ -1,8 +1,8 @@
-//! What is to be protected: prefix pairs in order, of which the first that matches decides
-//! (RFC 4301 section 4.4.1).
+//! Policies: prefix pairs in order, of which the first match decides (RFC 4301 section 4.4.1).
 //!
-//! A worker remembers its last decisions by address pair, so that many policies cost no more
-//! than few for packets of flows that go on.
+//! A worker remembers its last decisions by address pair, so that many policies cost no more than
+//! few
+//! for packets of continuing flows.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -10,40 +10,40 @@ use std::net::IpAddr;
 /// A pair of prefixes of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefixes {
-    /// Where packets come from.
+    /// Prefix of the source addresses.
     pub source: IpNet,
-    /// Where they go.
+    /// Prefix of the destination addresses.
     pub destination: IpNet,
 }
 
 impl Prefixes {
-    /// Whether it holds both addresses.
+    /// Whether the pair contains both addresses.
     pub fn hold(&self, source: IpAddr, destination: IpAddr) -> bool {
         self.source.contains(&source) && self.destination.contains(&destination)
     }
 }
 
-/// What becomes of a packet.
+/// Treatment of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It goes on as it is.
+    /// The packet passes unchanged.
     Bypass,
-    /// It is dropped.
+    /// The packet is dropped.
     Discard,
-    /// It goes through the tunnel of this number.
+    /// The packet goes through the tunnel with this number.
     Protect(u16),
 }
 
 /// One entry of the policy database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Packets that are sent; those that are received have the prefixes the other way round.
+    /// Prefixes of packets that are sent; for received packets, they are swapped.
     pub prefixes: Prefixes,
-    /// What becomes of them.
+    /// Treatment of these packets.
     pub decision: Decision,
 }
 
-/// A policy laid out for comparing: bits that must be as given.
+/// A policy in a form for fast comparison: bits that must have given values.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
     source: u128,
@@ -53,16 +53,16 @@ struct Rule {
     decision: Decision,
 }
 
-/// The policies of one IP version.
+/// Policies of one IP version.
 #[derive(Debug, Default)]
 pub(super) struct Policies {
     rules: Box<[Rule]>,
-    /// Differs between any two that workers have seen.
+    /// Number that differs between any two versions that workers have seen.
     generation: u64,
 }
 
 impl Policies {
-    /// Those of the given family.
+    /// Policies of the given family.
     pub fn new(all: &[Policy], ipv4: bool, generation: u64) -> Self {
         let rules = all
             .iter()
@@ -78,7 +78,7 @@ impl Policies {
         Self { rules, generation }
     }
 
-    /// The first that matches; packets that none matches go on.
+    /// Decision of the first match; packets without a match pass.
     fn find(&self, source: u128, destination: u128) -> Decision {
         let matches = |rule: &&Rule| {
             (source & rule.source_mask == rule.source)
@@ -95,7 +95,7 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Policies to remember decisions for; fewer are faster asked than remembered.
+/// Number of policies from which on decisions are remembered; fewer are faster to compare.
 const FEW: usize = 4;
 const REMEMBERED: usize = 1024;
 
@@ -118,7 +118,7 @@ impl Memory {
         Self { entries: vec![none; REMEMBERED].into() }
     }
 
-    /// What `policies` say of a packet.
+    /// Decision of `policies` for a packet.
     #[inline]
     pub fn decide(&mut self, policies: &Policies, source: u128, destination: u128) -> Decision {
         if policies.rules.len() <= FEW {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was asked before, of whichever policies: the answer is that of now.
+        /// The decision never depends on earlier questions or earlier policies.
         #[test]
         fn memory_changes_no_decision(asked in prop::collection::vec((0u8..8, 0u8..8, 1u64..3), 1..200)) {
             let policies = [1, 2].map(|generation| {

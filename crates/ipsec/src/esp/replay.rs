@@ -1,39 +1,42 @@
 //! The anti-replay window (RFC 4303 section 3.4.3), shared by all workers without a lock.
 //!
-//! As in RFC 6479, the window is a ring of blocks of which whole ones fall out when it moves
-//! on. Here every block is one atomic word: 32 bits say which run of the ring it is of, 32
-//! which of its numbers have been seen. To accept a number is to set its bit in the word of
-//! its run by one compare-and-swap; a word only ever goes on to later runs. So of any number
-//! of workers that hold the same packet at the same time, one alone accepts it, however the
-//! window moves meanwhile.
+//! As in RFC 6479, the window is a ring of blocks, and whole blocks leave it when it moves on. Here
+//! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits show which of
+//! its
+//! numbers have been seen. To accept a number, a worker sets its bit in the word of its lap with
+//! one
+//! compare-and-swap. A word only moves on to later laps. If several workers hold the same packet at
+//! the
+//! same time, exactly one accepts it, however the window moves meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers in a block.
+/// Number of sequence numbers per block.
 const BLOCK: u64 = 32;
 
-/// Which sequence numbers have been received.
+/// Set of received sequence numbers.
 pub struct ReplayWindow {
     /// The highest number accepted.
     highest: AtomicU64,
-    /// By block number modulo their count, a power of two.
+    /// Blocks, indexed by block number modulo their count, a power of two.
     blocks: Box<[AtomicU64]>,
     size: u32,
 }
 
-/// Why a number is not accepted.
+/// Reason why a number is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
     /// It has been accepted before.
     Seen,
-    /// It is below the window: nobody knows any more.
+    /// The number is below the window, so its state is unknown.
     TooOld,
 }
 
 impl ReplayWindow {
-    /// A window of `size` numbers, of which all up to `highest` count as seen.
+    /// A window of `size` numbers; all numbers up to `highest` count as received.
     pub fn new(size: u32, highest: u64) -> Self {
-        // One block more than the window has: it need not begin where a block does.
+        // One block more than the window needs, since the window need not begin at a block
+        // boundary.
         let count = (u64::from(size).div_ceil(BLOCK) + 1).next_power_of_two();
         let window = Self {
             highest: AtomicU64::new(highest),
@@ -52,7 +55,7 @@ impl ReplayWindow {
         window
     }
 
-    /// Its size in numbers.
+    /// Size of the window in numbers.
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -66,8 +69,9 @@ impl ReplayWindow {
         &self.blocks[(block & (self.blocks.len() as u64 - 1)) as usize]
     }
 
-    /// The run of the ring that a block is of; as many of its bits as fit. Two runs that look
-    /// the same lie 2^32 rings apart, while no packet can be more than 2^32 numbers ahead.
+    /// Lap of the ring that a block belongs to; as many of its bits as fit. Two laps that look the
+    /// same are
+    /// 2^32 laps apart, while no packet can be more than 2^32 numbers ahead.
     fn run(&self, block: u64) -> u32 {
         (block >> self.blocks.len().trailing_zeros()) as u32
     }
@@ -76,10 +80,10 @@ impl ReplayWindow {
         sequence == 0 || self.highest().saturating_sub(sequence) >= self.size.into()
     }
 
-    /// Whether a number could still be accepted: worth asking before it is decrypted.
+    /// Checks whether a number could still be accepted, before its packet is decrypted.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason if it cannot.
     pub fn check(&self, sequence: u64) -> Result<(), Replay> {
         if self.is_old(sequence) {
             return Err(Replay::TooOld);
@@ -88,10 +92,10 @@ impl ReplayWindow {
         self.with(self.word(block).load(Ordering::Acquire), block, sequence).map(|_| ())
     }
 
-    /// Accepts a number, once and never again; for packets that have proved authentic.
+    /// Accepts a number, at most once; only for packets that have proved authentic.
     ///
     /// # Errors
-    /// When it was accepted before or is too old.
+    /// Fails when the number was accepted before or is too old.
     pub fn accept(&self, sequence: u64) -> Result<(), Replay> {
         if self.is_old(sequence) {
             return Err(Replay::TooOld);
@@ -110,14 +114,14 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// A word with the bit of `sequence` set.
+    /// The word with the bit of `sequence` set.
     fn with(&self, word: u64, block: u64, sequence: u64) -> Result<u64, Replay> {
         let bit = 1 << (sequence % BLOCK);
         let (have, want) = ((word >> 32) as u32, self.run(block));
         if have == want {
             return if word & bit != 0 { Err(Replay::Seen) } else { Ok(word | bit) };
         }
-        // Which of two runs is the later one, should they ever wrap.
+        // Determines the later of two laps, even if they wrap.
         if have.wrapping_sub(want) < 1 << 31 {
             return Err(Replay::TooOld);
         }
@@ -141,7 +145,7 @@ mod tests {
         assert_eq!(window.accept(100), Ok(()));
         assert_eq!(window.accept(37), Ok(()));
         assert_eq!(window.check(36), Err(Replay::TooOld));
-        // As far as an extended sequence number can tell (RFC 4303 appendix A2).
+        // The largest step that an extended sequence number can show (RFC 4303 appendix A2).
         assert_eq!(window.accept(1 << 32), Ok(()));
         assert_eq!(window.check(100), Err(Replay::TooOld));
         assert_eq!(window.accept((1 << 32) - 63), Ok(()));
@@ -162,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Several threads offer the same numbers in different orders: each is taken exactly once.
+    /// Several threads offer the same numbers in different orders; each is accepted exactly once.
     #[test]
     fn workers_that_share_a_window_accept_nothing_twice() {
         const NUMBERS: u64 = 20_000;
@@ -186,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The same while the window is far too small for the disorder: none twice.
+    /// The same with a window far too small for the reordering: no number is accepted twice.
     #[test]
     fn a_window_that_races_on_accepts_nothing_twice() {
         let window = ReplayWindow::new(32, 0);
@@ -206,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of all that was accepted.
+        /// Compared with a set of all accepted numbers.
         #[test]
         fn agrees_with_a_set(
             size in 1u32..200,

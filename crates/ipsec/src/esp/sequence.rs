@@ -1,52 +1,54 @@
 //! Sequence numbers of packets that are sent (RFC 4303 section 3.3.3), shared by all workers.
 //!
-//! A worker takes as many as a batch needs by one atomic operation. No number is ever given
-//! twice: the nonce of GCM and the IV of CBC are made from it. Numbers are taken only up to a
-//! bound that has been put down on disk before ([`Sequence::reserve`]), so that a router which
-//! starts again, even after a crash, goes on above all that it may have used.
+//! A worker takes as many numbers as a batch needs with one atomic operation. No number is ever
+//! given
+//! twice, since the nonce of GCM and the IV of CBC are made from it. Numbers are given only up to a
+//! bound that has been written to disk before ([`Sequence::reserve`]). A router that starts again,
+//! even
+//! after a crash, therefore continues above all numbers that it may have used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counter of one outbound association.
+/// Sequence number counter of one sending SA.
 #[derive(Debug)]
 pub struct Sequence {
-    /// The number given last.
+    /// Number given last.
     last: AtomicU64,
-    /// The highest that may be given now.
+    /// Highest number that may be given now.
     reserved: AtomicU64,
-    /// The highest that may be given ever.
+    /// Highest number that may ever be given.
     most: u64,
 }
 
-/// Numbers that were taken, one after the other.
+/// Consecutive numbers that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// The first of them.
+    /// First number.
     pub first: u64,
-    /// How many; fewer than asked for at the end.
+    /// How many; fewer than requested at the end.
     pub count: u32,
 }
 
 impl Sequence {
-    /// Goes on above `last`; nothing is given before numbers are reserved.
+    /// A counter that continues above `last`; it gives no number before some are reserved.
     pub fn new(last: u64, extended: bool) -> Self {
         let most = if extended { u64::MAX } else { u32::MAX.into() };
         Self { last: AtomicU64::new(last), reserved: AtomicU64::new(last.min(most)), most }
     }
 
-    /// Allows numbers up to `bound`; takes nothing back. What is allowed now.
+    /// Allows numbers up to `bound`, and never lowers the bound; returns the bound in force.
     pub fn reserve(&self, bound: u64) -> u64 {
         let bound = bound.min(self.most);
         self.reserved.fetch_max(bound, Ordering::AcqRel).max(bound)
     }
 
-    /// Takes so many numbers, or what is left of them.
+    /// Takes `count` numbers, or as many as are left.
     pub fn take(&self, count: u32) -> Taken {
         let reserved = self.reserved.load(Ordering::Acquire);
         let mut last = self.last.load(Ordering::Relaxed);
         loop {
             let given = u64::from(count).min(reserved.saturating_sub(last));
-            // Relaxed: the number alone counts, nothing is read because of it.
+            // Relaxed: only the number matters; no other memory depends on it.
             match self.last.compare_exchange_weak(
                 last,
                 last + given,
@@ -59,22 +61,22 @@ impl Sequence {
         }
     }
 
-    /// The number given last.
+    /// Number given last.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
     }
 
-    /// The highest that may be given now.
+    /// Highest number that may be given now.
     pub fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Acquire)
     }
 
-    /// The highest that may be given ever.
+    /// Highest number that may ever be given.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// True once no number will ever be given again.
+    /// True once no number can ever be given again.
     pub fn is_exhausted(&self) -> bool {
         self.last() >= self.most
     }

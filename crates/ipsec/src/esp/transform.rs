@@ -1,7 +1,8 @@
 //! Encrypting and authenticating one ESP packet in place.
 //!
-//! The cryptography is that of AWS-LC, which uses the widest instructions of the processor;
-//! what is done here is to lay out what each RFC feeds it.
+//! AWS-LC does the cryptography, with the widest instructions of the processor. This file arranges
+//! the
+//! inputs as each RFC requires.
 
 use super::algorithm::Algorithm;
 use super::key::KeyMaterial;
@@ -14,12 +15,12 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use wattline_packet::esp::HEADER;
 
-/// A packet could not be sealed or opened. On purpose it says no more.
+/// A packet could not be sealed or opened; the error says no more on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the packet could not be protected or is not authentic")]
 pub struct Refused;
 
-/// A key in use, both ways. Shared by all workers; has no state beside the key.
+/// A key in use, for both directions. All workers share it; it has no state besides the key.
 pub struct Transform {
     algorithm: Algorithm,
     kind: Kind,
@@ -40,7 +41,7 @@ impl Transform {
     /// Expands key material.
     ///
     /// # Errors
-    /// When it does not fit the algorithm.
+    /// Fails when it does not fit the algorithm.
     pub fn new(algorithm: Algorithm, key: &KeyMaterial) -> Result<Self, Refused> {
         let (cipher, second) = key.parts(algorithm).ok_or(Refused)?;
         if second.len() != algorithm.second_key() {
@@ -68,18 +69,20 @@ impl Transform {
         Ok(Self { algorithm, kind })
     }
 
-    /// What it does.
+    /// Algorithm of the key.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Protects `packet`, which holds from its ESP header on: header, room for the IV,
-    /// payload with trailer, room for the ICV. `sequence` is the whole sequence number, of
-    /// which the header has the low half; the high half is authenticated where `extended`.
-    /// `unique` must never be used twice with one key: the IV is made from it.
+    /// Protects `packet`, which contains: ESP header, room for the IV, payload with trailer, room
+    /// for the
+    /// ICV. `sequence` is the whole sequence number. The header has its low half; the high half is
+    /// authenticated if `extended`. `unique` must never be used twice with one key, since the IV is
+    /// made
+    /// from it.
     ///
     /// # Errors
-    /// When the lengths do not fit the algorithm.
+    /// Fails when the lengths do not fit the algorithm.
     pub fn seal(
         &self,
         packet: &mut [u8],
@@ -98,9 +101,10 @@ impl Transform {
                 icv.copy_from_slice(tag.as_ref());
             }
             Kind::Cbc(cbc) => {
-                // An IV that nobody can foretell: the cipher's own image of a number used
-                // once (NIST SP 800-38A, appendix C, first method). To get it, that number
-                // is encrypted as if it were the first block, with an IV of zero.
+                // The IV must be unpredictable: the cipher's own image of a number used once (NIST
+                // SP 800-38A,
+                // appendix C, first method). That number is encrypted as the first block, with an
+                // IV of zero.
                 let number = u128::from(unique) << 64 | u128::from(sequence);
                 iv.copy_from_slice(&number.to_be_bytes());
                 let end = packet.len() - self.algorithm.icv();
@@ -114,10 +118,10 @@ impl Transform {
         Ok(())
     }
 
-    /// Checks and decrypts `packet`, from its ESP header on. Gives payload and trailer.
+    /// Checks and decrypts `packet`, which begins with the ESP header. Returns payload and trailer.
     ///
     /// # Errors
-    /// When the packet is not authentic, or is too short or too long to be.
+    /// Fails when the packet is not authentic, or when its length is impossible.
     pub fn open<'p>(
         &self,
         packet: &'p mut [u8],
@@ -150,8 +154,9 @@ impl Transform {
 }
 
 impl Cbc {
-    /// The HMAC of `packet` up to `end` and, where `extended`, of the high half of the sequence
-    /// number, which is written where the ICV stands (RFC 4303 section 2.2.1).
+    /// HMAC of `packet` up to `end` and, if `extended`, of the high half of the sequence number,
+    /// which is
+    /// written in place of the ICV (RFC 4303 section 2.2.1).
     fn tag(&self, packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> hmac::Tag {
         let mut length = end;
         if extended {
@@ -183,7 +188,7 @@ impl<'p> Layout<'p> {
     }
 }
 
-/// RFC 4106 section 4.
+/// Nonce of GCM (RFC 4106 section 4).
 fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<Nonce, Refused> {
     let mut nonce = [0; 12];
     nonce[..4].copy_from_slice(salt);
@@ -191,8 +196,8 @@ fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<Nonce, Refused> {
     Ok(Nonce::assume_unique_for_key(nonce))
 }
 
-/// What is authenticated beside the encrypted part: SPI and sequence number, with its high
-/// half in between where it is extended (RFC 4106 section 5).
+/// Authenticated data besides the encrypted part: SPI and sequence number, with the high half in
+/// between if the number is extended (RFC 4106 section 5).
 struct Authenticated {
     bytes: [u8; 12],
     length: usize,
@@ -229,8 +234,9 @@ mod tests {
         Transform::new(algorithm, &key).unwrap()
     }
 
-    /// draft-mcgrew-gcm-test-01, section 4: ESP packets whole, the first with an extended
-    /// sequence number, the second with a 256-bit key.
+    /// Whole ESP packets from draft-mcgrew-gcm-test-01, section 4: the first has an extended
+    /// sequence
+    /// number, the second a 256-bit key.
     #[test]
     fn gcm_seals_as_published() {
         for (algorithm, key, spi, sequence, extended, iv, plain, sealed) in [
@@ -318,7 +324,7 @@ mod tests {
             let mut packet = [0; 8 + 16 + 16 + 12];
             transform.seal(&mut packet, sequence, false, sequence).unwrap();
             assert!(ivs.insert(packet[8..24].to_vec()));
-            // An IV that is a counter would leave most of its bits alone.
+            // If the IV were a counter, most of its bits would not change.
             assert!(packet[8..24].iter().filter(|byte| **byte == 0).count() < 8);
         }
     }
@@ -328,8 +334,9 @@ mod tests {
     }
 
     proptest! {
-        /// What was sealed opens; with any bit flipped, cut short, under another sequence
-        /// number or another key it does not.
+        /// A sealed packet opens. With any bit flipped, truncated, under another sequence number or
+        /// with
+        /// another key it does not.
         #[test]
         fn only_what_was_sealed_opens(
             algorithm in any_algorithm(),
@@ -371,7 +378,7 @@ mod tests {
             }
             let bit = bit.index(packet.len() * 8);
             packet[bit / 8] ^= 1 << (bit % 8);
-            // Whoever receives it takes the low half from the header.
+            // The receiver takes the low half from the header.
             let low = u32::from_be_bytes(*packet[4..].first_chunk().unwrap());
             let sequence = sequence & !0xffff_ffff | u64::from(low);
             prop_assert_eq!(opens(&transform, &packet, sequence), Err(Refused));

@@ -1,4 +1,4 @@
-//! Decoders: they tell their encoders that they live and what they miss.
+//! Decoders: they report to their encoders that they are alive and which packets they miss.
 
 use super::{BUSY, FAMILIES, HELLO, IDLE, key, rules, sum};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
@@ -23,9 +23,9 @@ struct Section {
     settings: RedundancySettings,
     cache: Arc<DecoderCache>,
     counters: Vec<Arc<DecodeCounters>>,
-    /// Of this life.
+    /// Random number of this run of the decoder.
     epoch: u64,
-    /// Where reports go; none without feedback.
+    /// Destination of the reports; `None` without feedback.
     report_to: Option<(UdpSocket, IpAddr)>,
     reported: Option<Instant>,
     reports: u64,
@@ -41,7 +41,7 @@ impl Decoders {
 
 impl Section {
     fn new(settings: &RedundancySettings) -> Result<Self, RouterError> {
-        // Seeded by the operating system, and other than in the life before.
+        // Seeded by the operating system, so it differs from the run before.
         let epoch = RandomState::new().hash_one(std::process::id());
         let open = |peer: IpAddr| {
             let any: IpAddr = match peer {
@@ -71,7 +71,7 @@ impl Section {
         let Some((socket, peer)) = &self.report_to else { return };
         let missing = self.cache.misses.fetch();
         let due = self.reported.is_none_or(|at| now.saturating_duration_since(at) >= HELLO);
-        // Not more than one report per tick, so in 10 ms.
+        // At most one report per tick of 10 ms.
         if !due && missing.is_empty() && !self.cache.take_unknown() {
             return;
         }
@@ -84,7 +84,7 @@ impl Section {
         let to = (*peer, self.settings.feedback_port);
         match socket.send_to(&feedback.write(&key(&self.settings)), to) {
             Ok(_) => self.reports += 1,
-            // Lost, as any packet may be: what is missing will be missed again.
+            // A lost report is harmless: the same packets will be missed again.
             Err(_) => self.lost_reports += 1,
         }
         self.reported = Some(now);

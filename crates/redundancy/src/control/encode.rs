@@ -1,4 +1,4 @@
-//! Encoders: whose decoder lives, and what it has not got.
+//! Encoders: they receive the reports of their decoders.
 
 use super::{BUSY, DEAD, FAMILIES, IDLE, key, rules, sum};
 use crate::nodes::{
@@ -15,14 +15,14 @@ use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 
-/// Reports that are read at once.
+/// Largest number of reports read at once.
 const AT_ONCE: usize = 64;
-/// Longer than any report.
+/// Buffer size in bytes; more than any report has.
 const LONGEST: usize = 2048;
 
 pub(super) struct Encoders {
     sections: Vec<Section>,
-    /// By port.
+    /// Sockets by port.
     sockets: Vec<(u16, UdpSocket)>,
     packets_before: u64,
 }
@@ -32,7 +32,7 @@ struct Section {
     encode: EncodeSettings,
     cache: Arc<EncoderCache>,
     counters: Vec<Arc<EncodeCounters>>,
-    /// The decoder's life, and when it was last heard of.
+    /// Epoch of the decoder, and time of its last report.
     heard: Option<(u64, Instant)>,
     reports: u64,
     refused_reports: u64,
@@ -49,7 +49,7 @@ impl Encoders {
                 continue;
             }
             let sharing = sections.iter().filter(|other| other.feedback_port == port);
-            // One of IPv6 takes IPv4 too, but may not be had where IPv6 is switched off.
+            // A socket of IPv6 takes IPv4 too, but is not available where IPv6 is switched off.
             let six = sharing.filter_map(|other| other.peer).any(|peer| peer.is_ipv6());
             let any: IpAddr = match six {
                 true => Ipv6Addr::UNSPECIFIED.into(),
@@ -73,7 +73,7 @@ impl Encoders {
         let mut buffer = [0; LONGEST];
         for (port, socket) in &self.sockets {
             for _ in 0..AT_ONCE {
-                // Whatever is wrong with the socket is no reason to stop forwarding.
+                // An error of the socket is no reason to stop forwarding.
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
                 let from = from.ip().to_canonical();
                 let bytes = buffer.get(..length).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Redundancy elimination as the control thread sees it: caches are made here, counters added
-//! up, and decoders report to encoders over UDP.
+//! Redundancy elimination in the control thread: it makes the caches, adds up counters, and lets
+//! decoders report to encoders over UDP.
 //!
-//! Encoders and decoders are two applications, for flows are recorded between them.
+//! Encoders and decoders are two applications, since flows are recorded between them.
 
 mod decode;
 mod encode;
@@ -17,18 +17,18 @@ use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
 
-/// Both versions of IP.
+/// Both IP versions.
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// How often a decoder reports although nothing is missing.
+/// Interval of a decoder's reports when it misses nothing.
 const HELLO: Duration = Duration::from_secs(1);
-/// Without a report for so long, the decoder is taken for dead.
+/// Time without a report after which the decoder counts as dead.
 const DEAD: Duration = Duration::from_secs(5);
-/// How often either side looks for something to do while packets pass, and while none do.
+/// Intervals at which either side looks for work, with packets and without.
 const BUSY: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Starts what the configuration asks for. Encoders stand only where packets leave and decoders
-/// never, so their own order does not matter.
+/// Starts the applications that the configuration asks for. Encoders are placed only before packets
+/// leave, and decoders never there, so their relative order does not matter.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let mut applications: Vec<Box<dyn Application>> = Vec::new();
     let encoders = sections(config, RedundancyRole::Encode);
@@ -49,7 +49,7 @@ fn sections(config: &Config, role: RedundancyRole) -> Vec<&RedundancySettings> {
 
 fn rules(settings: &RedundancySettings) -> Rules {
     let mut except = settings.except.clone();
-    // An encoder's reports, and whatever else is for the decoder's router itself.
+    // Reports to an encoder, and all other packets for the decoder's router itself.
     if settings.role == RedundancyRole::Encode {
         except.extend(settings.peer.map(IpNet::from));
     }
@@ -66,7 +66,7 @@ fn key(settings: &RedundancySettings) -> Key {
     Key::from_secret(&settings.secret)
 }
 
-/// Counters of all workers of a section, added up, as JSON.
+/// Sums of the counters of all workers of a section, as JSON.
 fn sum(lists: impl Iterator<Item = Vec<(&'static str, u64)>>) -> Map<String, Value> {
     let mut sum: Vec<(&'static str, u64)> = Vec::new();
     for list in lists {

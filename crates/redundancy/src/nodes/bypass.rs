@@ -1,24 +1,24 @@
-//! Flows that look encrypted and gained nothing: most of their packets are not tried.
+//! Detects flows that look encrypted and gain nothing; most of their packets are then skipped.
 //!
-//! Compressed content looks the same, and gains well when it comes a second time. So a flow is
-//! given up only after [`PATIENCE`] packets without any gain, one packet in [`PROBE`] is tried all
-//! the same, and the first gain brings the flow back.
+//! Compressed content looks the same, and gains well when it is repeated. A flow is therefore given
+//! up only after [`PATIENCE`] packets without gain. Even then one packet in [`PROBE`] is tried, and
+//! the first gain ends the bypass of the flow.
 
-/// Packets that look encrypted and gained nothing before a flow is given up.
+/// Number of packets that look encrypted and gain nothing before a flow is given up.
 const PATIENCE: u16 = 32;
-/// Of a flow that was given up, one packet in so many is tried.
+/// One packet in this many is tried in a flow that was given up.
 const PROBE: u16 = 16;
-/// Flows that are told apart; others share an entry with one of them.
+/// Size of the flow table; flows with the same hash share an entry.
 const FLOWS: usize = 4096;
-/// Bytes of a payload that are looked at.
+/// Number of payload bytes in the sample.
 const LOOKED_AT: usize = 64;
-/// So many different values among them: noise has 56.7 on average with a deviation of 2.3, text
-/// about 25.
+/// Number of distinct values in the sample that counts as noise. Noise has 56.7 on average with a
+/// deviation of 2.3, text about 25.
 const DIFFERENT: u32 = 48;
-/// Headers of the transport layer are not what this is about.
+/// Offset of the sample in the payload, so that it skips transport headers.
 const BEHIND: usize = 32;
 
-/// Remembers flows; one per worker.
+/// Flow table of the bypass; one per worker.
 pub(super) struct Flows(Box<[u16]>);
 
 impl Flows {
@@ -26,7 +26,7 @@ impl Flows {
         Self(vec![0; FLOWS].into_boxed_slice())
     }
 
-    /// Whether to leave a packet of this flow alone.
+    /// Whether to skip a packet of this flow.
     pub fn skips(&mut self, flow: u32, payload: &[u8]) -> bool {
         let Some(idle) = self.0.get_mut(flow as usize % FLOWS) else { return false };
         if !looks_encrypted(payload) {
@@ -40,7 +40,7 @@ impl Flows {
         *idle > PATIENCE
     }
 
-    /// A packet of this flow gained something.
+    /// Records that a packet of this flow gained something.
     pub fn gained(&mut self, flow: u32) {
         if let Some(idle) = self.0.get_mut(flow as usize % FLOWS) {
             *idle = 0;

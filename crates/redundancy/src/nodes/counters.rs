@@ -1,5 +1,4 @@
-//! What encoders and decoders count: each node of each worker has its own, and whoever wants
-//! to know adds them up.
+//! Counters of encoders and decoders. Each node of each worker has its own; readers add them up.
 
 use wattline_dataplane::counters::Counter;
 
@@ -12,7 +11,7 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// Names and values, in the order of the reference.
+            /// Names and values of the counters, in the order of the reference.
             pub fn list(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($field), self.$field.get()),)+]
             }
@@ -21,63 +20,63 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Of an encoder.
+    /// Counters of an encoder.
     EncodeCounters {
-        /// Packets on their way to the decoder, whatever became of them.
+        /// Packets on their way to the decoder, encoded or not.
         packets,
-        /// Bytes of those, IP headers included.
+        /// Bytes of these packets on arrival, IP headers included.
         in_bytes,
-        /// Bytes that they had when they left here.
+        /// Bytes of these packets when they left.
         out_bytes,
         /// Packets that were encoded.
         encoded_packets,
-        /// Regions that were left out of them.
+        /// Regions that were replaced by references.
         regions,
-        /// Packets in which nothing was found, or not enough.
+        /// Packets without a repeated region, or with too few repeated bytes.
         without_gain_packets,
-        /// Packets that were not tried: fragments, longer than the MTU, without TTL, with options.
+        /// Packets not tried: fragments, longer than the MTU, without TTL, with options.
         bypassed_unfit_packets,
-        /// Packets that were not tried: shorter or longer than is worth it.
+        /// Packets not tried: too short or too long.
         bypassed_length_packets,
-        /// Packets that were not tried: encrypted by their protocol or port.
+        /// Packets not tried: encrypted according to their protocol or port.
         bypassed_encrypted_packets,
-        /// Packets that were not tried: of flows that look encrypted and gained nothing.
+        /// Packets not tried: of flows that look encrypted and gained nothing.
         bypassed_entropy_packets,
         /// Packets that do not pass the decoder: to its own addresses, or to stations on the link.
         bypassed_local_packets,
-        /// TCP segments sent again, which were not referred to their own first copy.
+        /// Retransmitted TCP segments, which were not encoded as references to their first copy.
         retransmissions,
     }
 }
 
 counters! {
-    /// Of a decoder.
+    /// Counters of a decoder.
     DecodeCounters {
-        /// Encoded packets that came.
+        /// Encoded packets received.
         packets,
-        /// Bytes of those, IP headers included.
+        /// Bytes of the encoded packets, IP headers included.
         in_bytes,
-        /// Bytes of the packets that they became.
+        /// Bytes of the restored packets.
         out_bytes,
         /// Encoded packets that were restored.
         decoded_packets,
-        /// Packets that came as they are and were remembered.
+        /// Packets that arrived unencoded and were added to the cache.
         remembered_packets,
-        /// Packets that came as they are and were not.
+        /// Packets that arrived unencoded and were not added to the cache.
         bypassed_packets,
-        /// Encoded packets that had to wait because something was missing.
+        /// Encoded packets that had to wait for a missing packet.
         waited_packets,
-        /// Of those, packets that could be restored after all.
+        /// Waiting packets that could be restored later.
         late_packets,
-        /// Encoded packets that were dropped because something was missing.
+        /// Encoded packets dropped because a packet was missing.
         missed_packets,
-        /// Encoded packets that were dropped because the digest did not hold.
+        /// Encoded packets dropped because the digest was wrong.
         integrity_failures,
-        /// Encoded packets that were dropped because they were malformed or fragments.
+        /// Encoded packets dropped because they were malformed or fragments.
         malformed_packets,
-        /// Packets of another stream, left as they were.
+        /// Encoded packets of another stream, which passed unchanged.
         foreign_packets,
-        /// Encoded packets that were dropped because the whole did not fit into a frame.
+        /// Encoded packets dropped because the restored packet did not fit into a frame.
         too_long_packets,
     }
 }

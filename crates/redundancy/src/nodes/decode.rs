@@ -1,4 +1,4 @@
-//! From an encoded payload to the original one.
+//! Decoding of a payload.
 
 use super::peer::Misses;
 use super::store::Store;
@@ -7,18 +7,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use wattline_packet::redundancy::{Encoded, Key, LONGEST_PAYLOAD, MOST_MISSING, name_of};
 
-/// What all workers of a decoder share.
+/// State that all workers of a decoder share.
 pub struct DecoderCache {
     store: Store,
-    /// What encoders have to be told.
+    /// Missed packets to report to the encoder.
     pub misses: Misses,
     generation: u16,
-    /// A packet came from an encoder that does not know this life of the decoder.
+    /// Set when a packet came from an encoder that does not know this generation.
     is_unknown: AtomicBool,
 }
 
 impl DecoderCache {
-    /// An empty one of so many bytes, in a life of which `generation` is the number.
+    /// An empty cache of this many bytes; `generation` is the number of the decoder's run.
     #[must_use]
     pub fn new(cache_bytes: usize, generation: u16) -> Self {
         Self {
@@ -29,39 +29,39 @@ impl DecoderCache {
         }
     }
 
-    /// Bytes that it remembers.
+    /// Capacity of the cache in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.store.capacity_bytes()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
         self.store.capacity_bytes() + self.store.capacity_bytes() / 16
     }
 
-    /// Whether an encoder has to be told of this life; said once.
+    /// Whether an encoder has to be told the generation; true only once per occurrence.
     pub fn take_unknown(&self) -> bool {
         self.is_unknown.load(Relaxed) && self.is_unknown.swap(false, AcqRel)
     }
 }
 
-/// What became of an encoded payload.
+/// Result of decoding a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// The original, byte for byte.
+    /// The original payload, byte for byte.
     Whole {
-        /// What the IP header said followed it.
+        /// Protocol number of the original IP header.
         protocol: u8,
-        /// The payload.
+        /// The restored payload.
         payload: &'a [u8],
     },
-    /// Another stream's.
+    /// The payload belongs to another stream.
     Foreign,
-    /// Not of the form that an encoder writes.
+    /// The payload does not have the format of an encoder.
     Malformed,
-    /// A packet that it refers to is not there (yet, perhaps).
+    /// The payload refers to a packet that is not in the cache, perhaps not yet.
     Missing,
-    /// What came out is not what went in.
+    /// The restored payload has the wrong digest.
     Damaged,
 }
 
@@ -74,18 +74,18 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For the packets of one stream.
+    /// A decoder for the packets of one stream.
     #[must_use]
     pub fn new(stream: u8, key: Key, shared: Arc<DecoderCache>) -> Self {
         Self { shared, key, stream, buffer: vec![0; LONGEST_PAYLOAD].into() }
     }
 
-    /// Remembers a payload that came as it is.
+    /// Adds a payload that arrived unencoded to the cache.
     pub fn remember(&self, protocol: u8, payload: &[u8]) {
         self.shared.store.insert(self.key.digest(payload, protocol), protocol, payload);
     }
 
-    /// Restores what stands behind an IP header, and remembers it.
+    /// Restores the bytes that follow an IP header, and adds them to the cache.
     pub fn decode(&mut self, bytes: &[u8]) -> Decoded<'_> {
         let Ok(encoded) = Encoded::parse(bytes) else { return Decoded::Malformed };
         if encoded.header.stream != self.stream {
@@ -111,8 +111,8 @@ impl Decoder {
         Decoded::Whole { protocol, payload }
     }
 
-    /// Notes what an encoded payload that could not be restored needs, for the encoder: what is
-    /// missing, and the packet itself, which will be missing as well.
+    /// Records what the encoder must know about a payload that could not be restored: the missing
+    /// packet, and this packet, which is now missing as well.
     pub fn report(&self, bytes: &[u8]) {
         let Ok(encoded) = Encoded::parse(bytes) else { return };
         for region in encoded.regions {
@@ -124,8 +124,8 @@ impl Decoder {
     }
 }
 
-/// Puts gaps and regions together; false where a packet is missing, `None` where the lengths
-/// contradict themselves or the region is not inside of its packet.
+/// Assembles literals and regions. False if a packet is missing; `None` if the lengths contradict
+/// each other or a region lies outside its packet.
 fn assemble(store: &Store, encoded: &Encoded, mut payload: &mut [u8]) -> Option<bool> {
     let mut literals = encoded.literals;
     for region in encoded.regions {

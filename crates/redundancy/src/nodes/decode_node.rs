@@ -1,10 +1,10 @@
-//! `redundancy4-decode` and `redundancy6-decode`: encoded packets become what they were.
+//! `redundancy4-decode` and `redundancy6-decode`: restore encoded packets.
 //!
-//! Between input and lookup. Packets that came as they are are remembered. An encoded packet that
-//! refers to one that is not there waits a few milliseconds, for that one may be on its way
-//! through another queue; then it is dropped and the encoder told.
+//! The nodes are between input and lookup. Packets that arrive unencoded are added to the cache. An
+//! encoded packet that refers to a missing packet waits a few milliseconds, since the other may be
+//! on its way through another queue. After that it is dropped and reported to the encoder.
 //!
-//! - next: whatever follows, `drop` (`redundancy-missing`, `redundancy-damaged`)
+//! - next: the next node at its place, `drop` (`redundancy-missing`, `redundancy-damaged`)
 
 use super::counters::DecodeCounters;
 use super::decode::{Decoded, Decoder};
@@ -21,19 +21,19 @@ use wattline_units::{Span, Time};
 
 const ON: Edge = 0;
 const DROP: Edge = 1;
-/// Packets that may wait at once.
+/// Largest number of packets that wait at once.
 const WAITING: usize = 32;
-/// And one in so many of all chunks at most.
+/// At most one chunk in this many may wait.
 const SHARE: usize = 8;
 const PATIENCE: Span = Span::from_millis(3);
 
 /// One section of the configuration, in one node.
 pub struct DecodeSection {
-    /// Which packets it is about.
+    /// Rules that select the packets.
     pub rules: Rules,
-    /// What decodes them.
+    /// Decoder of the section.
     pub decoder: Decoder,
-    /// What happened.
+    /// Counters of the section.
     pub counters: Arc<DecodeCounters>,
 }
 
@@ -43,14 +43,14 @@ struct Waiting {
     since: Time,
 }
 
-/// The node.
+/// Node for one IP version; see the module.
 pub struct DecodeNode {
     family: Family,
     sections: Vec<DecodeSection>,
     waiting: Vec<Waiting>,
 }
 
-/// What becomes of an encoded packet.
+/// Result for an encoded packet.
 enum Fate {
     On,
     Wait,
@@ -58,13 +58,13 @@ enum Fate {
 }
 
 impl DecodeNode {
-    /// Decodes what its sections say, the first that covers a packet.
+    /// Makes the node; the first section whose rules cover a packet decodes it.
     #[must_use]
     pub fn new(family: Family, sections: Vec<DecodeSection>) -> Self {
         Self { family, sections, waiting: Vec::with_capacity(WAITING) }
     }
 
-    /// Its name, where the feature wants it.
+    /// Name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {
@@ -77,7 +77,7 @@ impl DecodeNode {
         self.waiting.len() < WAITING.min(pool.chunks() as usize / SHARE)
     }
 
-    /// The edge of a packet that has just come.
+    /// Edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
         let memory = &*context.pool.bytes();
         let Some(view) = self.family.view(packet, memory) else { return ON };
@@ -126,7 +126,7 @@ impl DecodeNode {
         }
     }
 
-    /// Tries again what waits, and gives up what has waited long enough.
+    /// Tries waiting packets again, and gives up those that have waited long enough.
     fn try_again(&mut self, context: &mut Context) {
         let mut number = 0;
         while let Some(waiting) = self.waiting.get_mut(number) {
@@ -223,7 +223,7 @@ impl DecodeSection {
         Fate::Drop(reason)
     }
 
-    /// Tells the encoder what an encoded packet lacked.
+    /// Reports to the encoder what an encoded packet lacked.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
         if let Some(view) = family.view(packet, pool.bytes()) {

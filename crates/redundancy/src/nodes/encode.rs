@@ -1,4 +1,4 @@
-//! From a payload to an encoded one.
+//! Encoding of a payload.
 
 use super::bypass::Flows;
 use super::index::Index;
@@ -12,33 +12,33 @@ use wattline_packet::redundancy::{
     HEADER, Header, Key, LONGEST_PAYLOAD, MOST_REGIONS, REGION, Region, VERSION, name_of,
 };
 
-/// How an encoder works.
+/// Settings of an encoder.
 #[derive(Debug, Clone)]
 pub struct EncodeSettings {
-    /// Size of the cache in bytes; its indexes come on top.
+    /// Size of the cache in bytes, without its indexes.
     pub cache_bytes: usize,
-    /// Which windows get a fingerprint.
+    /// Method that selects the windows with a fingerprint.
     pub selection: Selection,
-    /// About one window in so many.
+    /// Mean distance in bytes between selected windows.
     pub period: usize,
-    /// Its number in what it sends.
+    /// Number of the stream in encoded packets.
     pub stream: u8,
-    /// What it shares with the decoder.
+    /// Key shared with the decoder.
     pub key: Key,
-    /// Whether flows that look encrypted and gain nothing are given up.
+    /// Whether to give up flows that look encrypted and gain nothing.
     pub bypass_entropy: bool,
 }
 
-/// What all workers of an encoder share.
+/// State that all workers of an encoder share.
 pub struct EncoderCache {
     store: Store,
     index: Index,
-    /// The decoder, as far as it is known.
+    /// State of the decoder, as far as it is known.
     pub peer: Peer,
 }
 
 impl EncoderCache {
-    /// An empty one, which is sent as it is until the decoder is known to live.
+    /// An empty cache; packets are sent unencoded until the decoder is known to be alive.
     #[must_use]
     pub fn new(settings: &EncodeSettings) -> Self {
         Self {
@@ -48,44 +48,45 @@ impl EncoderCache {
         }
     }
 
-    /// The decoder lives and remembers so many bytes. In a new life (`is_new`) it has nothing
-    /// that was sent until now.
+    /// Records that the decoder is alive and has a cache of this size. In a new run (`is_new`) it
+    /// has
+    /// none of the packets sent before.
     pub fn decoder_is_alive(&self, capacity_bytes: u64, generation: u16, is_new: bool) {
         let capacity = self.store.capacity_bytes().min(capacity_bytes) / 8;
-        // What is about to be forgotten there is gone when the packet arrives.
+        // Entries that the decoder will soon overwrite may be gone when the packet arrives.
         let reach = capacity - capacity / 8;
         let (_, floor, _) = self.peer.now();
         let floor = if is_new { self.store.head() } else { floor };
         self.peer.is_alive(reach, floor, generation);
     }
 
-    /// The decoder does not have the packet of this name: nobody is referred to it any more.
+    /// Records that the decoder lacks the packet of this name: no more references to it.
     pub fn decoder_misses(&self, name: u64) {
         if let Some(at) = self.store.find(name) {
             self.store.kill(at);
         }
     }
 
-    /// Bytes of memory that it takes, the bytes of the cache included.
+    /// Bytes of memory in use, including the cache.
     pub fn memory_bytes(&self) -> u64 {
         let store = self.store.capacity_bytes();
         store + store / 16 + self.index.bytes() as u64
     }
 }
 
-/// What became of a payload.
+/// Result of encoding a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoded {
-    /// It is shorter now.
+    /// The payload became shorter.
     Shorter {
-        /// Bytes behind the IP header.
+        /// Bytes after the IP header.
         length: usize,
-        /// How many regions were left out.
+        /// Number of regions replaced by references.
         regions: usize,
     },
-    /// Nothing or not enough was found.
+    /// No repeated region was found, or the gain was too small.
     WithoutGain,
-    /// It was not tried.
+    /// The payload was not tried.
     Skipped,
 }
 
@@ -93,9 +94,9 @@ pub enum Encoded {
 #[derive(Clone, Copy)]
 struct Match {
     name: u64,
-    /// In the record.
+    /// Offset in the cached record.
     offset: usize,
-    /// In the payload.
+    /// Start in the payload.
     start: usize,
     end: usize,
 }
@@ -106,17 +107,17 @@ pub struct Encoder {
     key: Key,
     stream: u8,
     selector: Selector,
-    /// What the index said of each sample.
+    /// Index entry of each sample.
     entries: Vec<u64>,
     matches: Vec<Match>,
-    /// A copy of the record that is compared.
+    /// Copy of the cached record under comparison.
     record: Loaded,
     flows: Option<Flows>,
-    /// Segments that were sent again.
+    /// Number of retransmitted segments.
     retransmissions: u64,
 }
 
-/// A record, copied.
+/// A copy of a cached record.
 struct Loaded {
     bytes: Box<[u8]>,
     at: Option<Position>,
@@ -125,7 +126,7 @@ struct Loaded {
 }
 
 impl Encoder {
-    /// With memory of its own beside what is shared.
+    /// An encoder with its own working memory.
     #[must_use]
     pub fn new(settings: &EncodeSettings, shared: Arc<EncoderCache>) -> Self {
         let most = LONGEST_PAYLOAD;
@@ -142,18 +143,19 @@ impl Encoder {
         }
     }
 
-    /// Segments that were sent again and recognised, since this was last asked.
+    /// Number of retransmitted segments recognised since the last call.
     pub fn take_retransmissions(&mut self) -> u64 {
         std::mem::take(&mut self.retransmissions)
     }
 
-    /// Encodes a payload into `out`, which is as long at least, and remembers it. `flow` is a
-    /// hash of its flow.
+    /// Encodes a payload into `out`, which must be at least as long, and adds the payload to the
+    /// cache.
+    /// `flow` is a hash of its flow.
     pub fn encode(&mut self, protocol: u8, flow: u32, payload: &[u8], out: &mut [u8]) -> Encoded {
         let Self { shared, key, stream, selector, entries, matches, record, flows, .. } = self;
         let (store, index) = (&shared.store, &shared.index);
         if flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
-            // The decoder remembers it, so the cache here must age as well.
+            // The decoder caches it, so positions must advance here as well.
             store.skip(payload.len());
             return Encoded::Skipped;
         }
@@ -162,7 +164,7 @@ impl Encoder {
         let samples = selector.select(payload);
         matches.clear();
         if reach > 0 {
-            // All entries first: so they are fetched side by side.
+            // Reads all entries first, so that the memory accesses overlap.
             entries.clear();
             entries.extend(samples.iter().map(|sample| index.get(sample.fingerprint)));
             let may = |at: Position| store.age(at) <= reach && at >= floor;
@@ -195,7 +197,7 @@ impl Encoder {
     }
 }
 
-/// Finds what is known of one payload.
+/// Searches the cache for parts of one payload.
 struct Finder<'a> {
     store: &'a Store,
     payload: &'a [u8],
@@ -248,8 +250,9 @@ impl Finder<'_> {
         if !self.store.copy(at, 0, into) {
             return false;
         }
-        // The same ports and sequence number: this is that segment again, which most probably
-        // did not arrive. It must not be referred to itself, and nobody else either.
+        // Equal ports and sequence number: this is the same segment again, so the first copy was
+        // probably
+        // lost. Neither this packet nor any other may refer to that copy.
         let again = self.protocol == TCP
             && found.protocol == TCP
             && self.payload.first_chunk::<8>() == into.first_chunk::<8>();
@@ -268,7 +271,7 @@ impl Finder<'_> {
     }
 }
 
-/// Writes header, regions and literals; `None` where that is not shorter than the payload.
+/// Writes header, regions and literals; `None` if the result is not shorter than the payload.
 fn write(header: &Header, matches: &[Match], payload: &[u8], out: &mut [u8]) -> Option<usize> {
     let covered: usize = matches.iter().map(|it| it.end - it.start).sum();
     let length = HEADER + matches.len() * REGION + payload.len() - covered;
@@ -296,7 +299,7 @@ fn write(header: &Header, matches: &[Match], payload: &[u8], out: &mut [u8]) -> 
     Some(length)
 }
 
-/// How many first bytes are the same.
+/// Number of equal bytes at the beginning.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (eights_a, _) = a.as_chunks::<8>();
     let (eights_b, _) = b.as_chunks::<8>();
@@ -304,7 +307,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
-/// How many last bytes are the same.
+/// Number of equal bytes at the end.
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }

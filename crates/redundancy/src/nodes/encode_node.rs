@@ -1,9 +1,9 @@
-//! `redundancy4-encode` and `redundancy6-encode`: packets on their way to the decoder get shorter.
+//! `redundancy4-encode` and `redundancy6-encode`: shorten packets on their way to the decoder.
 //!
-//! Between lookup and rewrite. What is not encoded goes on as it is: a packet never gets longer,
-//! and none is dropped here.
+//! The nodes are between lookup and rewrite. Packets that are not encoded pass unchanged. A packet
+//! never gets longer, and none is dropped here.
 //!
-//! - next: whatever follows
+//! - next: the next node at its place
 
 use super::counters::EncodeCounters;
 use super::encode::{Encoded, Encoder};
@@ -18,15 +18,15 @@ use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
 /// One section of the configuration, in one node.
 pub struct EncodeSection {
-    /// Which packets it is about.
+    /// Rules that select the packets.
     pub rules: Rules,
-    /// What encodes them.
+    /// Encoder of the section.
     pub encoder: Encoder,
-    /// What happened.
+    /// Counters of the section.
     pub counters: Arc<EncodeCounters>,
 }
 
-/// The node.
+/// Node for one IP version; see the module.
 pub struct EncodeNode {
     family: Family,
     sections: Vec<EncodeSection>,
@@ -34,13 +34,13 @@ pub struct EncodeNode {
 }
 
 impl EncodeNode {
-    /// Encodes what its sections say, the first that covers a packet.
+    /// Makes the node; the first section whose rules cover a packet encodes it.
     #[must_use]
     pub fn new(family: Family, sections: Vec<EncodeSection>) -> Self {
         Self { family, sections, out: vec![0; LONGEST_PAYLOAD].into() }
     }
 
-    /// Its name, where the feature wants it.
+    /// Name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {
@@ -93,10 +93,10 @@ impl Node for EncodeNode {
 }
 
 impl EncodeSection {
-    /// Whether a packet is left alone without a look at its content; counts why.
+    /// Whether a packet is skipped without looking at its content; counts the reason.
     fn bypasses(&self, view: &View, hop: &Hop, on_link: impl FnOnce() -> bool) -> bool {
         let counters = &*self.counters;
-        // What expires or does not fit must come back in its error as it was sent.
+        // An ICMP error must quote a packet that expires or does not fit as it was sent.
         let unfit = view.unfit || view.hops <= 1 || view.length > usize::from(hop.mtu);
         let counter = if unfit {
             &counters.bypassed_unfit_packets
@@ -113,7 +113,7 @@ impl EncodeSection {
         true
     }
 
-    /// The length of what stands in `out` now, if that is shorter.
+    /// Encodes the payload into `out`; returns the new length if it is shorter.
     fn encode(&mut self, view: &View, out: &mut [u8]) -> Option<usize> {
         let encoded = self.encoder.encode(view.protocol, view.flow(), view.payload, out);
         let counters = &*self.counters;

@@ -1,4 +1,4 @@
-//! What encoder and decoder nodes see of an IP packet, and how they change it.
+//! View of an IP packet for encoder and decoder nodes, and its modification.
 
 use std::net::IpAddr;
 use wattline_dataplane::packet::Packet;
@@ -7,7 +7,7 @@ use wattline_packet::ipv4::{self, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
 use wattline_packet::{FromBytes, protocol};
 
-/// A version of IP.
+/// IP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -16,26 +16,26 @@ pub enum Family {
     V6,
 }
 
-/// A packet, as far as it matters here.
+/// The parts of a packet that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     pub destination: IpAddr,
-    /// Source and destination as they stand in the header.
+    /// Source and destination address as in the header.
     pub addresses: &'a [u8],
     /// TTL or hop limit.
     pub hops: u8,
-    /// What the fixed header says follows.
+    /// Protocol number in the fixed header.
     pub protocol: u8,
-    /// A fragment, or with options or extension headers that routers must look at.
+    /// Whether it is a fragment, or has options or extension headers that routers must read.
     pub unfit: bool,
-    /// Behind the fixed header.
+    /// Bytes after the fixed header.
     pub payload: &'a [u8],
-    /// Bytes of the whole packet.
+    /// Length of the whole packet in bytes.
     pub length: usize,
 }
 
 impl View<'_> {
-    /// A hash of the flow, good enough to tell flows apart in a table.
+    /// Hash of the flow, good enough to distinguish flows in a table.
     pub fn flow(&self) -> u32 {
         let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
         let (words, _) = self.addresses.as_chunks::<8>();
@@ -48,7 +48,7 @@ impl View<'_> {
 }
 
 impl Family {
-    /// Bytes of the fixed header.
+    /// Length of the fixed header in bytes.
     pub(super) fn header(self) -> usize {
         match self {
             Self::V4 => ipv4::HEADER,
@@ -56,7 +56,7 @@ impl Family {
         }
     }
 
-    /// Looks at a packet that an input node has found in order; `None` where it lies.
+    /// Parses a packet that an input node has checked; `None` if the descriptor is wrong.
     pub(super) fn view<'a>(self, packet: &Packet, memory: &'a [u8]) -> Option<View<'a>> {
         let bytes = packet.network_bytes(memory);
         match self {
@@ -93,8 +93,8 @@ impl Family {
         }
     }
 
-    /// Replaces what stands behind the fixed header and says so in it; nothing else changes. The
-    /// caller has seen to it that there is room in the chunk. `None` where there is not.
+    /// Replaces the bytes after the fixed header and updates the header; nothing else changes. The
+    /// caller must ensure room in the chunk. `None` if there is none.
     pub(super) fn replace(
         self,
         packet: &mut Packet,

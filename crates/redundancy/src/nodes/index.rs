@@ -1,11 +1,11 @@
-//! From the fingerprint of a window to where it was seen last. Shared by all workers of an
-//! encoder; a hint only: whoever follows it compares the bytes.
+//! Index from the fingerprint of a window to its last position. All workers of an encoder share it.
+//! It is only a hint: the bytes are compared before use.
 
 use super::store::{POSITION_BITS, Position, Store, zeroed};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Bits of an entry that say how far into a payload.
+/// Bits of an entry for the offset in a payload.
 const OFFSET_BITS: u32 = 14;
 const TAG_SHIFT: u32 = POSITION_BITS + OFFSET_BITS;
 
@@ -13,8 +13,8 @@ const TAG_SHIFT: u32 = POSITION_BITS + OFFSET_BITS;
 pub(super) struct Index(Box<[AtomicU64]>);
 
 impl Index {
-    /// For a cache of so many bytes of which one in `period` has a window in it; twice that
-    /// many entries, so that few push others out.
+    /// An index for a cache of `bytes` bytes with one window in `period`; it has twice that many
+    /// entries, so that few collide.
     pub fn new(bytes: usize, period: usize) -> Self {
         let entries = (2 * bytes / period).next_power_of_two().max(1024);
         Self(zeroed(entries))
@@ -24,21 +24,21 @@ impl Index {
         self.0.get(fingerprint as usize & (self.0.len() - 1))
     }
 
-    /// What is known of a fingerprint; 0 for nothing.
+    /// Entry of a fingerprint; 0 if there is none.
     #[inline]
     pub fn get(&self, fingerprint: u64) -> u64 {
         let entry = self.slot(fingerprint).map_or(0, |slot| slot.load(Acquire));
         if (entry ^ fingerprint) >> TAG_SHIFT == 0 { entry } else { 0 }
     }
 
-    /// Where an entry leads: a record, and how far into its payload.
+    /// Position of an entry: the record, and the offset in its payload.
     #[inline]
     pub fn place(entry: u64, store: &Store) -> (Position, usize) {
         let offset = entry >> POSITION_BITS & ((1 << OFFSET_BITS) - 1);
         (store.unfold(entry & ((1 << POSITION_BITS) - 1)), offset as usize)
     }
 
-    /// Remembers where a window was seen.
+    /// Stores the position of a window.
     #[inline]
     pub fn put(&self, fingerprint: u64, at: Position, offset: u16) {
         let tag = fingerprint >> TAG_SHIFT << TAG_SHIFT;
@@ -48,12 +48,12 @@ impl Index {
         }
     }
 
-    /// Bytes that it takes.
+    /// Size of the index in bytes.
     pub fn bytes(&self) -> usize {
         self.0.len() * 8
     }
 
-    /// Entries in use, for tests.
+    /// Number of entries in use, for tests.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.0.iter().filter(|entry| entry.load(Acquire) != 0).count()

@@ -1,5 +1,5 @@
-//! Encoder and decoder with a bad link between them: whatever happens to packets on the way,
-//! what comes out is what went in, or nothing.
+//! Encoder and decoder with a bad link between them: whatever happens to packets on the way, the
+//! output equals the input or is empty.
 
 use super::decode::{Decoded, Decoder, DecoderCache};
 use super::encode::{EncodeSettings, Encoded, Encoder, EncoderCache};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wattline_packet::protocol::UDP;
 use wattline_packet::redundancy::{HEADER, Key, LONGEST_PAYLOAD, REGION};
 
-/// A payload on the wire, and what it is meant to be.
+/// A payload on the wire, and the original.
 #[derive(Clone)]
 struct Wire {
     encoded: bool,
@@ -70,7 +70,7 @@ impl Link {
         self.near.decoder_is_alive(self.far.capacity_bytes(), self.lives, is_new);
     }
 
-    /// The decoder loses its memory, and the encoder is not told yet.
+    /// The decoder loses its cache, and the encoder is not told yet.
     fn restart_decoder(&mut self) {
         self.lives += 1;
         self.far = Arc::new(DecoderCache::new(self.cache_bytes, self.lives));
@@ -82,7 +82,7 @@ impl Link {
         self.encoder = Encoder::new(&self.settings, self.near.clone());
     }
 
-    /// What misses were noted goes back.
+    /// Reports the missed packets to the encoder.
     fn feed_back(&mut self) {
         let is_new = self.far.take_unknown();
         self.say_hello(is_new);
@@ -106,7 +106,7 @@ impl Link {
         wire
     }
 
-    /// False when it did not come out.
+    /// False if the payload was not restored.
     fn receive(&mut self, wire: &Wire) -> bool {
         if !wire.encoded {
             if (SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&wire.bytes.len()) {
@@ -134,7 +134,7 @@ impl Link {
         false
     }
 
-    /// Sends and receives at once; bytes before and after.
+    /// Sends and receives at once; returns the lengths before and after.
     pub(super) fn pass(&mut self, protocol: u8, payload: &[u8]) -> usize {
         let wire = self.send(protocol, payload);
         assert!(self.receive(&wire), "lost on a good link");
@@ -142,7 +142,7 @@ impl Link {
     }
 }
 
-/// A payload that looks like traffic: some header, then pieces of content that comes again.
+/// A payload like real traffic: a header, then pieces of repeated content.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0u64..12, 0usize..900, 10usize..700).prop_map(|(content, from, length)| {
         let content = super::select::tests::noise(content, 1600);
@@ -156,7 +156,7 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What happens on the way.
+/// Events on the link.
 #[derive(Debug, Clone)]
 enum Event {
     Packet(Vec<u8>),
@@ -226,20 +226,21 @@ fn run(link: &mut Link, events: Vec<Event>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Damaged fields that do not matter (generation, name aliases) may still decode: then to
-    /// the right bytes. `receive` compares each.
+    /// Damaged fields that do not matter (generation, name aliases) may still decode, but only to
+    /// the
+    /// right bytes. `receive` compares each payload.
     #[test]
     fn nothing_wrong_ever_comes_out(
         events in prop::collection::vec(event(), 1..300),
         which in 0usize..3,
         small in any::<bool>(),
     ) {
-        // The decoder remembers as much as the encoder, or a tenth of it.
+        // The decoder's cache is as large as the encoder's, or a tenth of it.
         let cache = 1 << 18;
         let mut link =
             Link::new(settings(Selection::ALL[which], cache), if small { cache / 10 } else { cache });
         run(&mut link, events);
-        // And afterwards it works again.
+        // Afterwards it works again.
         link.feed_back();
         let content = super::select::tests::noise(99, 1400);
         for round in 0..3 {
@@ -277,7 +278,7 @@ fn a_good_link_loses_nothing_and_a_bad_one_recovers() {
             link.pass(UDP, packet);
         }
         assert_eq!((link.tally.missing, link.tally.damaged, link.tally.plain), (0, 0, 20));
-        // The decoder forgets everything: one miss, and the encoder knows.
+        // The decoder loses its cache: one miss, and the encoder knows.
         link.restart_decoder();
         let wire = link.send(UDP, &packets[0]);
         assert!(wire.encoded && !link.receive(&wire));

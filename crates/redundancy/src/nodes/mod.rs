@@ -1,21 +1,24 @@
-//! Redundancy elimination between two routers: what both have seen is not sent twice.
+//! Redundancy elimination between two routers: content that both have seen is not sent twice.
 //!
-//! The encoder, before a link, remembers payloads; where a payload has bytes that went the same
-//! way before, it sends instead the name of the packet that had them. The decoder, behind the
-//! link, remembers the same payloads and puts the bytes back. After Spring and Wetherall, "A
-//! protocol-independent technique for eliminating redundant network traffic" (SIGCOMM 2000);
-//! Anand et al., "Redundancy in network traffic: findings and implications" (SIGMETRICS 2009);
-//! Aggarwal et al., "EndRE" (NSDI 2010).
+//! The encoder, before a link, caches payloads. Where a payload repeats bytes that went the same
+//! way
+//! before, it sends the name of the packet that had them instead. The decoder, behind the link,
+//! caches the same payloads and restores the bytes. After Spring and Wetherall, "A
+//! protocol-independent technique for eliminating redundant network traffic" (SIGCOMM 2000); Anand
+//! et
+//! al., "Redundancy in network traffic: findings and implications" (SIGMETRICS 2009); Aggarwal et
+//! al., "EndRE" (NSDI 2010).
 //!
-//! Packets are named by a keyed digest of their payload. So neither side has to number packets:
-//! those that are sent as they are carry nothing, and loss, reordering or duplicates put no
-//! counters out of step. Whatever the decoder puts together is compared with the digest before
-//! it goes on. See `docs/explanation/redundancy-elimination.md`.
+//! The name of a packet is a keyed digest of its payload, so neither side has to number packets.
+//! Unencoded packets carry nothing extra, and loss, reordering or duplicates cannot put counters
+//! out
+//! of step. The decoder compares every restored payload with the digest before it forwards it. See
+//! `docs/explanation/redundancy-elimination.md`.
 //!
-//! - [`select`]: which windows of a payload get a fingerprint
+//! - [`select`]: selection of the windows with a fingerprint
 //! - [`Store`]: the cache, one per application and shared by all workers; `index`: its fingerprints
-//! - `encode`, `decode`: from payload to payload; `bypass`: what is not tried
-//! - `encode_node`, `decode_node`: the same for packets in the graph; `rules`: which of them
+//! - `encode`, `decode`: encoding and decoding of payloads; `bypass`: payloads that are skipped
+//! - `encode_node`, `decode_node`: the same for packets in the graph; `rules`: selection of packets
 
 mod bypass;
 mod counters;

@@ -162,7 +162,7 @@ fn what_is_missing_for_long_is_dropped_and_reported() {
     let wires = frames.each_ref().map(|frame| ends.encode(frame, 1500));
     for _ in 0..20 {
         let (edge, packet, _) = ends.decode(&wires[1]);
-        // An eighth of the pool may wait.
+        // At most an eighth of the pool may wait.
         let full = ends.bench.context.counters.totals.held.get() == 8;
         assert!(edge == CONSUMED || (full && packet.reason == DropReason::RedundancyMissing));
     }

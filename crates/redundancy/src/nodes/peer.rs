@@ -1,56 +1,56 @@
-//! What encoder and decoder know of each other, between workers and the control thread.
+//! State that workers and control thread exchange about the other side.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize};
 
-/// The decoder as its encoder knows it; the control thread writes, workers read.
+/// State of the decoder at its encoder; the control thread writes it, workers read it.
 #[derive(Debug, Default)]
 pub struct Peer {
-    /// Words back to which the decoder remembers; 0 while nobody may be referred to anything.
+    /// Distance in words up to which the decoder has packets; 0 while references are not allowed.
     reach: AtomicU64,
-    /// Nothing before this position is known to the decoder.
+    /// Lowest position that the decoder may have.
     floor: AtomicU64,
     generation: AtomicU16,
 }
 
 impl Peer {
-    /// From now on packets may be referred to, up to `reach` words back but not before `floor`.
+    /// Allows references to packets up to `reach` words back, but not before `floor`.
     pub(super) fn is_alive(&self, reach: u64, floor: u64, generation: u16) {
         self.floor.store(floor, Relaxed);
         self.generation.store(generation, Relaxed);
         self.reach.store(reach, Release);
     }
 
-    /// From now on everything is sent as it is.
+    /// Forbids references: all packets are sent unencoded.
     pub fn is_gone(&self) {
         self.reach.store(0, Release);
     }
 
-    /// Words back, lowest position, generation.
+    /// Present state: words back, lowest position, generation.
     pub(super) fn now(&self) -> (u64, u64, u16) {
         let reach = self.reach.load(Acquire);
         (reach, self.floor.load(Relaxed), self.generation.load(Relaxed))
     }
 
-    /// Whether anything may be encoded now.
+    /// Whether packets may be encoded now.
     pub fn is_usable(&self) -> bool {
         self.reach.load(Relaxed) > 0
     }
 }
 
-/// Names of packets that a decoder missed, from workers to the control thread. Bounded: where
-/// more are missed than are fetched, the oldest are forgotten; they will be missed again.
+/// Names of packets that a decoder missed, from workers to the control thread. The size is bounded:
+/// if more are missed than fetched, the oldest are lost; they will be missed again.
 #[derive(Debug)]
 pub struct Misses {
     names: Box<[AtomicU64]>,
     next: AtomicUsize,
 }
 
-/// Tells a name from an empty slot: names have 48 bits.
+/// Bit that distinguishes a name from an empty slot; names have 48 bits.
 const THERE: u64 = 1 << 63;
 
 impl Misses {
-    /// Room for so many.
+    /// A list with room for this many names.
     #[must_use]
     pub fn new(room: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Misses {
         }
     }
 
-    /// Notes a name.
+    /// Adds a name.
     pub fn note(&self, name: u64) {
         let slot = self.next.fetch_add(1, AcqRel) % self.names.len();
         if let Some(slot) = self.names.get(slot) {
@@ -67,7 +67,7 @@ impl Misses {
         }
     }
 
-    /// Fetches all, each once.
+    /// Removes and returns all names, each once.
     pub fn fetch(&self) -> Vec<u64> {
         let taken = self.names.iter().map(|slot| slot.swap(0, AcqRel));
         let mut names: Vec<u64> = taken.filter(|name| *name != 0).map(|it| it & !THERE).collect();

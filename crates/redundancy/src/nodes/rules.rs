@@ -1,5 +1,6 @@
-//! Which packets an encoder or decoder is concerned with. Both sides must agree, so that both
-//! remember the same packets; what differs costs packets that have to be sent again.
+//! Rules that select packets for an encoder or decoder. Both sides need the same rules, so that
+//! they
+//! cache the same packets; differences cost packets that have to be sent again.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -8,28 +9,28 @@ use wattline_packet::flow::ports;
 use wattline_packet::protocol::AUTHENTICATION;
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
-/// Shorter payloads are not worth a place in the cache: an encoded packet has at least 26 bytes
-/// behind its IP header, and some literals.
+/// Length in bytes below which a payload is not worth caching: an encoded packet has at least 26
+/// bytes after its IP header, and some literals.
 pub const SHORTEST_PAYLOAD: usize = 64;
 /// Encapsulating security payload (RFC 4303).
 const ESP: u8 = 50;
 
-/// The rules of one section.
+/// Rules of one section.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// The port towards the other router; any where it is `None`.
+    /// Port towards the other router; `None` for any port.
     pub port: Option<PortId>,
-    /// Destinations behind the decoder; all where there is none.
+    /// Destinations behind the decoder; empty for all.
     pub prefixes: Vec<IpNet>,
     /// Destinations that do not pass the decoder, such as its own addresses.
     pub except: Vec<IpNet>,
     /// The IP protocol number of encoded packets.
     pub protocol: u8,
-    /// TCP and UDP ports, on either side, whose payload is encrypted.
+    /// TCP and UDP ports, source or destination, whose payload is encrypted.
     pub bypass_ports: Vec<u16>,
 }
 
-/// Why a payload is not remembered.
+/// Reason why a payload is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bypass {
     Length,
@@ -37,7 +38,7 @@ pub(super) enum Bypass {
 }
 
 impl Rules {
-    /// Whether packets over this port to this address are meant.
+    /// Whether the rules cover packets through this port to this address.
     #[inline]
     pub(super) fn cover(&self, port: PortId, destination: IpAddr) -> bool {
         let has = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&destination));
@@ -46,13 +47,13 @@ impl Rules {
             && !has(&self.except)
     }
 
-    /// Whether a payload is remembered, and may be encoded.
+    /// Reason why a payload is skipped; `None` if it is cached and may be encoded.
     #[inline]
     pub(super) fn bypass(&self, protocol: u8, payload: &[u8]) -> Option<Bypass> {
         if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&payload.len()) {
             return Some(Bypass::Length);
         }
-        // What is encoded already would be taken for this encoder's at the other end.
+        // The decoder would mistake encoded packets for packets of this encoder.
         if protocol == ESP || protocol == AUTHENTICATION || protocol == self.protocol {
             return Some(Bypass::Encrypted);
         }

@@ -1,58 +1,60 @@
 //! The packet cache: payloads in a ring, found by name.
 //!
-//! All workers share one. Whoever inserts takes room with one addition to the head and then
-//! writes; nobody waits for anybody, and a worker that comes or goes changes nothing. A reader
-//! may therefore meet a record that is being overwritten: it copies first and looks at the head
-//! afterwards (a sequence lock, with the head as the sequence). The memory is made of atomic
-//! words, so that this is defined; on x86-64 they cost what plain ones do.
+//! All workers share one. A writer reserves room with one addition to the head and then writes. No
+//! worker waits for another, and workers may come and go. A reader may therefore meet a record that
+//! is being overwritten. It copies the record first and checks the head afterwards (a sequence
+//! lock,
+//! with the head as the sequence). The memory consists of atomic words, so that this is defined; on
+//! x86-64 they cost as much as plain ones.
 //!
-//! A record is two words (the digest; a stamp) and the payload. It never wraps: behind the ring
-//! lies room for the longest record.
+//! A record is two words (the digest; a stamp) and the payload. It never wraps: after the ring
+//! there
+//! is room for the longest record.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use wattline_packet::redundancy::{LONGEST_PAYLOAD, name_of};
 
-/// Words before the payload.
+/// Number of words before the payload.
 const HEAD: usize = 2;
 const LONGEST_RECORD: usize = HEAD + LONGEST_PAYLOAD.div_ceil(8);
-/// Bits of a position that an index keeps: 128 GiB pass before it is ambiguous.
+/// Bits of a position in an index: it is unique over 128 GiB.
 pub(super) const POSITION_BITS: u32 = 34;
-/// Slots of a bucket of names: one cache line.
+/// Slots per bucket of names: one cache line.
 const WAYS: usize = 8;
-/// A slot of the names for so many bytes of cache.
+/// Bytes of cache per slot for a name.
 const BYTES_PER_NAME: usize = 128;
-/// In a stamp: nobody may be referred to this record any more.
+/// Bit of a stamp: no packet may refer to this record any more.
 const DEAD: u64 = 1 << 63;
 
-/// Where a record is: words since the store was made.
+/// Position of a record: words since the store was made.
 pub(super) type Position = u64;
 
-/// What is known of a record beside its bytes.
+/// Metadata of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     /// Digest of payload and protocol.
     pub digest: u64,
-    /// Bytes of payload.
+    /// Length of the payload in bytes.
     pub length: usize,
     /// Protocol number.
     pub protocol: u8,
-    /// It must not be referred to.
+    /// Whether references to it are forbidden.
     pub dead: bool,
 }
 
-/// The cache.
+/// The packet cache.
 pub struct Store {
     words: Box<[AtomicU64]>,
-    /// Words of the ring, without the room behind.
+    /// Capacity of the ring in words, without the room after it.
     capacity: u64,
     names: Box<[AtomicU64]>,
-    /// Where the next record begins.
+    /// Position of the next record.
     head: CachePadded<AtomicU64>,
 }
 
-/// So many words, all in memory: the first packets must not pay for page faults.
+/// `count` words in resident memory, so that the first packets cause no page faults.
 pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
     const PAGE: usize = 4096 / 8;
     let words: Box<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -60,15 +62,16 @@ pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
     words
 }
 
-/// Low bits of a position (32), length (16), protocol (8): what a record begins with when it is
+/// Low bits of a position (32), length (16), protocol (8). The stamp of a record shows whether it
+/// is
 /// the one that was looked for.
 fn stamp(at: Position, length: usize, protocol: u8) -> u64 {
     (at & 0xffff_ffff) | (length as u64) << 32 | u64::from(protocol) << 48
 }
 
 impl Store {
-    /// A cache of so many bytes, at least as many as two of the longest records; its index
-    /// takes a sixteenth more.
+    /// A cache of `bytes` bytes, but at least twice the longest record. Its index takes another
+    /// sixteenth.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let capacity = (bytes / 8).max(2 * LONGEST_RECORD);
@@ -81,46 +84,46 @@ impl Store {
         }
     }
 
-    /// Its size in bytes, as payloads and the heads of their records fill it.
+    /// Capacity in bytes, for payloads and the heads of their records.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity * 8
     }
 
-    /// Where the next record will begin.
+    /// Position of the next record.
     pub(super) fn head(&self) -> Position {
         self.head.load(Relaxed)
     }
 
-    /// The full position of what an index kept the low bits of.
+    /// Full position from the low bits kept by an index.
     pub(super) fn unfold(&self, low: u64) -> Position {
         let head = self.head();
         let behind = head.wrapping_sub(low) & ((1 << POSITION_BITS) - 1);
         head.wrapping_sub(behind)
     }
 
-    /// Words since the record at `at` began; more than the capacity means that it is gone.
+    /// Words since the beginning of the record at `at`; beyond the capacity, the record is gone.
     pub(super) fn age(&self, at: Position) -> u64 {
         self.head().wrapping_sub(at)
     }
 
     fn is_whole(&self, at: Position) -> bool {
-        // What was copied before must be older than this look at the head.
+        // The copies above must be complete before the head is read.
         fence(Acquire);
         self.age(at) <= self.capacity
     }
 
-    /// Lets the head pass a payload of this length without remembering it.
+    /// Advances the head by a payload of this length without storing it.
     pub(super) fn skip(&self, length: usize) {
         self.head.fetch_add((HEAD + length.div_ceil(8)) as u64, Relaxed);
     }
 
-    /// Remembers a payload of at most [`LONGEST_PAYLOAD`] bytes; says where.
+    /// Stores a payload of at most [`LONGEST_PAYLOAD`] bytes; returns its position.
     pub(super) fn insert(&self, digest: u64, protocol: u8, payload: &[u8]) -> Position {
         let payload = &payload[..payload.len().min(LONGEST_PAYLOAD)];
         let size = HEAD + payload.len().div_ceil(8);
         let at = self.head.fetch_add(size as u64, AcqRel);
-        // Whoever sees one of the words that follow sees that head too.
+        // A reader that sees one of the following words also sees the new head.
         fence(Release);
         let start = (at % self.capacity) as usize;
         let Some([first, second, cells @ ..]) = self.words.get(start..start + size) else {
@@ -149,7 +152,7 @@ impl Store {
         (self.names.get(start..start + WAYS).unwrap_or_default(), tag)
     }
 
-    /// Takes the slot of the same name, of a record that is gone, or else of the oldest.
+    /// Stores the name in the slot of the same name, of a lost record, or of the oldest one.
     fn remember_name(&self, digest: u64, at: Position) {
         let (slots, tag) = self.bucket(digest);
         let low = at & ((1 << POSITION_BITS) - 1);
@@ -163,7 +166,7 @@ impl Store {
         }
     }
 
-    /// Where the packet of this name is, if it is still there.
+    /// Position of the packet with this name; `None` if it is gone.
     pub(super) fn find(&self, name: u64) -> Option<Position> {
         let (slots, tag) = self.bucket(name);
         for slot in slots {
@@ -186,7 +189,7 @@ impl Store {
         self.words.get((at % self.capacity) as usize..)
     }
 
-    /// What is at a position, where a record begins there.
+    /// Metadata of the record at a position; `None` if no record begins there.
     pub(super) fn look(&self, at: Position) -> Option<Record> {
         let [digest, second, ..] = self.cells(at)? else { return None };
         let (digest, second) = (digest.load(Relaxed), second.load(Relaxed));
@@ -201,8 +204,9 @@ impl Store {
         })
     }
 
-    /// Copies bytes of a record, from `offset` bytes into its payload on, as many as `into`
-    /// has; false (and `into` undefined) where they are not there any more.
+    /// Copies `into.len()` bytes of a record from `offset` bytes into its payload. False if they
+    /// have
+    /// been overwritten; `into` is then undefined.
     #[must_use]
     pub(super) fn copy(&self, at: Position, offset: usize, into: &mut [u8]) -> bool {
         let Some(record) = self.look(at) else { return false };
@@ -230,12 +234,12 @@ impl Store {
         self.is_whole(at)
     }
 
-    /// From now on nobody shall be referred to the record there.
+    /// Forbids further references to the record.
     pub(super) fn kill(&self, at: Position) {
         let Some([_, cell, ..]) = self.cells(at) else { return };
         let Some(record) = self.look(at) else { return };
         let alive = stamp(at, record.length, record.protocol);
-        // Only if it is still the same: a word of another record must not change.
+        // Only if it is unchanged: a word of another record must not be modified.
         let _ = cell.compare_exchange(alive, alive | DEAD, Relaxed, Relaxed);
     }
 }
@@ -256,7 +260,7 @@ mod tests {
             offset in 0usize..3000,
             count in 0usize..3000,
         ) {
-            // Room for some of them only: the ring goes round several times.
+            // There is room for only some of them, so the ring wraps several times.
             let store = Store::new(0);
             let mut places = Vec::new();
             for (number, length) in lengths.iter().enumerate() {

@@ -58,7 +58,7 @@ fn one_core(model: &BollaModel) -> Vec<Check> {
     let (idle, active) = (Watts(10.0), Watts(30.0));
     let limits = mean_power(0.0, idle, active) == active && mean_power(1.0, idle, active) == idle;
     let clamped = [0.0, 50.0, 100.0, 150.0].map(|load| idle_probability(load, 100.0));
-    // A quarter of the time at each of four rates.
+    // The trace spends a quarter of the time at each of four rates.
     let trace: Vec<(Span, PacketsPerSecond)> =
         [0.0, 0.2, 0.6, 1.0].map(|share| (Span::from_millis(250), point.max_rate * share)).to_vec();
     let by_integral = model.mean_power(&point, &trace).unwrap_or_default().0;
@@ -121,7 +121,7 @@ fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Vec<Check> {
     let saturated = |model: &BollaModel| {
         model.throughput(&[CoreLoad { frequency: 1, offered: point.max_rate * 9.0 }; 2]).0
     };
-    // One core of two alone under load: it saturates at gamma / 2.
+    // Only one of the two cores has load: it saturates at gamma / 2.
     let alone = opteron
         .throughput(&[
             CoreLoad { frequency: 1, offered: point.max_rate * 9.0 },

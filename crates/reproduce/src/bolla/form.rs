@@ -97,7 +97,7 @@ fn checks(printed: &Chi, corrected: &Chi) -> Vec<Check> {
     checks.into_iter().map(|check| check.on(Grounds::Equation)).collect()
 }
 
-/// The local maximum and the minimum after it, as (t, chi).
+/// The local maximum and the next minimum, each as (t, chi).
 fn turning_points(chi: &Chi) -> ((f64, f64), (f64, f64)) {
     let at = |step: usize| (step as f64 / 1e5, chi.value(step as f64 / 1e5));
     let pick = |range: std::ops::Range<usize>, sign: f64| {

@@ -1,12 +1,12 @@
-//! What several figures start from.
+//! Inputs that several figures share.
 
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
-/// What one Xeon core at 3 GHz forwards (section IV.B).
+/// Packets per second that one Xeon core forwards at 3 GHz (section IV.B).
 pub(super) const XEON_MAX_PPS: f64 = 1_040_000.0;
 
-/// A core of round figures, for what must hold whatever the figures are.
+/// A core with round parameters, for checks that must hold for any parameters.
 pub(super) fn arbitrary(gamma: Vec<f64>) -> BollaModel {
     let point = |gigahertz: f64, idle: f64, active: f64, kpps: f64| FrequencyPoint {
         frequency: Hertz::from_gigahertz(gigahertz),

@@ -1,4 +1,4 @@
-//! Figures 1 to 6: what the text keeps of them, and what the model adds.
+//! Figures 1 to 6: the points that the text preserves, and the model's results.
 
 use super::known::XEON_MAX_PPS;
 use crate::error::ReproduceError;
@@ -12,7 +12,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     Ok(vec![platforms()?, throughput(), power(), idle()])
 }
 
-/// Name, cores, clock, and the claims about processor, clock and memory.
+/// Name, number of cores, clock in GHz, and the claims about processor, clock and memory.
 const PLATFORMS: [(&str, usize, f64, [&str; 3]); 7] = [
     ("bolla-x", 4, 3.0, ["BO-020", "BO-021", "BO-022"]),
     ("bolla-pd", 2, 3.0, ["BO-023", "BO-024", "BO-025"]),

@@ -1,8 +1,8 @@
-//! Bolla et al.: the form function, the ten equations, gamma, and what is left of the figures.
+//! Bolla et al.: the form function, the ten equations, gamma, and what remains of the figures.
 //!
-//! The measurements were in figures that are lost; the text keeps a few points. So the
-//! equations are checked as identities, and fit and validation on synthetic measurements
-//! of known parameters.
+//! The measurements were shown in figures that are lost; the text preserves a few points. The
+//! equations are therefore checked as identities. Fit and validation are checked on synthetic
+//! measurements with known parameters.
 
 mod equations;
 mod form;

@@ -13,7 +13,7 @@ use wattline_server::fit::{Fit, FitOptions, Row, fit};
 use wattline_server::optimise::{cheapest, choices};
 use wattline_units::PacketsPerSecond;
 
-/// Standard deviation of the noise on measured powers.
+/// Relative standard deviation of the noise on the synthetic powers.
 const NOISE: f64 = 0.02;
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
@@ -70,7 +70,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// Rows as one would measure them, with Gaussian noise on power.
+/// Synthetic measurements with Gaussian noise on the power.
 fn measurements(truth: &BollaModel) -> Result<Vec<Row>, ReproduceError> {
     let noise = Normal::new(1.0, NOISE)
         .map_err(|error| ReproduceError::Model(format!("noise of {NOISE}: {error}")))?;
@@ -120,7 +120,7 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
             truth.core_power(known, known.max_rate).0,
         ));
     }
-    // The cheapest point must be that of trying every one, at any rate.
+    // The optimiser must find the same point as an exhaustive search, at any rate.
     let capacity = truth.even_capacity(2, 1).0;
     let rates = (0..=200).map(|i| PacketsPerSecond(capacity * f64::from(i) / 200.0));
     let mut equal = true;

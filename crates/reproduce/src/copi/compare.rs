@@ -13,7 +13,8 @@ const ABOUT: &str = "Three seeds that nothing was fitted on, 2 s each after 350 
                      profile of other loads and another seed, its target that of the tables plus \
                      5 %. Energy is that of the package, modelled. Loads without a word are ours.";
 
-/// What ondemand's energy over performance's follows to be from the paper's savings (CP-073).
+/// Energy of ondemand divided by that of performance, as it follows from the paper's savings
+/// (CP-073).
 const RATIOS: [[f64; 3]; 2] = [[0.782, 0.853, 0.930], [0.832, 0.841, 0.888]];
 
 struct Both {
@@ -25,7 +26,7 @@ impl Both {
     fn each(&self) -> [(Workload, &[Case]); 2] {
         [(Workload::Memcached, &self.memcached), (Workload::Nginx, &self.nginx)]
     }
-    /// The published loads of both workloads.
+    /// The cases of both workloads that the paper has.
     fn published(&self) -> impl Iterator<Item = &Case> {
         self.memcached.iter().chain(&self.nginx).filter(|case| case.load.is_some())
     }
@@ -78,7 +79,7 @@ fn latency(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// The checks of a saving: against `performance`, and against `ondemand`.
+/// Ids of the checks of a saving: against `performance`, and against `ondemand`.
 pub(super) fn saving_ids(workload: Workload, load: &str) -> [String; 2] {
     ["", "-ondemand"].map(|against| format!("fig7-{workload}-{load}{against}"))
 }
@@ -130,7 +131,7 @@ fn energy(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Co-PI's point beside the saving, so that a difference can be understood.
+/// Describes Co-PI's operating point, so that a difference in the saving can be understood.
 fn against_what(case: &Case) -> String {
     format!(
         "Co-PI at P{:.1} and {:.0} us on average, P95 {:.0} % of performance's",

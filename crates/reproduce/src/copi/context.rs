@@ -1,4 +1,4 @@
-//! What is said to the claims of Co-PI that nothing is computed for.
+//! Verdicts on claims of Co-PI that no figure checks.
 
 use crate::step::Context;
 use wattline_report::Verdict::{FigureLost, NotTestable};

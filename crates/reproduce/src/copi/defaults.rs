@@ -1,5 +1,5 @@
-//! What the comparison with the driver's default would be with other defaults: no claim is
-//! answered, but the differences of Figures 6 to 9 are explained by it.
+//! The comparison with the driver's default, repeated with other defaults. It answers no claim,
+//! but it explains the differences in Figures 6 to 9.
 
 use super::runs::{LOADS, PROFILE_SEED, SLACK, profiled, server};
 use crate::error::ReproduceError;
@@ -10,7 +10,8 @@ use wattline_sim::requests::{RequestSetting, sweep_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// The rule of present kernels, the older one, and the three classes of the older one held fast.
+/// Defaults to compare: the rule of present kernels, the older rule, and each of the older rule's
+/// three classes as a fixed setting.
 const DEFAULTS: [&str; 5] = ["ixgbe", "ixgbe-classic", "10us", "50us", "84us"];
 const DURATION: Span = Span::from_millis(4_000);
 

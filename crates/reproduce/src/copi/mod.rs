@@ -1,8 +1,8 @@
 //! Co-PI: V/F state and interrupt rate together, for servers on the kernel's stack.
 //!
-//! The figures are images and neither costs nor watts are printed, so parts of the server are
-//! fitted; `published/checks/copi.toml` names them and was written before. Figures 6 to 11 come
-//! from seeds on which nothing was fitted.
+//! The figures are images, and the paper prints neither costs nor watts. Parts of the server are
+//! therefore fitted. `published/checks/copi.toml` names them and was written before the model.
+//! Figures 6 to 11 come from seeds on which nothing was fitted.
 
 mod compare;
 mod context;
@@ -37,7 +37,9 @@ mod tests {
     use std::collections::BTreeSet;
     use wattline_traffic::requests::Workload;
 
-    /// Every claim is planned for or has a word; the whole reproduction takes too long for a test.
+    /// Every claim has a planned check or an entry in the context. The whole reproduction would
+    /// take
+    /// too long for a test.
     #[test]
     fn no_claim_of_copi_is_forgotten() {
         let mut answered: BTreeSet<String> =

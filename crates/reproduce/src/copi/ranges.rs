@@ -1,4 +1,4 @@
-//! Figures 3 and 4: which P95 and which energy each V/F state can have by the interrupt rate.
+//! Figures 3 and 4: P95 and energy of each V/F state as functions of the interrupt rate.
 
 use super::runs::{LOADS, PROFILE_SEED, server};
 use crate::error::ReproduceError;
@@ -12,12 +12,12 @@ use wattline_sim::requests::{RequestReport, RequestSetting, sweep_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// How the paper draws a setting that does not sustain the load, in milliseconds.
+/// Latency in ms at which the paper draws a setting that does not sustain the load.
 const NOT_SUSTAINED_MS: f64 = 40.0;
 const SECONDS: f64 = 1.0;
 
-/// One load: P95 (ms) and watts of each state, the fastest first, by ITR; `None` where the load
-/// is not sustained.
+/// One load: P95 (ms) and power (W) by state, fastest first, and by ITR; `None` where the load is
+/// not sustained.
 struct Load {
     rate: f64,
     points: Vec<Vec<Option<(f64, f64)>>>,
@@ -34,7 +34,9 @@ impl Load {
             Some((low, high)) => Some((low.min(value), high.max(value))),
         })
     }
-    /// States of which some settings fail and some do not; of which all fail; of which none does.
+    /// States that fail in some settings but not in all; states that fail in all; states that fail
+    /// in
+    /// none.
     fn kinds(&self) -> [Vec<usize>; 3] {
         let mut kinds = [const { Vec::new() }; 3];
         for state in 0..self.points.len() {
@@ -72,7 +74,7 @@ fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
                     duration: Span::from_seconds(SECONDS),
                     warmup: Span::from_millis(100),
                     seed: PROFILE_SEED,
-                    // All cores are set alike: one stands for all.
+                    // All cores have the same setting, so the simulation has one core.
                     cores: Some(1),
                 });
             }
@@ -195,7 +197,7 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
             chart = chart.series(format!("P{state}"), Mark::LineAndPoints, points);
         }
         plots.push(chart.svg());
-        // At one ITR, from the state that draws most to the one that draws least.
+        // Compares, at each ITR, the states with the highest and the lowest power.
         for setting in 0..itrs().len() {
             let column = states.clone().filter_map(|state| load.points[state][setting]);
             let watts: Vec<f64> = column.map(|(_, watts)| watts).collect();

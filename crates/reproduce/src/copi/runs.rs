@@ -1,4 +1,4 @@
-//! The runs that several figures are made of.
+//! Simulation runs that several figures share.
 
 use crate::error::ReproduceError;
 use std::sync::{Arc, OnceLock};
@@ -12,25 +12,26 @@ use wattline_sim::requests::{
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Seed of profiles and of Figures 1 to 4: fitted on.
+/// Seed of the profiles and of Figures 1 to 4; parameters were fitted on it.
 pub(super) const PROFILE_SEED: u64 = 1;
-/// Seeds of Figures 6 to 11: nothing was fitted on them.
+/// Seeds of Figures 6 to 11; nothing was fitted on them.
 const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
 const DURATION: Span = Span::from_millis(2_000);
-/// Three decisions of Co-PI.
+/// Duration of three decisions of Co-PI.
 const WARMUP: Span = Span::from_millis(350);
-/// "The same latency": 5 %, the convention of claims.csv. Set before any run of Figures 6 to 11.
+/// Largest relative difference that counts as "the same latency": 5 %, the convention of
+/// claims.csv. It was set before any run of Figures 6 to 11.
 pub(super) const SLACK: f64 = 0.05;
-/// The policies in the order of the paper's figures.
+/// Policies in the order of the paper's figures.
 pub(super) const POLICIES: [&str; 3] = ["performance+ixgbe", "ondemand+ixgbe", "copi"];
-/// The word that stands for each load.
+/// Names of the loads.
 pub(super) const LOADS: [&str; 3] = ["low", "medium", "high"];
 
 pub(super) fn server() -> Result<RequestServer, ReproduceError> {
     Ok(ServerFile::load("xeon-silver-4108")?.requests()?.clone())
 }
 
-/// Loads of the profile, in requests per second: none of them is one that is compared.
+/// Loads of the profile in requests per second; none of them is one of the compared loads.
 pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     let loads: &[f64] = match workload {
         Workload::Memcached => &[150e3, 300e3, 450e3, 600e3, 740e3, 850e3, 950e3, 1_050e3],
@@ -39,7 +40,7 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     Grid { loads: loads.to_vec(), periods: Grid::periods_of(server), seed: PROFILE_SEED }
 }
 
-/// The full profile of a workload, made once.
+/// Full profile of a workload, computed once per process.
 pub(super) fn profiled(workload: Workload) -> Result<Arc<ProfileTables>, ReproduceError> {
     static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] = [const { OnceLock::new() }; 2];
     let made = MADE[index(workload)].get_or_init(|| {
@@ -60,18 +61,18 @@ fn index(workload: Workload) -> usize {
     }
 }
 
-/// One workload at one load: what each policy came to, by seed.
+/// Reports of all policies for one workload at one load.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub rate: f64,
-    /// The paper's word for the load; `None` for a load that it does not have.
+    /// The paper's name for the load; `None` for a load that the paper does not have.
     pub load: Option<&'static str>,
-    /// In the order of [`POLICIES`].
+    /// Reports by policy, in the order of [`POLICIES`], and by seed.
     pub reports: Vec<Vec<RequestReport>>,
 }
 
 impl Case {
-    /// Mean over the seeds.
+    /// Mean of a figure over the seeds.
     pub fn mean(&self, policy: usize, of: impl Fn(&RequestReport) -> f64) -> f64 {
         let reports = &self.reports[policy];
         reports.iter().map(of).sum::<f64>() / reports.len() as f64
@@ -82,7 +83,7 @@ impl Case {
     pub fn watts(&self, policy: usize) -> f64 {
         self.mean(policy, |report| report.power_watts)
     }
-    /// Per cent by which Co-PI's energy is below that of another policy.
+    /// Saving of Co-PI over another policy, in per cent of that policy's energy.
     pub fn saving(&self, against: usize) -> f64 {
         (1.0 - self.watts(2) / self.watts(against)) * 100.0
     }
@@ -92,7 +93,7 @@ impl Case {
     pub fn period(&self, policy: usize) -> f64 {
         self.mean(policy, |report| report.period_mean_seconds)
     }
-    /// Per cent of time in the state P`state`.
+    /// Share of time in the state P`state`, in per cent.
     pub fn share(&self, policy: usize, state: usize) -> f64 {
         self.mean(policy, |report| {
             report.frequency_shares.iter().rev().nth(state).copied().unwrap_or(0.0) * 100.0
@@ -100,7 +101,7 @@ impl Case {
     }
 }
 
-/// The published loads of a workload, then loads of ours that nothing was fitted on.
+/// Cases at the published loads of a workload, then cases at loads that nothing was fitted on.
 pub(super) fn cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
     static MADE: [OnceLock<Result<Vec<Case>, String>>; 2] = [const { OnceLock::new() }; 2];
     let made = MADE[index(workload)]

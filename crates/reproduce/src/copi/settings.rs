@@ -1,4 +1,4 @@
-//! The settings of the paper and the rules of its baselines: lists, identities, steps.
+//! Settings of the paper and rules of its baselines: lists, identities, single steps.
 
 use super::runs::server;
 use crate::error::ReproduceError;
@@ -77,13 +77,13 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// The shortest and the longest period that the driver's rule chooses, in microseconds.
+/// Shortest and longest period that the driver's rule chooses, in microseconds.
 fn default_periods() -> [f64; 2] {
     let mut range = [f64::INFINITY, 0.0f64];
     for packets in 1..=512 {
         for bytes in [60, 128, 576, 1514] {
             let mut rule = Rule::new(RuleKind::Ixgbe);
-            // Up to where it settles: at most 37 steps of 2 us.
+            // The rule settles after at most 37 steps of 2 us.
             for _ in 0..40 {
                 let seen = Interrupt {
                     received: packets,
@@ -106,8 +106,8 @@ fn default_period(policy: &str) -> &'static str {
     named("period").or(named("sampling_rate")).map_or("", |parameter| parameter.default)
 }
 
-/// Ondemand at loads of 0, 50 and 100 %; conservative two steps down from P0 and two up from P10:
-/// does each do as the text says?
+/// Checks that the governors behave as the text says: ondemand at loads of 0, 50 and 100 %;
+/// conservative two steps down from P0 and two steps up from P10.
 fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
     let fastest = platform.fastest();
     let step = |name: &str, loads: &[f64]| -> Result<Vec<usize>, ReproduceError> {
@@ -146,8 +146,8 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
         Ok(states)
     };
     let ondemand = step("ondemand", &[0.0, 0.5, 1.0])?;
-    // Down from P0 by idling to the lowest state, then up by load. A step of 5 % of 1.8 GHz would
-    // be just below one state.
+    // Idling moves it down from P0 to the lowest state, then load moves it up. A step of 5 % of
+    // 1.8 GHz would be just below one state.
     let loads: Vec<f64> = [[0.0; 12].as_slice(), &[1.0; 2]].concat();
     let all = step("conservative:freq_step=5.6", &loads)?;
     let conservative = [&all[..2], &all[12..]].concat();
@@ -156,7 +156,7 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
     Ok((holds, shown))
 }
 
-/// What two cores run at that ask for P2 and P7: chip-wide, then per core.
+/// States in force when two cores ask for P2 and P7: with a chip-wide domain, then per core.
 fn domains(server: &wattline_server::RequestServer) -> [[usize; 2]; 2] {
     let mut platform = request_platform(server);
     let fastest = platform.fastest();

@@ -1,4 +1,4 @@
-//! Figures 8 to 11: how long each V/F state and interrupt rate is in force.
+//! Figures 8 to 11: share of time of each V/F state and interrupt rate.
 
 use super::runs::{Case, LOADS, POLICIES, cases};
 use crate::error::ReproduceError;
@@ -8,7 +8,7 @@ use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Check, Table};
 use wattline_traffic::requests::Workload;
 
-/// Upper ends of the bins of moderation periods, in microseconds.
+/// Upper bounds of the bins of moderation periods, in microseconds.
 const BINS: [f64; 7] = [10.0, 20.0, 50.0, 84.0, 200.0, 500.0, 1_022.0];
 
 pub(super) fn memcached() -> Result<Vec<Figure>, ReproduceError> {
@@ -111,7 +111,7 @@ fn by_state(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -
     figure((id, title), table, bars(title, cases, series.collect()), checks)
 }
 
-/// A bar for each policy and load, of what its time went to.
+/// One bar per policy and load; its parts are shares of time.
 fn bars(title: &str, cases: &[Case], series: Vec<BarSeries>) -> Bars {
     Bars {
         title: title.into(),

@@ -1,4 +1,4 @@
-//! The profile's tables: the search against trying everything, coarse and sparse profiles.
+//! The profile's tables: search compared with exhaustive search, coarse and sparse profiles.
 
 use super::runs::{SLACK, grid, profiled, server};
 use crate::error::ReproduceError;
@@ -13,13 +13,13 @@ use wattline_sim::requests::{Grid, Profiled, profile, profile_sparse};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Seed of the machines and of the random tables; nothing was chosen on it.
+/// Seed of the random machines and tables; no parameter was chosen on it.
 const SEED: u64 = 4_108;
 const MACHINES: usize = 6;
-/// The target of the sparse profiles over the driver's default.
+/// Latency target of the sparse profiles, as a multiple of the latency at the driver's default.
 const TARGET: f64 = 1.5;
 const RANDOM_TABLES: usize = 1_000;
-/// Another seed than the profile's, for the target.
+/// Seed for the target; it differs from the seed of the profile.
 const OTHER_SEED: u64 = 2_001;
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
@@ -78,12 +78,12 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// The tables' target at each load over P95 under performance with another seed.
+/// Target of the tables at each load divided by P95 under performance with another seed.
 fn retargeted(workload: Workload, tables: &ProfileTables) -> Result<Vec<f64>, ReproduceError> {
     let server = server()?;
     let grid =
         Grid { seed: OTHER_SEED, periods: vec![Span::from_micros(84)], ..grid(&server, workload) };
-    // No target is met in 1 us: the search finds nothing and the defaults are made.
+    // A target of 1 us is never met: the search finds nothing, and the defaults are used.
     let other = profile_sparse(
         &server,
         &RequestSpec::new(workload, 1.0),
@@ -101,9 +101,9 @@ fn retargeted(workload: Workload, tables: &ProfileTables) -> Result<Vec<f64>, Re
         .collect())
 }
 
-/// Energy of the cheapest feasible point on the coarse grid over that on all periods, the worst
-/// of the published loads. To spare time only the two states are tried in full that matter: the
-/// one that the coarse grid chose and the next lower one.
+/// Energy of the cheapest feasible point on the coarse grid divided by that on all periods; the
+/// worst of the published loads. To save time, only two states are searched in full: the one that
+/// the coarse grid chose, and the next lower one.
 fn coarse_against_fine(workload: Workload) -> Result<f64, ReproduceError> {
     let server = server()?;
     let requests = RequestSpec::new(workload, 1.0);
@@ -118,14 +118,16 @@ fn coarse_against_fine(workload: Workload) -> Result<f64, ReproduceError> {
         let full = profile(&server, &requests, &coarse)?.tables;
         let load = full.loads()[0];
         let target = full.target(load).unwrap_or(f64::INFINITY) * (1.0 + SLACK);
-        // Nothing on the coarse grid, and all that the fine one might have counts as lost.
+        // The coarse grid has no feasible point, so all that the fine grid might have counts as
+        // lost.
         let Some(choice) = full.choose(load, target, 1.0, None) else {
             worst = f64::INFINITY;
             continue;
         };
         let mut small = server.clone();
-        // A finer grid moves the floor of the latency by a few per cent: a state that is further
-        // from the target on the coarse one is left out.
+        // A finer grid changes the least latency by a few per cent. A state that is further from
+        // the
+        // target on the coarse grid is left out.
         let floor = |state: usize| {
             let points = (0..full.periods().len()).filter_map(|p| full.point(0, state, p));
             points.map(|point| point.latency_seconds).fold(f64::INFINITY, f64::min)
@@ -159,7 +161,7 @@ impl Row {
     }
 }
 
-/// A machine around the Xeon, its cost and watts drawn.
+/// A random machine similar to the Xeon, with its own costs and powers.
 fn machine(random: &mut Xoshiro256PlusPlus) -> Result<RequestServer, ReproduceError> {
     let mut server = server()?;
     let mut around = |low: f64, high: f64| low + (high - low) * random.random::<f64>();
@@ -184,8 +186,8 @@ fn sparse(number: usize, random: &mut Xoshiro256PlusPlus) -> Result<Row, Reprodu
     let grid = Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED };
     let full = profile(&server, &requests, &grid)?;
     let load = full.tables.loads()[0];
-    // Room for a choice: at the default's own latency some machines leave nothing to save, and a
-    // part of nothing says nothing.
+    // The factor leaves room for a choice: at the latency of the default, some machines can save
+    // nothing, and a fraction of a saving of zero is meaningless.
     let target = full.tables.target(load).unwrap_or(f64::INFINITY) * TARGET;
     let sparse = profile_sparse(&server, &requests, &grid, Some(Span::from_seconds(target)))?;
     let default = full.tables.default_point(0).map_or(f64::NAN, |point| point.power_watts);
@@ -202,7 +204,7 @@ fn sparse(number: usize, random: &mut Xoshiro256PlusPlus) -> Result<Row, Reprodu
     })
 }
 
-/// How often the search chose another power than trying every point does.
+/// Number of times that the search and the exhaustive search chose points of different power.
 fn wrong_decisions(random: &mut Xoshiro256PlusPlus) -> Result<f64, ReproduceError> {
     let tables = profiled(Workload::Memcached)?;
     let mut wrong = 0;

@@ -1,4 +1,4 @@
-//! Figures 1 and 2: the latency of every request for 400 ms, with three interrupt rates.
+//! Figures 1 and 2: latency of every request for 400 ms, at three interrupt rates.
 
 use super::runs::{PROFILE_SEED, server};
 use crate::error::ReproduceError;
@@ -11,10 +11,10 @@ use wattline_sim::requests::{RequestSetting, trace_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// ITR and its period in microseconds.
+/// Register value ITR, and its period in microseconds.
 const ITR: [(u32, u32); 3] = [(24, 6), (800, 200), (4088, 1022)];
 const DURATION: Span = Span::from_millis(400);
-/// So many points of each panel are drawn.
+/// Number of points drawn per panel.
 const DRAWN: usize = 2_000;
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {

@@ -1,4 +1,4 @@
-//! What is said to the claims of Liao and Bhuyan that nothing is computed for.
+//! Verdicts on claims of Liao and Bhuyan that no figure checks.
 
 use crate::step::Context;
 use wattline_report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};

@@ -1,4 +1,4 @@
-//! Figure 3 and section 3.2: cycles of a packet, and registers over packets per interrupt.
+//! Figure 3 and section 3.2: cycles per packet, and register accesses over packets per interrupt.
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -10,7 +10,7 @@ use wattline_server::receive::cost::{
 };
 use wattline_units::BitsPerSecond;
 
-/// Shares of driver and release together that the abstract prints for small I/O.
+/// Share of driver and buffer release in all cycles for small I/O, as printed in the abstract.
 const SMALL_SHARE: f64 = 0.54;
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
@@ -21,7 +21,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 fn groups(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let (total, published) = (cost::total_cycles(), Cycles::published());
     let both = DRIVER_CYCLES + RELEASE_CYCLES;
-    // The only figure for small I/O is this share, so the total is what makes it come out.
+    // This share is the only figure for small I/O, so the total is derived from it.
     let small_total = both / SMALL_SHARE;
     let mut table = Table::new(["group", "large_io_cycles", "64_byte_io_cycles", "basis"]);
     let lost = "not in the text; Figure 3 is lost";

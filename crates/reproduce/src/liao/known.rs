@@ -1,10 +1,10 @@
-//! What several figures start from.
+//! Inputs that several figures share.
 
 use crate::error::ReproduceError;
 use wattline_server::ComponentFile;
 use wattline_server::receive::InvalidPath;
 
-/// Packets of each run of the simulator, after those that warm its caches.
+/// Packets per simulator run, not counting those that warm its caches.
 pub(super) const PACKETS: u64 = 60_000;
 
 pub(super) const ASSUMED: &str = "rests on 8 queues of 512 descriptors, which the paper does not print \

@@ -1,5 +1,5 @@
-//! Figures 4 to 8 and section 3.4: which data misses, how far apart its uses are, and what a
-//! larger cache does about it.
+//! Figures 4 to 8 and section 3.4: the data that misses the cache, the distance between its uses,
+//! and the effect of a larger cache.
 
 use super::known::{ASSUMED, PACKETS, failed};
 use crate::error::ReproduceError;
@@ -172,7 +172,7 @@ fn copy_and_release(
     Ok(all.into_iter().map(|check| check.on(Grounds::Caches)).collect())
 }
 
-/// What the assumed length of the rings does.
+/// Effect of the assumed length of the rings.
 fn by_rings() -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "ring_descriptors",
@@ -225,7 +225,7 @@ fn by_rings() -> Result<Figure, ReproduceError> {
     })
 }
 
-/// The study of section 3.4: four cores on one cache of 1 to 32 MB, and four times the rate.
+/// The study of section 3.4: four cores that share a cache of 1 to 32 MB, at four times the rate.
 fn by_cache(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "llc_mbytes",

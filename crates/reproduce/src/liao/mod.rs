@@ -1,9 +1,9 @@
-//! Liao and Bhuyan: the receive path of a 10 GbE host, its cycles, misses and watts.
+//! Liao and Bhuyan: the receive path of a 10 GbE host, its cycles, misses and power.
 //!
-//! Misses come out of the simulator of caches in `wattline_server::receive`. The paper prints
-//! neither how many receive queues there were nor how long their rings were, and these decide
-//! how much lies between two uses of a buffer; so whatever depends on them is at best *fitted*,
-//! and one figure shows how much it depends.
+//! Misses come from the cache simulator in `wattline_server::receive`. The paper prints neither
+//! the number of receive queues nor the length of their rings. Both decide how much data lies
+//! between two uses of a buffer. Results that depend on them are therefore at best *fitted*, and
+//! one figure shows how much they depend.
 
 mod context;
 mod cycles;
@@ -46,7 +46,7 @@ mod tests {
             assert!(check.claims.iter().all(answers), "{}", check.id);
         }
         assert_eq!(made.len(), planned.checks.len());
-        // Whatever rests on the assumed rings agrees at best.
+        // Results that rest on the assumed rings are at best fitted.
         let simulated = ["LI-041", "LI-045", "LI-052", "LI-057", "LI-061"];
         for id in simulated {
             let claim = liao.claims.iter().find(|claim| claim.claim.id == id).unwrap();

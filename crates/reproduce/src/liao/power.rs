@@ -17,7 +17,7 @@ use wattline_units::{BitsPerSecond, Watts};
 const LINK: BitsPerSecond = BitsPerSecond(10e9);
 const SIZES: [u32; 11] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
-/// The smallest and the largest I/O of a direction for which all parts are printed.
+/// Smallest and largest I/O of a direction for which the power of all parts is printed.
 fn ends(file: &ComponentFile, way: Direction) -> Result<[&Scenario; 2], ReproduceError> {
     let known = || {
         let all = file.scenarios.iter().filter(|scenario| scenario.direction == way);
@@ -27,7 +27,7 @@ fn ends(file: &ComponentFile, way: Direction) -> Result<[&Scenario; 2], Reproduc
     ends.map(|(small, large)| [small, large]).ok_or_else(|| lacks("the ends of a direction"))
 }
 
-/// A part's share of the total, in percent, at both ends.
+/// Share of a part in the total power, in percent, at both ends.
 fn shares(ends: [&Scenario; 2], part: fn(&Scenario) -> Option<Watts>) -> [f64; 2] {
     ends.map(|end| part(end).map_or(f64::NAN, |watts| watts / end.total * 100.0))
 }

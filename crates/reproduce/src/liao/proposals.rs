@@ -158,7 +158,7 @@ fn rate_adaptive(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     ]);
     let mut worst = (0.0_f64, 0.0_f64);
     for busy in [0, 10, 35, 50, 100] {
-        // 20 s of seconds that are busy for the first part and silent for the rest.
+        // The load lasts 20 s; each second is busy in its first part and silent in the rest.
         let load = (0..20_000)
             .map(|tick| BitsPerSecond(if tick % 1000 < busy * 10 { 9.49e9 * 0.8 } else { 0.0 }));
         let result = card.carry(load, Span::from_millis(1));

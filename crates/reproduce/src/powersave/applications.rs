@@ -1,5 +1,5 @@
-//! Figure 15 once more, with application costs that follow from measured ones, and the order of
-//! the costs that were measured.
+//! Figure 15 again, with application costs that follow from measured ones, and the order of the
+//! measured costs.
 
 use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
@@ -10,11 +10,12 @@ use wattline_report::{Check, Grounds, Table};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
 
 const COSTS: &str = "sapphire-rapids-vm";
-/// Those beside IPv4, whose cost is the server's own whatever was measured.
+/// Applications besides IPv4, whose cost is always that of the server model.
 const APPLICATIONS: [Application; 3] = [Application::Netflow, Application::Ipsec, Application::Re];
-/// Bytes from which on a length says something of the paper's traffic: the next below its mean.
+/// Shortest packet, in bytes, whose cost is comparable with the paper's traffic: the next measured
+/// length below the traffic's mean.
 const SHORTEST: f64 = 512.0;
-/// Lengths that the table shows.
+/// Packet lengths in the table, in bytes.
 const LENGTHS: [u16; 4] = [64, 512, BYTES, 1420];
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
@@ -94,13 +95,13 @@ fn plot(scaling: Scaling, days: &[Day]) -> String {
     chart.svg()
 }
 
-/// Why the order at the shortest length answers no claim.
+/// Reason why the order at the shortest length answers no claim.
 const TOO_SHORT: &str = " Of the four the paper prints that redundancy elimination is the most demanding, of traces \
                          whose packets have payloads (section 7). Those of 64 bytes have next to none: some 20 bytes, \
                          less than the window of 64 that ours looks for repeats with, so it leaves them alone. \
                          An extra row, which answers no claim";
 
-/// The order of the costs that were measured, at each length.
+/// Checks the order of the measured costs at each length.
 fn order(costs: &MeasuredCosts) -> Vec<Check> {
     let lengths = costs.applications.get(&Application::Ipv4).map_or(0, Vec::len);
     let at = |length: usize| {

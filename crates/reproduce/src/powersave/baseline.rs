@@ -1,4 +1,4 @@
-//! Figure 3: Click that polls against Click that sleeps between packets.
+//! Figure 3: Click that polls, compared with Click that sleeps between packets.
 
 use super::bench::{Arrivals, Steady, all, ipv4, server};
 use super::breakdown::MPPS_40G;
@@ -10,9 +10,9 @@ use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_units::Span;
 
-/// Loads over which the latencies are to converge, as shares of what twelve cores can forward.
+/// Loads over which the latencies should converge, as shares of what twelve cores can forward.
 const LOADS: [f64; 7] = [0.5, 0.8, 0.9, 0.96, 0.968, 0.98, 0.99];
-/// Intervals that a run at one of those is cut into, to tell how sure its figure is.
+/// Number of intervals per run at these loads, from which the error of a figure is estimated.
 const PARTS: u64 = 10;
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
@@ -49,7 +49,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
             micros(poll),
             micros(napi),
             100.0 * difference(poll, napi),
-            // Of runs in one piece it is not known.
+            // A run in one piece gives no estimate of the error.
             if poll.intervals.is_empty() { f64::NAN } else { 100.0 * error(poll, napi) },
             napi.dropped_packets as f64 / napi.offered_packets as f64,
         ]);
@@ -103,12 +103,13 @@ fn micros(report: &Report) -> f64 {
     report.latency_mean_seconds.map_or(f64::NAN, |seconds| seconds * 1e6)
 }
 
-/// How much NAPI-Click's mean latency is above Click's, relative to it.
+/// Relative excess of NAPI-Click's mean latency over Click's.
 fn difference(poll: &Report, napi: &Report) -> f64 {
     micros(napi) / micros(poll) - 1.0
 }
 
-/// Standard error of [`difference`], by the scatter of the intervals. Both see the same packets.
+/// Standard error of [`difference`], from the scatter of the intervals. Both runs see the same
+/// packets.
 fn error(poll: &Report, napi: &Report) -> f64 {
     let parts: Vec<f64> =
         poll.intervals.iter().zip(&napi.intervals).map(|(a, b)| difference(a, b)).collect();
@@ -118,16 +119,18 @@ fn error(poll: &Report, napi: &Report) -> f64 {
     (squares / (count - 1.0) / count).sqrt()
 }
 
-/// Click and NAPI-Click under the same packets.
+/// Runs of Click and NAPI-Click with the same packets.
 struct Pair {
-    /// Offered load over what the cores can forward.
+    /// Offered load divided by what the cores can forward.
     load: f64,
     poll: Report,
     napi: Report,
 }
 
 impl Pair {
-    /// Runs long enough for queues of nearly full cores, after time enough for them to fill.
+    /// Runs both. The warm-up is long enough for the queues of nearly full cores to fill, and the
+    /// run
+    /// long enough to measure them.
     fn at(server: &ServerModel, most: f64, loads: &[f64]) -> Result<Vec<Self>, ReproduceError> {
         let duration = Span::from_millis(400);
         let runs: Vec<Steady> = loads
@@ -158,7 +161,7 @@ impl Pair {
 
 /// "At high load, the latencies of the two methods tend to converge" (section 3): a limit.
 fn convergence(pairs: &[Pair], low: f64) -> Vec<Check> {
-    // Twice the standard errors of both neighbours.
+    // The tolerance is twice the standard errors of both neighbours.
     let falls = pairs.windows(2).all(|pair| {
         let noise = 2.0 * pair[0].error().hypot(pair[1].error());
         pair[1].difference() <= pair[0].difference() + noise

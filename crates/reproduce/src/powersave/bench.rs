@@ -8,9 +8,9 @@ use wattline_traffic::source::{Constant, Content, Poisson, Rate};
 use wattline_traffic::{Popularity, Sizes, Source, Spread};
 use wattline_units::{Hertz, Span};
 
-/// Every run draws from this seed, so that the page is the same each time.
+/// Seed of every run; fixed, so that the page is the same each time.
 pub(super) const SEED: u64 = 2012;
-/// Flows, enough that none matters.
+/// Number of flows; large enough that no single flow matters.
 const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
 
@@ -22,12 +22,12 @@ pub(super) fn content(bytes: u16, popularity: Popularity) -> Content {
     Content::new(Sizes::fixed(bytes), FLOWS, PORTS, popularity, Spread::Even, SEED)
 }
 
-/// How packets arrive.
+/// Arrival process of the packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Arrivals {
-    /// Equally spaced.
+    /// Equally spaced packets.
     Even,
-    /// At random.
+    /// Poisson arrivals.
     Poisson,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    /// 64-byte packets at random for 20 ms, after 2 ms.
+    /// Poisson arrivals of 64-byte packets for 20 ms, after a warm-up of 2 ms.
     pub(super) fn new(policy: impl Into<String>, mpps: f64) -> Self {
         Self {
             policy: policy.into(),
             arrivals: Arrivals::Poisson,
-            // Nothing at all is one packet in a hundred seconds.
+            // A rate of zero becomes one packet in a hundred seconds.
             packets_per_second: (mpps * 1e6).max(0.01),
             bytes: 64,
             duration: Span::from_millis(20),
@@ -82,7 +82,7 @@ impl Steady {
     }
 }
 
-/// What is simulated, but for server and packets.
+/// Parameters of a simulation other than server and packets.
 pub(super) struct Job<'a> {
     pub(super) policy: &'a str,
     pub(super) application: Application,
@@ -114,12 +114,12 @@ pub(super) fn simulate(
     Ok(run(&setting, source)?)
 }
 
-/// All runs side by side over all cores, results in order.
+/// Runs all simulations in parallel on all cores; results are in the order of `runs`.
 pub(super) fn all(server: &ServerModel, runs: &[Steady]) -> Result<Vec<Report>, ReproduceError> {
     side_by_side(runs, |steady| steady.run(server))
 }
 
-/// Does all the work over all cores of this machine, results in order.
+/// Runs all jobs in parallel on all cores of this machine; results are in the order of the jobs.
 pub(super) fn side_by_side<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
@@ -129,12 +129,12 @@ pub(super) fn side_by_side<T: Sync, R: Send>(
     results.into_iter().collect()
 }
 
-/// `cores` cores that nap in `idle` between packets.
+/// Policy in which `cores` cores sleep in the C-state `idle` between packets.
 pub(super) fn napping(cores: usize, frequency: Hertz, idle: &str) -> String {
     format!("napi:cores={cores},frequency_ghz={:.6},idle={idle}", frequency.gigahertz())
 }
 
-/// `cores` cores that never sleep.
+/// Policy in which `cores` cores never sleep.
 pub(super) fn polling(cores: usize, frequency: Hertz) -> String {
     format!("poll:cores={cores},frequency_ghz={:.6}", frequency.gigahertz())
 }

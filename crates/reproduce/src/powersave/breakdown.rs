@@ -1,4 +1,4 @@
-//! Figure 1: where the power goes, in three scenarios.
+//! Figure 1: breakdown of power in three scenarios.
 
 use super::bench::{Steady, all, server};
 use crate::error::ReproduceError;
@@ -7,7 +7,7 @@ use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Check, Grounds, Table};
 use wattline_sim::Report;
 
-/// 40 Gbit/s of 1024-byte packets, as the paper counts them.
+/// Rate of 40 Gbit/s in 1024-byte packets, in Mpps as the paper counts them.
 pub(super) const MPPS_40G: f64 = 40e3 / (8.0 * 1024.0);
 const NAMES: [&str; 3] = ["idle", "Click, no traffic", "Click, 40 Gbps"];
 const PRINTED: [f64; 3] = [115.0, 262.0, 269.0];

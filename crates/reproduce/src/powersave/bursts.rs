@@ -1,4 +1,4 @@
-//! Figure 17: the same mean rate in ever longer bursts.
+//! Figure 17: the same mean rate in bursts of growing length.
 
 use super::bench::{Job, SEED, content, server, side_by_side, simulate};
 use crate::error::ReproduceError;
@@ -11,18 +11,18 @@ use wattline_traffic::Popularity;
 use wattline_traffic::source::{Links, OnOff, Rate};
 use wattline_units::Span;
 
-/// The paper does not say; a backbone's mean.
+/// Packet length in bytes; the paper gives none, so this is a backbone's mean.
 const BYTES: u16 = 600;
 const BURSTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// The reading of "varies very little" in `claims.csv`, in percent (PS-129).
+/// Range that counts as "varies very little", in percent (PS-129 in `claims.csv`).
 const RANGE: f64 = 5.0;
-/// Draws of when the ports' bursts begin. Bursts come at a fixed beat, so in one draw the same
-/// ports' bursts meet, or miss each other, from beginning to end.
+/// Number of random draws of the ports' burst starts. Bursts have a fixed period, so within one
+/// draw the bursts of the same ports either always meet or always miss each other.
 const DRAWS: u64 = 8;
 const POLICIES: [(&str, &str); 3] =
     [("poll", "Click"), ("napi", "NAPI-Click"), ("powersave", "PowerSave")];
 
-/// What came of a policy under bursts of one length: means over the draws.
+/// Results of a policy under bursts of one length: means over the draws.
 struct Length {
     watts: f64,
     least_watts: f64,
@@ -30,7 +30,7 @@ struct Length {
     cores: f64,
     latency_micros: f64,
     gigabits_by_port: f64,
-    /// Of all draws together.
+    /// Number of packets dropped in all draws together.
     dropped: u64,
 }
 
@@ -52,7 +52,7 @@ impl Length {
 
 pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     let server = server()?;
-    // The gaps of Ethernet are in the links here: a burst comes as fast as one can.
+    // The links include Ethernet's gaps, so a burst arrives at the highest possible rate.
     let links = Links { overhead: 20, ..Links::POWERSAVE };
     let runs: Vec<(&str, u32, u64)> = POLICIES
         .iter()
@@ -124,7 +124,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     let gigabits = of[2].iter().map(|length| length.gigabits_by_port);
     let mean = gigabits.sum::<f64>() / BURSTS.len() as f64;
     let dropped: u64 = of[2].iter().map(|length| length.dropped).sum();
-    // The longest bursts up to which the range stays within the reading of the claim.
+    // The longest bursts up to which the range stays within the claim.
     let within = (1..=own.len()).rfind(|count| spread(&own[..*count]) < RANGE).unwrap_or(1);
     let steady = BURSTS[within - 1];
     Ok(vec![Figure {

@@ -1,4 +1,4 @@
-//! A day of traffic under several policies and applications, and what the paper says of any.
+//! A day of traffic under several policies and applications, and the claims about any such day.
 
 use super::bench::{Job, SEED, content, cost, side_by_side, simulate};
 use crate::error::ReproduceError;
@@ -9,12 +9,13 @@ use wattline_traffic::source::{DayProfile, Links, Modulated, TrainShape, Trains}
 use wattline_traffic::{Popularity, Source};
 use wattline_units::Span;
 
-/// The trace's sizes are not printed; a backbone's mean.
+/// Packet length in bytes; the paper gives none for the trace, so this is a backbone's mean.
 pub(super) const BYTES: u16 = 600;
 pub(super) const SECONDS: f64 = 24.0;
 pub(super) const INTERVALS: u64 = 60;
 const MEAN: f64 = 0.35;
-/// The spikes' height: what the router still carries without a queue that grows.
+/// Height of the spikes as a share of the capacity: the router still carries them without a
+/// growing queue.
 const HIGHEST: f64 = 0.9;
 pub(super) const POLICIES: [(&str, &str); 3] =
     [("poll", "Click"), ("napi", "NAPI-Click"), ("powersave", "PowerSave")];
@@ -22,11 +23,11 @@ pub(super) const POLICIES: [(&str, &str); 3] =
 /// A day with one application.
 pub(super) struct Day {
     pub(super) application: Application,
-    /// Packets per second that the router can forward: its cores or its links.
+    /// Packets per second that the router can forward, limited by its cores or by its links.
     pub(super) capacity: f64,
-    /// Packets per second that its cores alone could.
+    /// Packets per second that its cores alone could forward.
     pub(super) of_cores: f64,
-    /// By policy: [`POLICIES`].
+    /// Reports in the order of [`POLICIES`].
     pub(super) reports: Vec<Report>,
 }
 
@@ -34,7 +35,7 @@ impl Day {
     fn joules(&self, policy: usize) -> f64 {
         self.reports[policy].energy_joules
     }
-    /// Saving in percent over another policy's energy.
+    /// Energy saving over another policy, in percent.
     pub(super) fn saving(&self, over: usize) -> f64 {
         100.0 * (1.0 - self.joules(2) / self.joules(over))
     }
@@ -43,7 +44,7 @@ impl Day {
     }
 }
 
-/// Packets per second that the router can forward, and those that its cores alone could.
+/// Packets per second that the router can forward, and that its cores alone could forward.
 pub(super) fn capacities(
     server: &ServerModel,
     application: Application,
@@ -53,8 +54,8 @@ pub(super) fn capacities(
     Ok((of_cores.min(server.link_capacity(BYTES.into()).0), of_cores))
 }
 
-/// A day of so many seconds, scaled to what the router forwards. The day's rate is that of
-/// trains where packets come in such.
+/// A day that lasts `seconds`, scaled to the router's capacity. Where packets come in trains, the
+/// rate of the day is the rate of trains.
 pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn Source> {
     let trains = capacity / f64::from(shape.mean);
     let profile = DayProfile::new(MEAN * trains, HIGHEST * trains, seconds, 12, SEED);
@@ -63,26 +64,26 @@ pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn
     if shape == TrainShape::NONE {
         return heads;
     }
-    // The gaps of Ethernet are in the links: packets come back to back.
+    // The links include Ethernet's gaps, so packets come back to back.
     let links = Links { overhead: 20, ..Links::POWERSAVE };
     Box::new(Trains::new(heads, shape, links, &content, SEED))
 }
 
-/// A day of so many seconds, with output links.
+/// A day that lasts `seconds`, with output links.
 pub(super) fn job(policy: &str, application: Application, seconds: f64) -> Job<'_> {
     Job {
         policy,
         application,
         bytes: BYTES,
         duration: Span::from_seconds(seconds),
-        // The controller begins with one core: let it find its place first.
+        // The controller begins with one core, so it gets time to settle first.
         warmup: Span::from_millis(100),
         interval: Some(Span::from_seconds(seconds) / INTERVALS),
         output_links: true,
     }
 }
 
-/// The day under all policies, with each of the applications.
+/// Simulates the day under all policies, with each of the applications.
 pub(super) fn days(
     server: &ServerModel,
     applications: &[Application],
@@ -110,8 +111,8 @@ pub(super) fn micros(seconds: Option<f64>) -> f64 {
     seconds.map_or(f64::NAN, |seconds| seconds * 1e6)
 }
 
-/// The 99th percentile in microseconds and how many times the mean that is, each the highest of
-/// an interval.
+/// The highest 99th percentile of any interval, in microseconds, and the highest ratio of the 99th
+/// percentile to the mean.
 pub(super) fn worst(report: &Report) -> (f64, f64) {
     let each = report.intervals.iter().map(|it| {
         let p99 = micros(it.latency_p99_seconds);
@@ -124,7 +125,7 @@ pub(super) fn middle(report: &Report) -> f64 {
     report.from_seconds + report.duration_seconds / 2.0
 }
 
-/// What the savings over NAPI-Click rest on.
+/// Note on the basis of the savings over NAPI-Click.
 const SAVING_NOTE: &str = "a named conflict (published/conflicts.md, 4), of models and paper rather than of the paper with \
                            itself: with IPv4 as dear for any length as for 64 bytes, NAPI-Click's 50 % at idle and 22 % \
                            at 40 Gbps (section 3) make its twelve cores dear while packets are few, and the lighter the \
@@ -132,7 +133,7 @@ const SAVING_NOTE: &str = "a named conflict (published/conflicts.md, 4), of mode
                            applications into the band, and break Figure 16's tail instead (fig15-lengths). Packets in \
                            trains bring heavy ones out of it (docs/explanation/simulator.md)";
 
-/// What the paper says of any application's day; `name` tells which day it is.
+/// Checks of the claims about any application's day; `name` identifies the day.
 pub(super) fn day_checks(day: &Day, name: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     let lowest = (0..INTERVALS as usize).all(|index| {

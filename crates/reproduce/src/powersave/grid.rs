@@ -36,8 +36,9 @@ impl Grid {
         let mut points = Vec::new();
         for cores in 1..=server.processor.cores() {
             for &frequency in &server.processor.frequencies {
-                // Enough beyond the capacity that the queue with the fewest of the 128
-                // entries is full too.
+                // This exceeds the capacity by enough to fill the queue with the fewest of the 128
+                // entries as
+                // well.
                 let offered = 1.2 * server.core_capacity(cost, cores, frequency).mpps();
                 runs.push(Steady {
                     arrivals: Arrivals::Even,
@@ -59,7 +60,7 @@ impl Grid {
         Ok(Self { frequencies, points })
     }
 
-    /// The point of so many cores at the frequency nearest to the given one.
+    /// The point with `cores` cores at the frequency nearest to the given one.
     fn at(&self, cores: usize, gigahertz: f64) -> Point {
         let near = |f: &f64| (f - gigahertz).abs();
         let index = (0..self.frequencies.len())

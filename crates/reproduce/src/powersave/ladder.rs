@@ -1,4 +1,4 @@
-//! Figure 12: PowerSave's ladder, and the controller itself, against the best points.
+//! Figure 12: PowerSave's ladder and its controller, compared with the best operating points.
 
 use super::bench::{Arrivals, Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;
@@ -9,7 +9,7 @@ use wattline_server::ServerModel;
 use wattline_server::optimise::{LoadedServer, cheapest};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 
-/// PowerSave's rungs: cores first at the lowest frequency, then frequencies.
+/// PowerSave's rungs: first more cores at the lowest frequency, then higher frequencies.
 fn rungs(server: &ServerModel) -> Vec<(usize, Hertz)> {
     let all = &server.processor.frequencies;
     let cores = server.processor.cores();
@@ -30,8 +30,9 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         let (cores, frequency) = rung.copied().unwrap_or(ladder[ladder.len() - 1]);
         let best =
             cheapest(&loaded, rate, None).map_err(|e| ReproduceError::Model(e.to_string()))?;
-        // Evenly spaced packets, as by a generator: at a point's full load random ones would
-        // be dropped.
+        // Packets are evenly spaced, as a generator sends them. At the full load of a point,
+        // Poisson
+        // arrivals would be dropped.
         for policy in [napping(cores, frequency, "C1"), napping(best.cores, best.frequency, "C1")] {
             runs.push(Steady { arrivals: Arrivals::Even, ..Steady::new(policy, rate.mpps()) });
         }
@@ -105,7 +106,7 @@ fn checks(
     let widest = |most: f64| {
         points.iter().filter(|p| p.0 <= most).map(|p| p.1 - p.2).fold(f64::MIN, f64::max)
     };
-    // Up to here one core is the best, while the ladder has two from this on.
+    // Up to this load one core is best, while the ladder has two from this load on.
     let one = points
         .iter()
         .filter(|p| {

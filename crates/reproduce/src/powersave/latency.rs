@@ -1,4 +1,4 @@
-//! Figure 16: latency over the day, as it comes and with the path of the paper's experiment.
+//! Figure 16: latency over the day, from the model alone and with the path of the experiment.
 
 use super::day::{BYTES, Day, SECONDS, micros, middle, worst};
 use crate::figure::Figure;
@@ -6,23 +6,24 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_sim::Report;
 
-/// What Click takes on average in the experiment of Figure 16 (section 7, PS-123).
+/// Mean latency of Click in the experiment of Figure 16 in microseconds (section 7, PS-123).
 pub(super) const CLICK_MICROS: f64 = 11.0;
-/// Length of the packets by which the model's base latency was fitted (section 3, 64 bytes).
+/// Length in bytes of the packets that fitted the model's base latency (section 3).
 const SHORT: u16 = 64;
-/// Bits per second of a link, and bytes per second that eight lanes of PCI Express 2.0 carry.
+/// Bit rate of a link, and bytes per second of eight lanes of PCI Express 2.0.
 const LINK: f64 = 10e9;
 const BUS: f64 = 4e9;
 
-/// What the path of section 7's experiment takes beyond the model, in microseconds: the same
-/// for every packet under every policy. Click's mean calibrates it, once.
+/// Latency of the path in section 7's experiment beyond the model, in microseconds. It is the same
+/// for every packet and policy, and is calibrated once with Click's mean.
 struct Path {
-    /// Printed for Click, less what the model gives it in the same day.
+    /// Printed latency of Click minus the model's latency of Click on the same day.
     total: f64,
-    /// Of it, what longer packets take to come in over a link: with the base latency, the
-    /// model has the output link only.
+    /// Part of `total` that longer packets take to arrive over a link; the model has only the
+    /// output
+    /// link, besides the base latency.
     link: f64,
-    /// Of it, what they take to cross the cards' buses, in and out.
+    /// Part of `total` that longer packets take to cross the cards' buses, in and out.
     buses: f64,
 }
 
@@ -46,7 +47,7 @@ impl Path {
     }
 }
 
-/// Least and highest of the intervals.
+/// Lowest and highest value of the intervals.
 fn extent(report: &Report, of: impl Fn(&Report) -> f64) -> (f64, f64) {
     let each = report.intervals.iter().map(of);
     each.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))

@@ -1,5 +1,5 @@
-//! The day of Figures 14 to 16 once more, for IPv4: what its savings depend on how much more a
-//! long packet costs than a short one, which the paper does not print.
+//! The day of Figures 14 to 16 again, for IPv4: how the savings depend on the extra cost of a long
+//! packet over a short one, which the paper does not print.
 
 use super::bench::{cost, server, side_by_side, simulate};
 use super::breakdown::MPPS_40G;
@@ -14,15 +14,15 @@ use wattline_sim::Report;
 use wattline_traffic::source::TrainShape;
 use wattline_units::PacketsPerSecond;
 
-/// A third of the other days'.
+/// Length of the day in seconds: a third of the other days'.
 const SECONDS: f64 = 8.0;
-/// Cycles that each byte beyond 64 adds to a packet.
+/// Cycles per packet that each byte beyond 64 adds.
 const SLOPES: [f64; 5] = [0.0, 0.4, 0.8, 1.1, 1.4];
 const SHORT: u16 = 64;
-/// Length of the packets by which NAPI-Click's 22 % were measured (section 3).
+/// Length in bytes of the packets in the measurement of NAPI-Click's 22 % (section 3).
 const LOADED: u16 = 1024;
 
-/// Power of NAPI-Click's twelve cores at 40 Gbps, by the closed form.
+/// Power of NAPI-Click's twelve cores at 40 Gbps, from the closed form.
 fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     let point = server.napi_point(server.processor.cores(), server.processor.highest_frequency());
     let cost = cost(server, Application::Ipv4, LOADED)?;
@@ -30,9 +30,10 @@ fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     Ok(server.power_at(cost, LOADED.into(), &point, offered).total().0)
 }
 
-/// The server with so much dearer long packets, such that all that section 3 prints still holds:
-/// 64-byte packets cost the same, and of the 5 µs of an interrupt (12 µs of latency less 7) as
-/// much is work as gives NAPI-Click the same power at 40 Gbps of 1024 bytes.
+/// A server whose long packets cost `slope` more per byte, such that all figures of section 3
+/// still hold. 64-byte packets cost the same. Of the 5 µs of an interrupt (12 µs of latency minus
+/// 7), the part that is work is chosen so that NAPI-Click draws the same power at 40 Gbps of
+/// 1024-byte packets.
 fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceError> {
     let mut own = server.clone();
     let wanted = napi_watts(server)?;
@@ -50,7 +51,7 @@ fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceErr
         cycles: work_share * server.wake_up.cycles,
         ..server.wake_up
     };
-    // More work draws more; fifty halvings are far below any digit that is shown.
+    // More work draws more power; fifty bisections are far below any digit shown.
     let (mut low, mut high) = (0.0, whole / work);
     for _ in 0..50 {
         let middle = 0.5 * (low + high);
@@ -63,7 +64,7 @@ fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceErr
 struct Case {
     slope: f64,
     server: ServerModel,
-    /// By policy: [`POLICIES`].
+    /// Reports in the order of [`POLICIES`].
     reports: Vec<Report>,
 }
 
@@ -75,8 +76,8 @@ impl Case {
     fn mean(&self, policy: usize) -> f64 {
         micros(self.reports[policy].latency_mean_seconds)
     }
-    /// 99th percentile under PowerSave, highest of an interval, where Click's mean is set to
-    /// the printed one.
+    /// Highest 99th percentile of any interval under PowerSave, with Click's mean calibrated to the
+    /// printed one.
     fn tail(&self) -> f64 {
         worst(&self.reports[2]).0 + CLICK_MICROS - self.mean(0)
     }
@@ -153,7 +154,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// These answer no claim: they say what follows from an assumption.
+/// These checks answer no claim: they show what follows from an assumption.
 fn checks(cases: &[Case]) -> Vec<Check> {
     let Some(case) = cases.iter().find(|case| case.saving(1) <= 25.0 + 2.0) else {
         return Vec::new();

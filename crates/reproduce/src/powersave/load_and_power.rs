@@ -1,5 +1,5 @@
-//! Figures 14 and 15: load and power over the day with four applications; Figure 16 comes of
-//! the same runs.
+//! Figures 14 and 15: load and power over the day with four applications. Figure 16 uses the same
+//! runs.
 
 use super::bench::server;
 use super::day::{BYTES, Day, POLICIES, SECONDS, day_checks, days, middle};
@@ -112,7 +112,7 @@ fn power_checks(days: &[Day]) -> Vec<Check> {
     let least =
         ratio.map(|(own, click)| own.power_watts / click.power_watts).fold(f64::MAX, f64::min);
     checks.push(Check::below(&["PS-001", "PS-130"], "ipv4: least power over Click's", least, 0.55));
-    // Where PowerSave gains most over NAPI-Click, over all applications.
+    // The largest saving of PowerSave over NAPI-Click, over all applications.
     let gains = days.iter().flat_map(|day| {
         day.reports[2].intervals.iter().zip(&day.reports[1].intervals).map(|(own, napi)| {
             (own.offered_rate_pps / day.of_cores, 1.0 - own.power_watts / napi.power_watts)

@@ -1,5 +1,5 @@
-//! PowerSave: every figure but the history of Figure 2 and the diagram of Figure 13, out of
-//! the simulator.
+//! PowerSave: every figure from the simulator, except the history of Figure 2 and the diagram of
+//! Figure 13.
 
 mod applications;
 mod baseline;

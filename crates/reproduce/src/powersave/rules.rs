@@ -146,7 +146,7 @@ fn rules() -> Vec<Check> {
     checks.into_iter().map(|check| check.on(Grounds::Program)).collect()
 }
 
-/// Simulated power beside the closed form over load, and how far they are apart.
+/// Simulated power and the closed form over load, and the difference between them.
 fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), ReproduceError> {
     let cost = ipv4(server)?;
     let points = [(3, 1.6), (12, 1.6), (12, 3.3333)];

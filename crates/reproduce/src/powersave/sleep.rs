@@ -1,4 +1,4 @@
-//! Figures 7, 10 and 11 and Table 1: what idle states save, and how many cores should be on.
+//! Figures 7, 10 and 11 and Table 1: savings of idle states, and how many cores to keep on.
 
 use super::bench::{Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;

@@ -1,5 +1,5 @@
-//! The day of Figures 14 to 16 once more, for IPv4: what it depends on how packets follow each
-//! other, which the paper does not print.
+//! The day of Figures 14 to 16 again, for IPv4: how the results depend on the spacing of packets,
+//! which the paper does not print.
 
 use super::bench::{Job, server, side_by_side, simulate};
 use super::day::{self, POLICIES, capacities, micros, packets, worst};
@@ -12,14 +12,14 @@ use wattline_server::Application;
 use wattline_sim::Report;
 use wattline_traffic::source::{TrainFlows, TrainLengths, TrainShape};
 
-/// A sixth of the other days': what is compared here are these days with each other.
+/// Length of the day in seconds: a sixth of the others'. These days are compared with each other.
 const SECONDS: f64 = 4.0;
 const LENGTHS: [u32; 4] = [4, 8, 16, 32];
 
 struct Case {
     shape: TrainShape,
     output_links: bool,
-    /// By policy: [`POLICIES`].
+    /// Reports in the order of [`POLICIES`].
     reports: Vec<Report>,
 }
 
@@ -31,7 +31,8 @@ impl Case {
         let joules = |policy: usize| self.reports[policy].energy_joules;
         100.0 * (1.0 - joules(2) / joules(over))
     }
-    /// 99th percentile, and how many times the mean that is, each the highest of an interval.
+    /// Highest 99th percentile of any interval, and highest ratio of the 99th percentile to the
+    /// mean.
     fn tail(&self, policy: usize) -> (f64, f64) {
         worst(&self.reports[policy])
     }
@@ -129,7 +130,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// These answer no claim: they say what follows from an assumption.
+/// These checks answer no claim: they show what follows from an assumption.
 fn checks(cases: &[Case]) -> Vec<Check> {
     let distance = |case: &&Case| (case.mean(0) - CLICK_MICROS).abs();
     let nearest = cases.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));

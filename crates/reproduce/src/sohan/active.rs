@@ -1,4 +1,4 @@
-//! Table IV and Figures 2 and 3: the 10G cards at work.
+//! Table IV and Figures 2 and 3: the 10G cards under load.
 
 use super::known::{card, cards, known, lacks, names, on_tables};
 use crate::error::ReproduceError;
@@ -14,7 +14,7 @@ use wattline_server::cards::analysis::{
 use wattline_server::components::NicCard;
 use wattline_units::Watts;
 
-/// Card, claim of active less idle power, claim of throughput per watt; in Table IV's order.
+/// Card, claim of active minus idle power, claim of throughput per watt; in Table IV's order.
 const ROWS: [(&str, &str, &str); 6] = [
     ("Intel(Base-T)", "SO-081", "SO-082"),
     ("Solarflare(Base-T)", "SO-086", "SO-087"),
@@ -81,7 +81,7 @@ fn table4(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, Reproduce
     })
 }
 
-/// The ranges of the paper's conclusions.
+/// Checks the ranges in the paper's conclusions.
 fn ranges(
     plan: &'static Plan,
     file: &ComponentFile,
@@ -146,7 +146,7 @@ fn fig2(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
     })
 }
 
-/// Figure 3's order: the offload card, Solarflare, Intel.
+/// Whether the order is that of Figure 3: the offload card, Solarflare, Intel.
 fn by_maker(order: &[(&NicCard, f64)]) -> bool {
     let makers = ["Broadcom", "Solarflare", "Solarflare", "Solarflare", "Intel", "Intel"];
     order.len() == makers.len()

@@ -1,4 +1,4 @@
-//! What is said to the claims of Sohan et al. that nothing is computed for.
+//! Verdicts on claims of Sohan et al. that no figure checks.
 
 use crate::step::Context;
 use wattline_report::Verdict::NotTestable;

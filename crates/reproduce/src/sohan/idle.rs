@@ -10,7 +10,7 @@ use wattline_server::cards::analysis::{bounds, by_medium, offload, one_gigabit, 
 use wattline_server::cards::{LinkModel, accepted_mean, shunt_power};
 use wattline_server::components::{Medium, NicCard};
 
-/// Claims of Table II's totals, in the table's order.
+/// Claims about the totals of Table II, in the table's order.
 const TOTALS: [(&str, &str); 6] = [
     ("SO-035", "Intel(Base-T)"),
     ("SO-039", "Solarflare(Base-T)"),
@@ -20,7 +20,7 @@ const TOTALS: [(&str, &str); 6] = [
     ("SO-055", "Solarflare(CX4)"),
 ];
 
-/// Claims of Table III, with 0 links first.
+/// Claims of Table III, beginning with 0 links.
 const LINKS: [(&str, &[&str]); 2] = [
     ("Broadcom(Fibre)", &["SO-066", "SO-067", "SO-068"]),
     ("Intel Multiport(4x1G)", &["SO-069", "SO-070", "SO-071", "SO-072", "SO-073"]),

@@ -1,8 +1,8 @@
-//! The normalised form function χ: how power rises from idle to active with throughput.
+//! The normalised form function χ: how power rises with throughput from idle to active.
 //!
 //! R. Bolla, R. Bruschi, A. Ranieri, "Green support for PC-based software router:
-//! performance evaluation and modeling", equation 4: a polynomial of seventh order of the
-//! throughput over its maximum, the same for all frequencies and machines.
+//! performance evaluation and modeling", equation 4: a polynomial of seventh order in the ratio of
+//! throughput to its maximum, the same for all frequencies and machines.
 
 use serde::Serialize;
 
@@ -10,31 +10,31 @@ use serde::Serialize;
 pub const PRINTED_COEFFICIENTS: [f64; 8] =
     [0.0, 0.470487, 15.0124, -89.8629, 223.074, -256.469, 130.477, -21.6999];
 
-/// Steps of the grid on which turning points are looked for and differences reported.
+/// Grid steps for the search of turning points and for reported differences.
 const GRID: usize = 10_000;
 
-/// χ(t) on [0, 1]; beyond, its argument is clamped (the polynomial soon diverges).
+/// χ(t) on [0, 1]; arguments outside are clamped, since the polynomial diverges there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chi {
     coefficients: Vec<f64>,
     correction: Option<Correction>,
 }
 
-/// What makes a polynomial rise from 0 to 1 and never fall.
+/// Correction that makes a polynomial rise from 0 to 1 without falling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Correction {
-    /// The polynomial's largest value on [0, 1]; all values are divided by it.
+    /// Largest value of the polynomial on [0, 1]; all values are divided by it.
     scale: f64,
-    /// Local maxima as (t, value): up to the next larger value the curve stays level.
+    /// Local maxima as (t, value); the curve stays level after each until the value is exceeded.
     maxima: Vec<(f64, f64)>,
 }
 
-/// How far the corrected form is from the plain polynomial.
+/// Difference between the corrected form and the plain polynomial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ChiDifference {
     /// The largest absolute difference on [0, 1].
     pub largest: f64,
-    /// Where it is.
+    /// Value of t at which it occurs.
     pub at: f64,
     /// The mean absolute difference.
     pub mean: f64,
@@ -46,13 +46,13 @@ impl Chi {
         Self::polynomial(PRINTED_COEFFICIENTS.to_vec())
     }
 
-    /// A polynomial with these coefficients, the constant first.
+    /// A polynomial with these coefficients, constant first.
     pub fn polynomial(coefficients: Vec<f64>) -> Self {
         Self { coefficients, correction: None }
     }
 
-    /// The same form divided by its largest value and never falling (running maximum).
-    /// A polynomial without a positive value is returned as it is.
+    /// The same form divided by its largest value and without falling parts (running maximum). A
+    /// polynomial without a positive value is returned unchanged.
     pub fn corrected(&self) -> Self {
         let mut maxima = Vec::new();
         let mut highest = 0.0;
@@ -72,7 +72,7 @@ impl Chi {
         Self { coefficients: self.coefficients.clone(), correction }
     }
 
-    /// The coefficients, the constant first.
+    /// Coefficients, constant first.
     pub fn coefficients(&self) -> &[f64] {
         &self.coefficients
     }
@@ -82,7 +82,7 @@ impl Chi {
         self.correction.is_some()
     }
 
-    /// χ(t), with t clamped to [0, 1]; not a number counts as 0.
+    /// χ(t), with t clamped to [0, 1]; NaN counts as 0.
     pub fn value(&self, t: f64) -> f64 {
         let t = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) };
         let plain = self.horner(t);
@@ -91,7 +91,7 @@ impl Chi {
         reached.fold(plain.max(0.0), f64::max) / scale
     }
 
-    /// How far the corrected form is from this one.
+    /// Difference between the corrected form and this one.
     pub fn correction_difference(&self) -> ChiDifference {
         let corrected = self.corrected();
         let mut result = ChiDifference { largest: 0.0, at: 0.0, mean: 0.0 };
@@ -115,7 +115,7 @@ impl Chi {
         terms.fold(0.0, |sum, (power, coefficient)| sum * t + power as f64 * coefficient)
     }
 
-    /// Where the slope changes its sign between `left` (rising) and `right`, by bisection.
+    /// Point between `left` (rising) and `right` where the slope changes its sign, by bisection.
     fn turning_point(&self, mut left: f64, mut right: f64) -> f64 {
         for _ in 0..50 {
             let middle = (left + right) / 2.0;
@@ -157,7 +157,7 @@ mod tests {
         let chi = Chi::printed();
         assert!((chi.turning_point(0.8, 0.85) - 0.830_76).abs() < 1e-4);
         assert!((chi.value(0.8308) - chi.value(0.9265) - 0.0140).abs() < 1e-4);
-        // The text says that power is about its maximum from 700 of 1040 kpps on.
+        // The text says that power is near its maximum from 700 of 1040 kpps on.
         assert!((chi.value(700.0 / 1040.0) - 0.844).abs() < 1e-3);
     }
 
@@ -184,7 +184,7 @@ mod tests {
             from_zero.extend(coefficients);
             let chi = Chi::polynomial(from_zero).corrected();
             if chi.is_corrected() {
-                // A maximum is found to the width of the bisection, hence the tolerance.
+                // A maximum is found only to the width of the bisection, hence the tolerance.
                 prop_assert!(chi.value(t) <= chi.value(t + step) + 1e-9);
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&chi.value(t)));
             }

@@ -8,8 +8,8 @@ pub fn mean_power(idle_probability: f64, idle: Watts, active: Watts) -> Watts {
     idle * idle_probability + active * (1.0 - idle_probability)
 }
 
-/// Equation 3: a core with `load` to do and the given `capacity` (in the same unit) is idle
-/// for 1 - load/capacity of the time; overloaded or without capacity, never.
+/// Equation 3: share of time that a core with `load` and `capacity` (in the same unit) is idle, 1 -
+/// load/capacity; 0 if it is overloaded or has no capacity.
 pub fn idle_probability(load: f64, capacity: f64) -> f64 {
     if capacity > 0.0 { (1.0 - load / capacity).clamp(0.0, 1.0) } else { 0.0 }
 }

@@ -1,6 +1,6 @@
-//! The power model of a software router by Bolla et al., fitted to measurements of a whole
-//! machine rather than put together from its parts. `docs/explanation/bolla.md` has the
-//! reading of its equations where the paper's print is garbled.
+//! The power model of a software router by Bolla et al. It is fitted to measurements of a whole
+//! machine instead of being composed of its parts. `docs/explanation/bolla.md` explains how its
+//! equations are read where the print is garbled.
 
 mod chi;
 pub mod equations;

@@ -4,40 +4,40 @@ use super::Chi;
 use serde::Serialize;
 use wattline_units::{Hertz, PacketsPerSecond, Span, Watts};
 
-/// What is measured of a platform at one frequency, with a single forwarding core.
+/// Measurements of a platform at one frequency, with a single forwarding core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FrequencyPoint {
     /// The frequency.
     pub frequency: Hertz,
-    /// Φ_idle: power of a core that does nothing.
+    /// Φ_idle: power of a core without work.
     pub idle: Watts,
     /// Φ_active: power of a core that is never idle.
     pub active: Watts,
-    /// r_max: the most that one core alone forwards.
+    /// r_max: highest rate that one core alone forwards.
     pub max_rate: PacketsPerSecond,
 }
 
-/// A router after Bolla's model.
+/// A router according to Bolla's model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BollaModel {
     /// Name of the model.
     pub name: String,
-    /// Power of the platform without its cores, counted once; zero where Φ contains it.
+    /// Power of the platform without its cores, counted once; zero if Φ includes it.
     pub base: Watts,
     /// One entry per frequency, ascending; never empty.
     pub frequencies: Vec<FrequencyPoint>,
-    /// gamma(n): how many times the rate of one core n cores forward, for n = 1, 2, …
+    /// gamma(n) for n = 1, 2, …: rate of n cores divided by the rate of one core.
     pub gamma: Vec<f64>,
     /// The normalised form function.
     pub chi: Chi,
 }
 
-/// One core of the set C: its place in [`BollaModel::frequencies`] and the load offered to it.
+/// One core of the set C: its frequency and its offered load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoreLoad {
-    /// Index of its frequency.
+    /// Index of the frequency in [`BollaModel::frequencies`].
     pub frequency: usize,
-    /// Packets per second offered to it.
+    /// Packets per second offered to the core.
     pub offered: PacketsPerSecond,
 }
 
@@ -47,7 +47,7 @@ impl BollaModel {
         self.base + self.core_part(point, rate, point.max_rate)
     }
 
-    /// Equation 6: what one core forwards of an offered load.
+    /// Equation 6: rate that one core forwards under an offered load.
     pub fn core_throughput(
         &self,
         point: &FrequencyPoint,
@@ -56,8 +56,9 @@ impl BollaModel {
         PacketsPerSecond(offered.0.min(point.max_rate.0))
     }
 
-    /// Equation 7: mean power of one core over a trace of (length, throughput); `None` when
-    /// the trace has no length.
+    /// Equation 7: mean power of one core over a trace of (duration, throughput); `None` if the
+    /// trace is
+    /// empty.
     pub fn mean_power(
         &self,
         point: &FrequencyPoint,
@@ -66,8 +67,7 @@ impl BollaModel {
         mean_over(trace, |rate| self.core_power(point, rate).0).map(Watts)
     }
 
-    /// Equation 8: fraction of a trace in which the core is idle; `None` when the trace has
-    /// no length.
+    /// Equation 8: share of a trace in which the core is idle; `None` if the trace is empty.
     pub fn idle_probability(
         &self,
         point: &FrequencyPoint,
@@ -76,7 +76,7 @@ impl BollaModel {
         mean_over(trace, |rate| self.chi.value(rate / point.max_rate)).map(|active| 1.0 - active)
     }
 
-    /// gamma(n); 0 for no cores, the last known value for more cores than were measured.
+    /// gamma(n); 0 for no cores, the last value for more cores than were measured.
     pub fn gamma(&self, cores: usize) -> f64 {
         match cores.checked_sub(1) {
             None => 0.0,
@@ -95,8 +95,9 @@ impl BollaModel {
         self.base + parts.sum()
     }
 
-    /// Equation 10: what a set of cores forwards. A core among n saturates at
-    /// gamma(n)/n of what it forwards alone.
+    /// Equation 10: rate that a set of cores forwards. One of n cores saturates at gamma(n)/n of
+    /// what it
+    /// forwards alone.
     pub fn throughput(&self, cores: &[CoreLoad]) -> PacketsPerSecond {
         let parts = cores.iter().map(|core| {
             let limit = self.rate_limit(&self.frequencies[core.frequency], cores.len());
@@ -105,13 +106,13 @@ impl BollaModel {
         parts.sum()
     }
 
-    /// Equation 9 with all cores alike: `cores` cores at one frequency share `rate` evenly.
+    /// Equation 9 for equal cores: `cores` cores at one frequency share `rate` evenly.
     pub fn even_power(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Watts {
         let share = CoreLoad { frequency, offered: rate / cores.max(1) as f64 };
         self.power(&vec![share; cores])
     }
 
-    /// The most that `cores` cores at one frequency forward: gamma(n) r_max(f).
+    /// Highest rate of `cores` cores at one frequency: gamma(n) r_max(f).
     pub fn even_capacity(&self, cores: usize, frequency: usize) -> PacketsPerSecond {
         self.frequencies[frequency].max_rate * self.gamma(cores)
     }

@@ -4,7 +4,7 @@ use super::{BollaModel, Chi, FrequencyPoint, PRINTED_COEFFICIENTS};
 use crate::input::Section;
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
-/// Which form of χ a file asks for.
+/// Form of χ that a file asks for.
 #[derive(Clone, Copy)]
 enum Form {
     Polynomial,
@@ -12,7 +12,7 @@ enum Form {
 }
 
 impl BollaModel {
-    /// Reads `[bolla]`; its lists run parallel to `processor.frequencies_ghz`.
+    /// Reads `[bolla]`; its lists are parallel to `processor.frequencies_ghz`.
     pub(crate) fn read(
         section: &Section<'_, '_>,
         name: &str,
@@ -85,8 +85,8 @@ impl BollaModel {
     }
 }
 
-/// gamma(1) = 1 and each further core adds between nothing and the whole of a core. Values
-/// from measurements scatter, so a little more is let through.
+/// Checks that gamma(1) = 1 and that each further core adds between nothing and a whole core.
+/// Measured values scatter, so a small excess is allowed.
 fn check_gamma(section: &Section<'_, '_>, gamma: &[f64], cores: Option<usize>) {
     const SCATTER: f64 = 1.05;
     if gamma.first().is_none_or(|first| (first - 1.0).abs() > 1e-9) {

@@ -1,4 +1,4 @@
-//! Comparisons between cards: by medium, offload, ports, and 1G against 10G.
+//! Comparisons of cards: by medium, by offload, by ports, and 1G with 10G.
 
 use crate::components::{Medium, NicCard};
 use serde::Serialize;
@@ -8,29 +8,29 @@ use wattline_units::{BitsPerSecond, Watts};
 /// Idle power of the cards of one medium.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MediumPower {
-    /// What the links run over.
+    /// Medium of the links.
     pub medium: Medium,
-    /// How many cards.
+    /// Number of cards.
     pub cards: usize,
-    /// The least of them.
+    /// Lowest idle power among them.
     #[serde(rename = "least_idle_watts")]
     pub least: Watts,
-    /// The most.
+    /// Highest idle power among them.
     #[serde(rename = "most_idle_watts")]
     pub most: Watts,
 }
 
-/// Cards of at least 10 Gbit/s a link.
+/// Cards with at least 10 Gbit/s per link.
 pub fn ten_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
     cards.iter().filter(|card| card.link.0 >= 10e9).collect()
 }
 
-/// Cards below 10 Gbit/s a link.
+/// Cards with less than 10 Gbit/s per link.
 pub fn one_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
     cards.iter().filter(|card| card.link.0 < 10e9).collect()
 }
 
-/// Idle power by medium, the cheapest first; cards without either are left out.
+/// Idle power by medium, lowest first; cards with an unknown medium or power are left out.
 pub fn by_medium(cards: &[&NicCard]) -> Vec<MediumPower> {
     let mut all: Vec<MediumPower> = [Medium::Cx4, Medium::Fibre, Medium::BaseT]
         .into_iter()
@@ -45,22 +45,22 @@ pub fn by_medium(cards: &[&NicCard]) -> Vec<MediumPower> {
     all
 }
 
-/// What an offload engine costs in idle power, against cards without one.
+/// Idle power of an offload engine, compared with cards without one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OffloadPower {
-    /// The offload card.
+    /// Name of the offload card.
     pub name: String,
-    /// Its idle power over that of the highest of the others.
+    /// Ratio of its idle power to the highest of the other cards.
     pub over_next: f64,
-    /// Its idle power less the mean of the others.
+    /// Its idle power minus the mean of the other cards.
     #[serde(rename = "above_mean_watts")]
     pub above_mean: Watts,
-    /// The part of that which its 12 V rail accounts for, 0 to 1.
+    /// Share of `above_mean` that its 12 V rail accounts for, 0 to 1.
     #[serde(rename = "share_of_12v_rail_ratio")]
     pub share_of_12v: f64,
 }
 
-/// Each offload card with known rails against the CX4 and fibre cards without offload.
+/// Compares each offload card with known rails to the CX4 and fibre cards without offload.
 pub fn offload(cards: &[&NicCard]) -> Vec<OffloadPower> {
     let rails = |card: &NicCard| Some((card.idle()?.0, card.idle_12v?.0));
     let plain: Vec<(f64, f64)> = cards
@@ -89,20 +89,20 @@ pub fn offload(cards: &[&NicCard]) -> Vec<OffloadPower> {
         .collect()
 }
 
-/// What a card gives per port.
+/// Throughput and power of a card per port.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PortUse {
-    /// The card.
+    /// Name of the card.
     pub name: String,
-    /// Its ports.
+    /// Number of ports.
     pub ports: usize,
-    /// Both directions of all ports.
+    /// Line rate of all ports, both directions.
     #[serde(rename = "theoretical_bits_per_second")]
     pub theoretical: BitsPerSecond,
-    /// Throughput over that, 0 to 1.
+    /// Ratio of throughput to `theoretical`, 0 to 1.
     #[serde(rename = "throughput_ratio")]
     pub share: f64,
-    /// Active power of one port.
+    /// Active power per port.
     #[serde(rename = "active_watts_per_port")]
     pub watts_per_port: Watts,
 }
@@ -123,7 +123,7 @@ pub fn ports(cards: &[&NicCard]) -> Vec<PortUse> {
     cards.iter().filter_map(of).collect()
 }
 
-/// Cards by a metric, the best first; those without it are left out.
+/// Cards sorted by a metric, best first; cards without it are left out.
 pub fn ranked<'c>(
     cards: &[&'c NicCard],
     metric: impl Fn(&NicCard) -> Option<f64>,
@@ -134,7 +134,7 @@ pub fn ranked<'c>(
     all
 }
 
-/// Spearman's rank correlation of pairs; `None` for fewer than three or where one side is
+/// Spearman's rank correlation of pairs; `None` for fewer than three pairs, or if one side is
 /// constant.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
@@ -166,15 +166,15 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// The least and the most; `None` of nothing.
+/// Lowest and highest value; `None` for an empty slice.
 pub fn bounds(values: &[f64]) -> Option<(f64, f64)> {
     let first = *values.first()?;
     Some(values.iter().fold((first, first), |(low, high), v| (low.min(*v), high.max(*v))))
 }
 
-/// The watts per percent of a processor up to which `order` holds of the server's performance
-/// per watt with `idle` watts, found by bisection below `most`; `None` where it does not hold
-/// at 0 or still holds at `most`.
+/// Highest power in watts per percent of a processor at which `order` still holds for the server's
+/// performance per watt, with `idle` watts; found by bisection below `most`. `None` if it does not
+/// hold at 0, or still holds at `most`.
 pub fn order_limit(
     cards: &[&NicCard],
     idle: Watts,

@@ -1,91 +1,95 @@
-//! Which card, and how many of it, carry a throughput within the budgets of a host.
+//! Choice of cards that carry a throughput within the budgets of a host.
 
 use crate::components::NicCard;
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Watts};
 
-/// A host's power: constant when idle, and proportional to processor load (Sohan et al.,
+/// Power of a host: constant when idle, plus a part proportional to processor load (Sohan et al.,
 /// section III.B.3).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HostPower {
-    /// Idle, without cards.
+    /// Idle power without cards.
     #[serde(rename = "idle_watts")]
     pub idle: Watts,
-    /// For each percent of one processor.
+    /// Power per percent of one processor.
     #[serde(rename = "watts_per_cpu_percent")]
     pub per_cpu_percent: Watts,
 }
 
-/// What is asked of the cards.
+/// Requirements on the cards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Need {
-    /// Both directions together.
+    /// Throughput of both directions together.
     pub throughput: BitsPerSecond,
-    /// The most of the host's processors, in percent of one of them.
+    /// Limit on the host's processor load, in percent of one processor.
     pub host_cpu_percent: Option<f64>,
-    /// The most cards.
+    /// Largest number of cards.
     pub slots: usize,
-    /// The most that all cards together draw.
+    /// Limit on the power of all cards together.
     pub power: Option<Watts>,
-    /// Counts the host too: then the best is the one with which the whole server draws least.
+    /// Power of the host, if it counts as well; the best card then minimises the server's power.
     pub host: Option<HostPower>,
 }
 
-/// A need that no card could be held against.
+/// Errors in the requirements.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NeedError {
-    /// A field that must be a positive, finite number.
+    /// A field must be a positive, finite number.
     #[error("{0} is {1}; allowed: a finite number above 0")]
     NotPositive(&'static str, f64),
-    /// No slot.
+    /// There is no slot.
     #[error("slots is 0; allowed: 1 or more")]
     NoSlots,
 }
 
-/// One card in the number that the throughput takes, held against a need.
+/// One kind of card, in the number that the throughput needs, compared with the requirements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
-    /// The card.
+    /// Name of the card.
     pub name: String,
-    /// How many carry the throughput, each in a slot.
+    /// Number of cards that carry the throughput, one per slot.
     pub slots: usize,
-    /// What so many carry at most, both directions.
+    /// Highest throughput of this number of cards, both directions.
     #[serde(rename = "most_throughput_bits_per_second")]
     pub most_throughput: BitsPerSecond,
-    /// What they draw under load, together; `None` where it was not measured.
+    /// Power of these cards under load; `None` if it was not measured.
     #[serde(rename = "power_watts")]
     pub power: Option<Watts>,
-    /// What the throughput takes of the host's processors, in proportion to the measured load.
+    /// Processor load for the throughput in percent of one processor, scaled from the measured
+    /// load.
     pub host_cpu_percent: Option<f64>,
-    /// What the whole server draws, where the host's power is given.
+    /// Power of the whole server; `None` if the host's power is not given.
     #[serde(rename = "server_watts")]
     pub server: Option<Watts>,
-    /// Throughput asked for over power of the cards.
+    /// Required throughput divided by the power of the cards.
     #[serde(rename = "gigabits_per_second_per_watt")]
     pub gigabits_per_watt: Option<f64>,
-    /// Why it does not do; empty where it does.
+    /// Requirements that are not met; empty if all are.
     pub obstacles: Vec<String>,
 }
 
 impl Candidate {
-    /// Whether it meets the need.
+    /// Whether all requirements are met.
     pub fn fits(&self) -> bool {
         self.obstacles.is_empty()
     }
 
-    /// What is to be small.
+    /// Power to be minimised.
     fn cost(&self) -> f64 {
         self.server.or(self.power).map_or(f64::INFINITY, |watts| watts.0)
     }
 }
 
-/// All cards whose throughput is known, those that fit first, each group by what it draws.
+/// Compares all cards with known throughput: first those that meet the requirements, then the
+/// others,
+/// each group by power.
 ///
-/// A card's processor time is scaled in proportion to its throughput, and its power is that of
-/// full load: idle and active power differ by less than a watt in all that were measured.
+/// Processor load is scaled in proportion to throughput. Power is that of full load: idle and
+/// active
+/// power differ by less than a watt in all measured cards.
 ///
 /// # Errors
-/// When the need is none.
+/// Fails when the requirements are invalid.
 pub fn choose(cards: &[NicCard], need: &Need) -> Result<Vec<Candidate>, NeedError> {
     let positive = |name, value: f64| match value > 0.0 && value.is_finite() {
         true => Ok(()),
@@ -108,7 +112,7 @@ pub fn choose(cards: &[NicCard], need: &Need) -> Result<Vec<Candidate>, NeedErro
 }
 
 fn candidate(card: &NicCard, each: BitsPerSecond, need: &Need) -> Candidate {
-    // A hair of tolerance, so that 33 Gbit/s take ten cards of 3.3 and not eleven.
+    // The tolerance makes 33 Gbit/s take ten cards of 3.3 and not eleven.
     let count = ((need.throughput / each - 1e-9).ceil().max(1.0)) as usize;
     let power = card.active.map(|watts| watts * count as f64);
     let cpu = card.host_cpu_percent.map(|percent| percent * (need.throughput / each));
@@ -168,14 +172,14 @@ mod tests {
     #[test]
     fn each_budget_changes_the_choice() {
         assert_eq!(best(&need(16.0)).unwrap(), "Solarflare(CX4)");
-        // Only the offload card does 18 Gbit/s in one slot, and only it does 16 with 250 %.
+        // Only the offload card carries 18 Gbit/s in one slot, and only it carries 16 with 250 %.
         assert_eq!(best(&need(18.0)).unwrap(), "Broadcom(Fibre)");
         let cpu = Need { host_cpu_percent: Some(250.0), ..need(16.0) };
         assert_eq!(best(&cpu).unwrap(), "Broadcom(Fibre)");
         assert_eq!(best(&Need { power: Some(Watts(10.0)), ..cpu }), None);
         let two = Need { slots: 2, ..need(18.0) };
         assert_eq!(best(&two).unwrap(), "Solarflare(CX4)");
-        // Below a gigabit the single 1G card draws least.
+        // Below a gigabit the single 1G card needs the least power.
         assert_eq!(best(&need(1.5)).unwrap(), "Intel 1G");
     }
 

@@ -3,32 +3,35 @@
 use serde::Serialize;
 use wattline_units::Watts;
 
-/// A card's idle power as a straight line: electronics, and so much for each connected link.
+/// Idle power of a card as a straight line: electronics, plus a constant per connected link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LinkModel {
-    /// Without any link.
+    /// Power without any link.
     #[serde(rename = "base_watts")]
     pub base: Watts,
-    /// For each connected link.
+    /// Power per connected link.
     #[serde(rename = "per_link_watts")]
     pub per_link: Watts,
 }
 
 impl LinkModel {
-    /// The least-squares line through idle powers with 0, 1, 2, … links; `None` for fewer than
-    /// two of them.
+    /// Least-squares line through the idle powers with 0, 1, 2, … links; `None` for fewer than two
+    /// of
+    /// them.
     pub fn fit(by_links: &[Watts]) -> Option<Self> {
         let points = by_links.iter().enumerate().map(|(links, watts)| (links as f64, watts.0));
         Self::through(&points.collect::<Vec<_>>())
     }
 
-    /// Idle power with so many links.
+    /// Idle power with this many links.
     pub fn idle(&self, links: usize) -> Watts {
         self.base + self.per_link * links as f64
     }
 
-    /// What the line through all *other* numbers of links says of each: a prediction, which can
-    /// be wrong, where a line through all of them could not be by much. `None` for fewer than
+    /// For each number of links, the prediction of the line through all *other* ones. Such a
+    /// prediction
+    /// can be wrong, while a line through all points fits them by construction. `None` for fewer
+    /// than
     /// three points.
     pub fn left_out(by_links: &[Watts]) -> Option<Vec<Watts>> {
         if by_links.len() < 3 {

@@ -1,27 +1,27 @@
-//! How a card's power is measured: shunts in the rails of a riser, several runs.
+//! Measurement of a card's power: shunts in the rails of a riser, several runs.
 
 use wattline_units::Watts;
 
-/// Power of a rail: the current is what `drop_volts` drives through the shunt of `ohms`; the
-/// power is that current times `rail_volts` (Sohan et al., section II.C: P = (V1 / R) V2; Liao
-/// and Bhuyan, section 4.1, the same for each supply rail and DIMM).
+/// Power of a rail: the current that causes `drop_volts` at a shunt of `ohms`, times `rail_volts`
+/// (Sohan et al., section II.C: P = (V1 / R) V2; Liao and Bhuyan, section 4.1, the same for each
+/// supply rail and DIMM).
 pub fn shunt_power(drop_volts: f64, rail_volts: f64, ohms: f64) -> Watts {
     Watts(drop_volts / ohms * rail_volts)
 }
 
-/// Why measurements are not averaged.
+/// Reasons why measurements are not averaged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unaccepted {
-    /// The mean of so few says nothing of their spread.
+    /// There are too few runs to tell their spread.
     #[error("{0} runs; at least {least} are needed", least = LEAST_RUNS)]
     TooFew(usize),
     /// The runs do not agree.
     #[error("the runs lie {percent:.1} % apart; at most {most:.0} % are allowed: find what disturbs them and measure again", most = MOST_SPREAD * 100.0)]
     Spread {
-        /// Largest less smallest, in percent of the smallest.
+        /// Difference of largest and smallest, in percent of the smallest.
         percent: f64,
     },
-    /// A run is no positive number.
+    /// A run is not a positive number.
     #[error("a run gave {0}, which is no positive number")]
     NoPower(f64),
 }
@@ -32,7 +32,7 @@ const MOST_SPREAD: f64 = 0.03;
 /// Mean of at least three runs that lie within 3 % of one another (Sohan et al., section II.C).
 ///
 /// # Errors
-/// When there are too few runs, or they do not agree.
+/// Fails when there are too few runs, or when they do not agree.
 pub fn accepted_mean(runs: &[f64]) -> Result<f64, Unaccepted> {
     if let Some(bad) = runs.iter().find(|run| !(run.is_finite() && **run > 0.0)) {
         return Err(Unaccepted::NoPower(*bad));
@@ -43,7 +43,7 @@ pub fn accepted_mean(runs: &[f64]) -> Result<f64, Unaccepted> {
     let (least, most) =
         runs.iter().fold((f64::MAX, 0.0_f64), |(low, high), run| (low.min(*run), high.max(*run)));
     let spread = most / least - 1.0;
-    // A hair for the rounding of binary fractions: 10.0 and 10.3 are within 3 %.
+    // The tolerance allows for the rounding of binary fractions: 10.0 and 10.3 are within 3 %.
     if spread > MOST_SPREAD + 1e-9 {
         return Err(Unaccepted::Spread { percent: spread * 100.0 });
     }

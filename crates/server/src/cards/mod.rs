@@ -1,7 +1,7 @@
-//! Network cards: what they draw and carry, how they compare, and which to choose.
+//! Network cards: power, throughput, comparison and choice.
 //!
-//! The data is [`crate::ComponentFile`]; here is what is computed from it, after R. Sohan et
-//! al., Characterizing 10 Gbps network interface energy consumption (LCN 2010).
+//! The data is in [`crate::ComponentFile`]. The computations follow R. Sohan et al., Characterizing
+//! 10 Gbps network interface energy consumption (LCN 2010).
 
 pub mod analysis;
 mod choose;

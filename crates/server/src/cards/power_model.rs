@@ -1,10 +1,12 @@
-//! Power models of network devices in the YAML of NetPowerBench
-//! (<https://github.com/nsg-ethz/NetPowerBench>, `power_model.yml`), read and written.
+//! Reader and writer of power models of network devices in the YAML of NetPowerBench
+//! (<https://github.com/nsg-ethz/NetPowerBench>, `power_model.yml`).
 //!
-//! Three layouts are met in that project and read here: port type, transceiver and speed as
-//! nested keys beside `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`,
-//! `Transceivers`; and the same split into `Arguments` and `Power_model`. The nested one, which
-//! alone holds several interfaces, is written.
+//! That project has three layouts, and all are read: port type, transceiver and speed as nested
+//! keys
+//! beside `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`, `Transceivers`; and
+//! the
+//! same split into `Arguments` and `Power_model`. The nested layout is written, since it alone can
+//! hold several interfaces.
 
 use super::LinkModel;
 use crate::components::{Medium, NicCard};
@@ -12,32 +14,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattline_units::{BitsPerSecond, PacketsPerSecond, Watts};
 
-/// The terms of one kind of interface. A term that was not measured (`.nan`, or absent) is
-/// `None`.
+/// Terms of one kind of interface, in watts unless said otherwise. `None` for a term that was not
+/// measured (`.nan`, or absent).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Terms {
-    /// The device without ports or transceivers.
+    /// Power of the device without ports or transceivers.
     #[serde(rename = "P_BASE", skip_serializing_if = "Option::is_none")]
     pub base: Option<f64>,
-    /// A port that is switched on.
+    /// Power of a port that is switched on.
     #[serde(rename = "P_PORT", skip_serializing_if = "Option::is_none")]
     pub port: Option<f64>,
-    /// A transceiver that is plugged in and whose link is up: the sum of the next two.
+    /// Power of a transceiver with its link up: the sum of the next two terms.
     #[serde(rename = "P_TRX", skip_serializing_if = "Option::is_none")]
     pub transceiver: Option<f64>,
-    /// A transceiver that is plugged in.
+    /// Power of a transceiver that is plugged in.
     #[serde(rename = "P_TRX_IN", skip_serializing_if = "Option::is_none")]
     pub transceiver_in: Option<f64>,
-    /// A link that is up.
+    /// Power of a link that is up.
     #[serde(rename = "P_TRX_UP", skip_serializing_if = "Option::is_none")]
     pub transceiver_up: Option<f64>,
-    /// Joules for each bit that a port carries in each direction.
+    /// Energy in joules per bit that a port carries in each direction.
     #[serde(rename = "E_BIT", skip_serializing_if = "Option::is_none")]
     pub energy_per_bit: Option<f64>,
-    /// Joules for each packet, likewise.
+    /// Energy in joules per packet that a port carries in each direction.
     #[serde(rename = "E_PKT", skip_serializing_if = "Option::is_none")]
     pub energy_per_packet: Option<f64>,
-    /// A port with any traffic at all.
+    /// Power of a port with any traffic at all.
     #[serde(rename = "P_OFFSET", skip_serializing_if = "Option::is_none")]
     pub offset: Option<f64>,
 }
@@ -45,16 +47,16 @@ pub struct Terms {
 /// One kind of interface of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InterfacePower {
-    /// Such as `QSFP28`.
+    /// Port type, such as `QSFP28`.
     pub port_type: String,
-    /// Such as `LR4`, or `PCC` for a passive copper cable.
+    /// Transceiver, such as `LR4`, or `PCC` for a passive copper cable.
     pub transceiver: String,
-    /// Such as `100G`.
+    /// Speed, such as `100G`.
     pub speed: String,
-    /// What it draws.
+    /// Terms of its power.
     #[serde(flatten)]
     pub terms: Terms,
-    /// Port type, transceiver and speed whose terms stand in, where it was not measured itself.
+    /// Interface (port type, transceiver, speed) whose terms apply if this one was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stand_in: Option<[String; 3]>,
 }
@@ -62,60 +64,60 @@ pub struct InterfacePower {
 /// The power model of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DevicePowerModel {
-    /// Its name.
+    /// Name of the device.
     pub device: String,
-    /// Further metadata, as texts.
+    /// Further metadata as text.
     pub metadata: BTreeMap<String, String>,
-    /// In the order of the file's keys.
+    /// Interfaces in the order of the file's keys.
     pub interfaces: Vec<InterfacePower>,
 }
 
-/// What a port is doing.
+/// State of a port.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PortState {
-    /// Its link is up (and so the port is on and the transceiver is in).
+    /// Whether the link is up, which implies that the port is on and the transceiver plugged in.
     pub up: bool,
-    /// Frame bits in each direction.
+    /// Rate of frame bits in each direction.
     pub rate: BitsPerSecond,
-    /// Packets in each direction.
+    /// Packets per second in each direction.
     pub packets: PacketsPerSecond,
 }
 
-/// What is wrong with a power model, or with what is asked of it.
+/// Errors in a power model or in a question to it.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerModelError {
-    /// No YAML.
+    /// The file is not YAML.
     #[error("{file}: {reason}")]
     Syntax {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the parser says, with its place.
+        /// Message of the parser, with the position.
         reason: String,
     },
-    /// YAML, but no power model.
+    /// The file is YAML but no power model.
     #[error("{file}: {at}: {what}")]
     Shape {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The keys that lead there.
+        /// Path of keys to the fault.
         at: String,
-        /// What was found and what is allowed.
+        /// What was found, and what is allowed.
         what: String,
     },
-    /// A term that the question needs is not in the model.
+    /// The model lacks a term that is needed.
     #[error("{interface}: {term} is not in the model; it was not measured")]
     Missing {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The term's key.
+        /// Key of the term.
         term: &'static str,
     },
-    /// No such interface.
+    /// The interface does not exist.
     #[error("no interface \"{name}\" in the model; there are {known}")]
     NoInterface {
-        /// As it was asked for.
+        /// Name that was asked for.
         name: String,
-        /// Those that there are.
+        /// Names that exist.
         known: String,
     },
     /// The model could not be written.
@@ -135,16 +137,17 @@ enum Node {
 type Keys = BTreeMap<String, Node>;
 
 impl InterfacePower {
-    /// As it is named on the command line: `QSFP28/PCC/100G`.
+    /// Name on the command line: `QSFP28/PCC/100G`.
     pub fn name(&self) -> String {
         [self.port_type.as_str(), &self.transceiver, &self.speed].join("/")
     }
 
-    /// What `ports` such ports draw beyond the device's base: switched on and plugged in where
-    /// up, and the energy of their traffic.
+    /// Power of these ports beyond the device's base: ports switched on and plugged in where up,
+    /// and the
+    /// energy of their traffic.
     ///
     /// # Errors
-    /// When a term that is needed was not measured.
+    /// Fails when a needed term was not measured.
     pub fn power(&self, ports: &[PortState]) -> Result<Watts, PowerModelError> {
         let need = |term: &'static str, value: Option<f64>| {
             value.ok_or_else(|| PowerModelError::Missing { interface: self.name(), term })
@@ -170,10 +173,10 @@ impl InterfacePower {
 }
 
 impl DevicePowerModel {
-    /// Reads one of the three layouts; `file` names it in errors.
+    /// Parses one of the three layouts; `file` names it in errors.
     ///
     /// # Errors
-    /// When it is no YAML or no power model.
+    /// Fails when the text is no YAML or no power model.
     pub fn parse(file: &str, text: &str) -> Result<Self, PowerModelError> {
         // A term that was not measured is written as .nan.
         let options = serde_saphyr::options! {
@@ -207,10 +210,10 @@ impl DevicePowerModel {
         Ok(model)
     }
 
-    /// As NetPowerBench's nested YAML.
+    /// The model in NetPowerBench's nested YAML.
     ///
     /// # Errors
-    /// When the serializer fails.
+    /// Fails when the serializer fails.
     pub fn to_yaml(&self) -> Result<String, PowerModelError> {
         #[derive(Serialize)]
         #[serde(untagged)]
@@ -250,11 +253,12 @@ impl DevicePowerModel {
         serde_saphyr::to_string(&root).map_err(|error| PowerModelError::Write(error.to_string()))
     }
 
-    /// The interface of that name, such as `QSFP28/PCC/100G`; the only one where `name` is
-    /// `None`. One that has a stand-in gives that.
+    /// The interface with this name, such as `QSFP28/PCC/100G`, or the only one if `name` is
+    /// `None`. An
+    /// interface with a stand-in gives the stand-in.
     ///
     /// # Errors
-    /// When there is none, or several and none was named.
+    /// Fails when there is none, or when there are several and none was named.
     pub fn interface(&self, name: Option<&str>) -> Result<&InterfacePower, PowerModelError> {
         let missing = |name: &str| PowerModelError::NoInterface {
             name: name.to_owned(),
@@ -271,7 +275,7 @@ impl DevicePowerModel {
         match &found.stand_in {
             None => Ok(found),
             Some(keys) => by_name(&keys.join("/")).and_then(|stand_in| {
-                // One step: a stand-in of a stand-in was not measured either.
+                // Only one step: a stand-in of a stand-in was not measured either.
                 if stand_in.stand_in.is_none() {
                     Ok(stand_in)
                 } else {
@@ -281,9 +285,11 @@ impl DevicePowerModel {
         }
     }
 
-    /// A card's tables in these terms: the base without links, one watt value for a connected
-    /// link, and the difference of active and idle power over the bits of each direction. `None`
-    /// for a card whose power was not measured over its links.
+    /// Converts a card's tables: the base without links, the power per connected link, and the
+    /// difference
+    /// of active and idle power per bit of each direction. `None` if the card's power was not
+    /// measured
+    /// over its links.
     pub fn of_card(card: &NicCard, source: &str) -> Option<Self> {
         let links = LinkModel::fit(&card.idle_by_links)?;
         let connected = card.idle_by_links.len() - 1;
@@ -294,7 +300,7 @@ impl DevicePowerModel {
             transceiver: Some(links.per_link.0),
             transceiver_in: Some(0.0),
             transceiver_up: Some(links.per_link.0),
-            // The throughput counts both directions.
+            // The throughput includes both directions.
             energy_per_bit: Some(dynamic.0 / (card.throughput?.0 / 2.0)),
             energy_per_packet: Some(0.0),
             offset: Some(0.0),
@@ -413,7 +419,7 @@ fn nested(keys: &Keys, shape: Shape<'_>) -> Result<DevicePowerModel, PowerModelE
 fn read_terms(keys: &Keys, at: &str, shape: Shape<'_>) -> Result<Terms, PowerModelError> {
     let term = |key: &str| match keys.get(key) {
         None => Ok(None),
-        // What was not measured is written as .nan.
+        // A term that was not measured is written as .nan.
         Some(Node::Number(number)) if number.is_nan() => Ok(None),
         Some(Node::Number(number)) if number.is_finite() => Ok(Some(*number)),
         Some(_) => Err(shape(&format!("{at}.{key}"), "is no finite number")),
@@ -439,7 +445,7 @@ mod tests {
     use super::*;
     use crate::ComponentFile;
 
-    /// The layout of NetPowerBench with figures of our own.
+    /// NetPowerBench's nested layout with invented figures.
     const NESTED: &str = "
 metadata:
   device_id: made-up

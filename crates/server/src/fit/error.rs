@@ -1,21 +1,21 @@
-//! Why there is no fit.
+//! Errors of a fit.
 
 use thiserror::Error;
 
-/// Why there is no fit.
+/// Reasons why there is no fit.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FitError {
-    /// The rows are right but do not determine the model.
+    /// The rows are valid but do not determine the model.
     #[error("{0}")]
     Unidentified(String),
     /// An option is outside its range.
     #[error("{field} = {value}: must be {allowed}")]
     BadOption {
-        /// The option.
+        /// Name of the option.
         field: &'static str,
-        /// As it was given.
+        /// Value as given.
         value: String,
-        /// Its range.
+        /// Allowed range.
         allowed: &'static str,
     },
 }

@@ -3,15 +3,16 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How sure the intervals are.
+/// Confidence level of the intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A fitted value. The interval is where the true one lies with [`CONFIDENCE`], given that
-/// the model is right and errors are independent; `None` where the rows leave nothing over
-/// to judge by.
+/// A fitted value. The true value lies in the interval with probability [`CONFIDENCE`], provided
+/// that
+/// the model is right and errors are independent. The interval is `None` if there are no more rows
+/// than parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The most likely value.
+    /// Most likely value.
     pub value: f64,
     /// Lower end of the interval.
     pub low: Option<f64>,
@@ -20,23 +21,23 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A value that is given, not fitted.
+    /// A given value, which was not fitted.
     pub fn exact(value: f64) -> Self {
         Self { value, low: Some(value), high: Some(value) }
     }
 
-    /// A value whose error has this standard deviation, known from `freedom` degrees of freedom.
+    /// A value with this standard deviation, estimated with `freedom` degrees of freedom.
     pub(crate) fn new(value: f64, deviation: f64, freedom: usize) -> Self {
         let half = (freedom > 0).then(|| quantile(freedom) * deviation);
         Self { value, low: half.map(|half| value - half), high: half.map(|half| value + half) }
     }
 
-    /// The estimate of a positive quantity whose logarithm was fitted.
+    /// Estimate of a positive quantity from that of its logarithm.
     pub(crate) fn exponential(self) -> Self {
         Self { value: self.value.exp(), low: self.low.map(f64::exp), high: self.high.map(f64::exp) }
     }
 
-    /// Whether the interval contains a value; without an interval, no.
+    /// Whether the interval contains a value; false without an interval.
     pub fn contains(&self, value: f64) -> bool {
         self.low.is_some_and(|low| low <= value) && self.high.is_some_and(|high| value <= high)
     }
@@ -45,7 +46,7 @@ impl Estimate {
 /// Half width of the interval in standard deviations (Student's t).
 fn quantile(freedom: usize) -> f64 {
     let upper = (1.0 + CONFIDENCE) / 2.0;
-    // Only a freedom of zero is refused, which the caller has excluded.
+    // Only a freedom of zero is refused, and the caller has excluded it.
     StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
 }
 

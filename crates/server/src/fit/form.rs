@@ -1,10 +1,10 @@
-//! The order of χ: as rich as the rows allow, then as simple as the bound allows.
+//! Order of χ: as high as the rows determine, then as low as the bound allows.
 
 use super::power::{self, PowerFit, Sample};
 use super::{FitError, linear};
 use nalgebra::{DMatrix, DVector};
 
-/// The highest order that the different loads between idle and saturated can determine.
+/// Highest order that the distinct loads between idle and saturated determine.
 pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     const SAME_LOAD: f64 = 0.02;
     let mut loads: Vec<f64> = samples.iter().map(|sample| sample.load).collect();
@@ -21,8 +21,8 @@ pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     order_max.min(distinct + 1)
 }
 
-/// The χ of the lowest order that departs from the fitted, richest one by no more than the
-/// bound at any measured load, and its departure.
+/// χ of the lowest order whose departure from the fitted, richest one is within the bound at every
+/// measured load; also returns the departure.
 pub(super) fn simplest(
     samples: &[Sample],
     fitted: &PowerFit,
@@ -41,7 +41,7 @@ pub(super) fn simplest(
     Ok((fitted.shape.clone(), 0.0))
 }
 
-/// Least squares for χ's shape alone, with the fitted powers.
+/// Least squares for the shape of χ alone, with the fitted powers.
 pub(super) fn of_order(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
     if order == 1 {
         return Some(Vec::new());
@@ -62,7 +62,7 @@ pub(super) fn of_order(samples: &[Sample], fitted: &PowerFit, order: usize) -> O
     Some(solution.estimates.into_iter().map(|estimate| estimate.value).collect())
 }
 
-/// Coefficients of t + Σ b_j (t^j - t), the constant first.
+/// Coefficients of t + Σ b_j (t^j - t), constant first.
 pub(super) fn coefficients(shape: &[f64]) -> Vec<f64> {
     let linear = 1.0 - shape.iter().sum::<f64>();
     [0.0, linear].into_iter().chain(shape.iter().copied()).collect()

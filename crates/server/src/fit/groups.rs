@@ -1,12 +1,12 @@
-//! What the rows are grouped by.
+//! Groups of rows.
 
 use super::rows::Row;
 
-/// Which frequency and number of cores each row belongs to.
+/// Frequency and number of cores of each row.
 pub(super) struct Groups {
     pub(super) frequencies: Vec<f64>,
     pub(super) cores: Vec<usize>,
-    /// Indices into the two lists above, by row.
+    /// Indices into the two lists above, for each row.
     pub(super) of_row: Vec<(usize, usize)>,
 }
 

@@ -1,16 +1,16 @@
-//! How well the model predicts rows that it was not fitted to.
+//! Prediction error of the model on rows to which it was not fitted.
 
 use super::form;
 use super::power::{self, Base, Sample};
 use serde::Serialize;
 
-/// Parts into which the rows are cut; each is left out in turn.
+/// Number of parts of the rows; each is left out in turn.
 const FOLDS: usize = 5;
 
-/// Relative errors of predicted power on rows that the prediction had not seen.
+/// Relative errors of predicted power on rows that were left out of the fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HeldOutError {
-    /// Parts that were left out in turn.
+    /// Number of parts that were left out in turn.
     pub folds: usize,
     /// Mean absolute relative error.
     pub mean: f64,
@@ -20,7 +20,7 @@ pub struct HeldOutError {
     pub largest: f64,
 }
 
-/// Fits again without every fifth row, then predicts those; r_max and gamma stay.
+/// Repeats the fit without every fifth row and predicts those; r_max and gamma stay.
 pub(super) fn error(
     samples: &[Sample],
     frequencies: usize,

@@ -1,20 +1,20 @@
-//! Linear least squares with the uncertainty of its answer.
+//! Linear least squares with the uncertainty of the result.
 
 use super::estimate::Estimate;
 use nalgebra::{DMatrix, DVector};
 
-/// Singular values below this fraction of the largest count as zero: the rows cannot tell
-/// the parameters apart.
+/// Singular values below this fraction of the largest count as zero: the rows then cannot
+/// distinguish
+/// the parameters.
 const RANK_TOLERANCE: f64 = 1e-10;
 
-/// The answer to a least-squares problem.
+/// Solution of a least-squares problem.
 pub(super) struct Solution {
-    /// One value per column of the design, with its interval.
+    /// One value with its interval for each column of the design.
     pub(super) estimates: Vec<Estimate>,
 }
 
-/// Solves `design * x = target` for the least squared error; `None` when the columns are
-/// not independent.
+/// Solves `design * x = target` for the least squared error; `None` if the columns are dependent.
 pub(super) fn solve(design: &DMatrix<f64>, target: &DVector<f64>) -> Option<Solution> {
     if design.nrows() < design.ncols() || design.ncols() == 0 {
         return None;
@@ -30,9 +30,9 @@ pub(super) fn solve(design: &DMatrix<f64>, target: &DVector<f64>) -> Option<Solu
     Some(Solution { estimates: estimates.collect() })
 }
 
-/// Standard deviation of each parameter of a least-squares fit whose derivatives are
-/// `jacobian` and whose squared residuals sum to `squares`; `None` when the rows cannot tell
-/// the parameters apart.
+/// Standard deviation of each parameter of a least-squares fit with the derivatives `jacobian` and
+/// the
+/// sum of squared residuals `squares`; `None` if the rows cannot distinguish the parameters.
 pub(super) fn deviations(
     jacobian: &DMatrix<f64>,
     squares: f64,

@@ -1,11 +1,14 @@
 //! Fits Bolla's model to measurements of a machine.
 //!
-//! Rows of (frequency, cores, throughput, power) give Φ_idle(f), Φ_active(f), r_max(f),
-//! gamma(n), the platform's power if the number of cores varies, and χ as the polynomial of
-//! the lowest order whose error stays within a bound. The powers are fitted together with
-//! the richest χ that the rows allow, so that their intervals hold whatever order is chosen
-//! in the end; then the simplest χ is sought that departs from the richest by no more than
-//! the bound. Errors on rows that were left out say how far the model can be trusted.
+//! Rows of (frequency, cores, throughput, power) give Φ_idle(f), Φ_active(f), r_max(f), gamma(n),
+//! the
+//! platform's power if the number of cores varies, and χ as the polynomial of the lowest order
+//! whose
+//! error stays within a bound. The powers are fitted together with the richest χ that the rows
+//! determine, so that their intervals hold whatever order is chosen later. The fit then takes the
+//! simplest χ that departs from the richest by no more than the bound. Errors on rows that were
+//! left
+//! out show how far the model can be trusted.
 
 mod error;
 mod estimate;
@@ -27,16 +30,18 @@ use groups::Groups;
 use power::{Base, PowerFit, Sample};
 use serde::Serialize;
 
-/// What to fit.
+/// Options of a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitOptions {
-    /// The highest order of χ to consider, at least 1; the paper's is 7.
+    /// Highest order of χ to consider, at least 1; the paper's is 7.
     pub order_max: usize,
-    /// The most that the chosen χ may depart from the richest one at any measured load, as a
-    /// fraction of the way from idle to active power.
+    /// Largest departure of the chosen χ from the richest one at any measured load, as a fraction
+    /// of the
+    /// difference between idle and active power.
     pub error_bound: f64,
-    /// Power of the platform without its cores, where it is known; else it is fitted when the
-    /// number of cores varies, and otherwise stays part of Φ.
+    /// Power of the platform without its cores in watts, if known. Otherwise it is fitted if the
+    /// number of
+    /// cores varies, and stays part of Φ if not.
     pub base_watts: Option<f64>,
 }
 
@@ -46,7 +51,7 @@ impl Default for FitOptions {
     }
 }
 
-/// What was fitted for one frequency.
+/// Results for one frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FrequencyFit {
     /// The frequency in Hz.
@@ -59,12 +64,12 @@ pub struct FrequencyFit {
     pub max_rate_pps: Estimate,
 }
 
-/// What was fitted for a number of cores.
+/// Result for one number of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GammaFit {
     /// Number of forwarding cores.
     pub cores: usize,
-    /// How many times the rate of one core they forward.
+    /// Rate of this number of cores divided by the rate of one core.
     pub gamma: Estimate,
 }
 
@@ -73,28 +78,28 @@ pub struct GammaFit {
 pub struct ChiFit {
     /// Order of the polynomial.
     pub order: usize,
-    /// The order of the richest polynomial that the rows allow.
+    /// Order of the richest polynomial that the rows determine.
     pub richest_order: usize,
-    /// Coefficients, the constant (0) first; they sum to 1.
+    /// Coefficients, constant first; they sum to 1.
     pub coefficients: Vec<f64>,
-    /// The largest departure from the richest polynomial at a measured load.
+    /// Largest departure from the richest polynomial at a measured load.
     pub departure: f64,
-    /// The bound that it had to meet.
+    /// Bound on the departure.
     pub error_bound: f64,
 }
 
-/// Measured against predicted power of one row.
+/// Measured and predicted power of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Residual {
-    /// Line of the file.
+    /// Line number in the file.
     pub line: usize,
     /// Frequency in Hz.
     pub frequency_hertz: f64,
     /// Number of forwarding cores.
     pub cores: usize,
-    /// Packets per second forwarded.
+    /// Forwarded packets per second.
     pub throughput_pps: f64,
-    /// Throughput over the fitted capacity, clamped to 1.
+    /// Throughput divided by the fitted capacity, at most 1.
     pub load: f64,
     /// Measured power in W.
     pub measured_watts: f64,
@@ -102,26 +107,26 @@ pub struct Residual {
     pub predicted_watts: f64,
 }
 
-/// A fitted model with everything that is known about its quality.
+/// A fitted model and its quality.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
     /// Number of rows.
     pub rows: usize,
     /// Confidence of the intervals.
     pub confidence: f64,
-    /// Power of the platform without cores; 0 where it is part of Φ.
+    /// Power of the platform without cores; 0 if it is part of Φ.
     pub base_watts: Estimate,
-    /// By frequency, ascending.
+    /// Results by frequency, ascending.
     pub frequencies: Vec<FrequencyFit>,
-    /// By number of cores, ascending, one core first.
+    /// Results by number of cores, ascending from one core.
     pub gamma: Vec<GammaFit>,
     /// The form function.
     pub chi: ChiFit,
-    /// `None` when there are too few rows to leave some out.
+    /// Error on rows left out; `None` if there are too few rows to leave some out.
     pub held_out: Option<HeldOutError>,
-    /// One per row, in the order of the file.
+    /// Residual of each row, in the order of the file.
     pub residuals: Vec<Residual>,
-    /// What the reader should know about this fit.
+    /// Remarks on this fit for the reader.
     pub notes: Vec<String>,
 }
 
@@ -218,8 +223,9 @@ fn check(options: &FitOptions) -> Result<(), FitError> {
     }
 }
 
-/// Fits the platform's power too if the number of cores varies, and drops it again when it
-/// cannot be told from zero.
+/// Also fits the platform's power if the number of cores varies, and removes it again if it cannot
+/// be
+/// distinguished from zero.
 fn fit_with_base(
     samples: &[Sample],
     groups: &Groups,
@@ -249,12 +255,12 @@ fn fit_with_base(
     Ok((fitted, base))
 }
 
-/// A model whose power does not rise with load describes no machine.
+/// Refuses a model whose power does not rise with load.
 fn check_rise(fitted: &PowerFit, groups: &Groups) -> Result<(), FitError> {
     let swings = fitted.idle.iter().zip(&fitted.active).zip(&groups.frequencies);
     let flat: Vec<String> = swings
         .filter(|((idle, active), _)| {
-            // Written so that what is not a number fails too.
+            // Written so that NaN fails as well.
             let rises = active.value > idle.value && (active.value - idle.value).is_finite();
             !rises
         })

@@ -10,7 +10,7 @@ impl Fit {
     pub fn model(&self, name: &str) -> BollaModel {
         let point = |fit: &super::FrequencyFit| FrequencyPoint {
             frequency: Hertz(fit.frequency_hertz),
-            // Noise may put an idle core below nothing, which no core draws.
+            // Noise may give a negative power of an idle core.
             idle: Watts(fit.idle_watts.value.max(0.0)),
             active: Watts(fit.active_watts.value),
             max_rate: PacketsPerSecond(fit.max_rate_pps.value),
@@ -37,8 +37,9 @@ impl Fit {
         all
     }
 
-    /// A server file with this fit; `source` says what was measured. It can be given to
-    /// `optimise` as it is; for simulations the sections that it lacks must be added.
+    /// A server file with this fit; `source` describes the measurement. `optimise` accepts the file
+    /// as it
+    /// is; for simulations, the missing sections must be added.
     pub fn to_toml(&self, name: &str, source: &str) -> String {
         let model = self.model(name);
         let list = |values: Vec<f64>| {

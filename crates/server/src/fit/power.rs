@@ -1,9 +1,9 @@
-//! Platform, Φ_idle, Φ_active and χ from all rows at once.
+//! Fits platform, Φ_idle, Φ_active and χ to all rows at once.
 //!
 //! The model P = base + n [Φ_idle(f) (1 - χ(t)) + Φ_active(f) χ(t)] multiplies unknowns with
-//! unknowns, so it is solved by Levenberg and Marquardt's method. χ is written as
-//! t + Σ b_j (t^j - t), which makes χ(0) = 0 and χ(1) = 1 whatever the b_j. Residuals are
-//! relative: meters err in percent.
+//! unknowns,
+//! so it is solved by the Levenberg-Marquardt method. χ is written as t + Σ b_j (t^j - t), so that
+//! χ(0) = 0 and χ(1) = 1 for any b_j. Residuals are relative, since errors of power meters are.
 
 use super::linear;
 use super::{Estimate, FitError};
@@ -11,20 +11,20 @@ use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 
-/// One row as the power model sees it.
+/// One row in the form that the power model needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     /// Index of its frequency.
     pub(super) frequency: usize,
     /// Number of cores.
     pub(super) cores: f64,
-    /// Throughput over capacity, 0 to 1.
+    /// Throughput divided by capacity, 0 to 1.
     pub(super) load: f64,
     /// Measured power.
     pub(super) power: f64,
 }
 
-/// The platform's power: given by the user, to be fitted, or contained in the cores'.
+/// Power of the platform: given by the user, fitted, or part of the cores' power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Base {
     Fixed(f64),
@@ -37,7 +37,7 @@ pub(super) struct PowerFit {
     pub(super) base: Estimate,
     pub(super) idle: Vec<Estimate>,
     pub(super) active: Vec<Estimate>,
-    /// b_2, b_3, … of χ.
+    /// Coefficients b_2, b_3, … of χ.
     pub(super) shape: Vec<f64>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn fit(
     })
 }
 
-/// Parameters in this order: idle of each frequency, active of each, base if free, shape.
+/// Parameters in this order: idle and active power of each frequency, base if free, shape.
 struct Problem<'s> {
     samples: &'s [Sample],
     frequencies: usize,
@@ -115,7 +115,7 @@ impl<'s> Problem<'s> {
             Base::Free => 0.0,
         };
         for sample in samples {
-            // The least and the most seen at a frequency are near enough to begin with.
+            // The lowest and the highest power at a frequency are good starting values.
             let per_core = (sample.power - platform) / sample.cores;
             let (idle, active) = (sample.frequency, frequencies + sample.frequency);
             if values[idle] == 0.0 || per_core < values[idle] {

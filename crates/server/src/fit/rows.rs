@@ -1,4 +1,4 @@
-//! Reads measured rows from CSV and refuses what no model can be fitted to.
+//! Reads measured rows from CSV, and refuses rows to which no model can be fitted.
 
 use crate::input::columns::{self, Column, Findings, Line};
 use crate::input::{InvalidFile, LoadError, ProblemKind};
@@ -15,15 +15,15 @@ pub struct Row {
     pub cores: usize,
     /// Packets per second that were forwarded.
     pub throughput_pps: f64,
-    /// Power of the server (or of its processors, if all rows mean that).
+    /// Power in watts of the server, or of its processors if that is so in all rows.
     pub power_watts: f64,
-    /// Packets per second that were offered, where the generator's rate was noted.
+    /// Offered packets per second, if the generator's rate is known.
     pub offered_pps: Option<f64>,
 }
 
-/// The fewest rows that are worth a fit.
+/// Smallest number of rows for a fit.
 pub const FEWEST_ROWS: usize = 8;
-/// The fewest different throughputs at one frequency.
+/// Smallest number of distinct throughputs at one frequency.
 const FEWEST_LOADS: usize = 3;
 
 const OFFERED: &str = "offered_pps";
@@ -50,9 +50,10 @@ pub fn load(path: &str) -> Result<Vec<Row>, LoadError> {
     Ok(parse(path, &text)?)
 }
 
-/// Reads the rows of a CSV text with the columns `frequency_hertz`, `cores`,
-/// `throughput_pps`, `power_watts` and optionally `offered_pps`; other columns are left
-/// alone, lines that begin with `#` are comments. `file` names it in errors.
+/// Parses CSV text with the columns `frequency_hertz`, `cores`, `throughput_pps`, `power_watts` and
+/// optionally `offered_pps`. Other columns are ignored; lines that begin with `#` are comments.
+/// `file`
+/// names it in errors.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, InvalidFile> {
     let mut found = Findings::default();
     let lines = columns::read(text, &COLUMNS, &mut found);
@@ -82,7 +83,7 @@ fn row(line: Line<5>, found: &mut Findings) -> Option<Row> {
     })
 }
 
-/// What only the whole file shows.
+/// Checks that concern the whole file.
 fn check_together(rows: &[Row], found: &mut Findings) {
     if rows.len() < FEWEST_ROWS {
         let why = format!("{} rows are too few; measure at least {FEWEST_ROWS}", rows.len());

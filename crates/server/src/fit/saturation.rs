@@ -1,7 +1,8 @@
-//! r_max(f) and gamma(n) from the rows in which the cores could do no more.
+//! r_max(f) and gamma(n) from the rows in which the cores were saturated.
 //!
-//! In logarithms the capacity of n cores is a sum, log r_max(f) + log gamma(n), with
-//! gamma(1) = 1: a linear least-squares problem over all saturated rows at once.
+//! The logarithm of the capacity of n cores is a sum, log r_max(f) + log gamma(n), with gamma(1) =
+//! 1.
+//! This is a linear least-squares problem over all saturated rows at once.
 
 use super::error::FitError;
 use super::estimate::Estimate;
@@ -10,17 +11,18 @@ use super::linear::{self, Solution};
 use super::rows::Row;
 use nalgebra::{DMatrix, DVector};
 
-/// Without a column of offered rates, rows this near to the most that was forwarded at the
-/// same frequency and cores count as saturated.
+/// Without a column of offered rates, rows above this share of the highest rate at the same
+/// frequency
+/// and number of cores count as saturated.
 const PLATEAU: f64 = 0.95;
 
-/// What saturated rows tell.
+/// Results from the saturated rows.
 pub(super) struct Saturation {
     /// r_max(f) in packets per second, by frequency.
     pub(super) max_rate: Vec<Estimate>,
     /// gamma(n), by number of cores as in [`Groups::cores`].
     pub(super) gamma: Vec<Estimate>,
-    /// Whether each row is saturated, known from its offered rate.
+    /// Whether each row is saturated according to its offered rate.
     pub(super) saturated: Vec<bool>,
 }
 
@@ -68,8 +70,7 @@ pub(super) fn fit(rows: &[Row], groups: &Groups) -> Result<Saturation, FitError>
     Ok(Saturation { max_rate, gamma, saturated })
 }
 
-/// The saturated ones of the rows of one (frequency, cores), never none, and whether that is
-/// known from offered rates.
+/// Saturated rows of one (frequency, cores), at least one, and whether offered rates show this.
 fn saturated_members(rows: &[Row], members: &[usize]) -> (Vec<usize>, bool) {
     let offered: Option<Vec<f64>> = members.iter().map(|&row| rows[row].offered_pps).collect();
     if let Some(offered) = offered {
@@ -83,8 +84,9 @@ fn saturated_members(rows: &[Row], members: &[usize]) -> (Vec<usize>, bool) {
     (members.iter().copied().filter(near).collect(), false)
 }
 
-/// Least squares of log min(offered, R) over R: the rows offered more than the best R.
-/// Empty when no row was offered more than it forwarded.
+/// Least squares of log min(offered, R) over R: the rows with an offered rate above the best R.
+/// Empty
+/// if no row was offered more than it forwarded.
 fn by_offered_rate(rows: &[Row], members: &[usize], offered: &[f64]) -> Vec<usize> {
     let mut sorted: Vec<(f64, usize)> = offered
         .iter()
@@ -98,7 +100,7 @@ fn by_offered_rate(rows: &[Row], members: &[usize], offered: &[f64]) -> Vec<usiz
     for count in 0..=sorted.len() {
         let (top, rest) = sorted.split_at(count);
         let mean = top.iter().map(|&(_, row)| log(row)).sum::<f64>() / count.max(1) as f64;
-        // R must lie between the offered rates of what is saturated and what is not.
+        // R must lie between the offered rates of saturated and other rows.
         let possible = top.iter().all(|(offered, _)| offered.ln() >= mean);
         if !possible {
             continue;

@@ -1,39 +1,39 @@
-//! Reads CSV files of numbers by the names of their columns, noting all that is wrong.
+//! Reads CSV files of numbers by the names of their columns, and collects all errors.
 
 use super::nearest::nearest;
 use super::{InvalidFile, Problem, ProblemKind};
 use std::ops::RangeInclusive;
 
-/// A column that a file may or must have.
+/// A required or optional column.
 pub(crate) struct Column {
-    /// Its name in the first line.
+    /// Name in the first line.
     pub(crate) name: &'static str,
-    /// What its cells may be.
+    /// Allowed range of its cells.
     pub(crate) allowed: RangeInclusive<f64>,
-    /// Their unit in words, with the likely mistake.
+    /// Unit in words, with a hint at the likely mistake.
     pub(crate) unit: &'static str,
-    /// Whether the file may leave it out.
+    /// Whether the file may omit it.
     pub(crate) optional: bool,
 }
 
-/// What is wrong with a file of measurements.
+/// Errors in a file of measurements.
 #[derive(Default)]
 pub(crate) struct Findings {
     problems: Vec<Problem>,
 }
 
 impl Findings {
-    /// Whether nothing is.
+    /// Whether there are no errors.
     pub(crate) fn none(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Notes values that cannot be true together, on one line or (`None`) in the whole file.
+    /// Adds a contradiction between values, on one line or (`None`) in the whole file.
     pub(crate) fn contradiction(&mut self, line: Option<usize>, field: &str, why: String) {
         self.note(line, field, None, ProblemKind::Contradiction(why));
     }
 
-    /// Notes anything else.
+    /// Adds any other error.
     pub(crate) fn note(
         &mut self,
         line: Option<usize>,
@@ -45,7 +45,7 @@ impl Findings {
         self.problems.push(Problem { line, field: field.to_string(), value, kind });
     }
 
-    /// The rows if nothing is wrong, else all problems in the order of their lines.
+    /// Returns the rows if there are no errors, else all errors in the order of their lines.
     pub(crate) fn finish<T>(mut self, file: &str, rows: T) -> Result<T, InvalidFile> {
         if self.none() {
             return Ok(rows);
@@ -55,17 +55,18 @@ impl Findings {
     }
 }
 
-/// A line of the file with its cells in the order of the asked columns; `None` is the cell
-/// of an optional column that the file leaves out.
+/// A line of the file with its cells in the order of the requested columns; `None` for a cell of an
+/// optional column that the file omits.
 pub(crate) struct Line<const N: usize> {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) number: usize,
     /// The cells.
     pub(crate) cells: [Option<f64>; N],
 }
 
-/// Reads the columns; other columns are left alone, lines that begin with `#` are comments.
-/// Lines with a wrong cell are noted and left out.
+/// Reads the columns. Other columns are ignored; lines that begin with `#` are comments. Lines with
+/// an
+/// invalid cell are reported and left out.
 pub(crate) fn read<const N: usize>(
     text: &str,
     columns: &[Column; N],
@@ -97,7 +98,7 @@ pub(crate) fn read<const N: usize>(
     lines
 }
 
-/// Where each column stands; `None` after a required one was noted as missing.
+/// Position of each column; `None` after a missing required column was reported.
 fn places<const N: usize>(
     headers: &csv::StringRecord,
     columns: &[Column; N],

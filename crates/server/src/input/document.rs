@@ -1,10 +1,10 @@
-//! A parsed file, and what is found in it.
+//! A parsed file, its problems and its figures.
 
 use super::{Figure, InvalidFile, Origin, Problem, ProblemKind, Section};
 use std::cell::{Cell, RefCell};
 use toml::de::DeTable;
 
-/// A parsed file with what was found wrong and the figures met so far.
+/// A parsed file with the problems and figures found so far.
 pub(crate) struct Document<'d> {
     file: &'d str,
     pub(super) text: &'d str,
@@ -45,12 +45,12 @@ impl<'d> Document<'d> {
         value
     }
 
-    /// Figures that do not name their origin have this one.
+    /// Sets the origin of figures that do not name one.
     pub(crate) fn set_default_origin(&self, origin: Origin) {
         self.default_origin.set(origin);
     }
 
-    /// The figures, or all the problems in the order of their lines.
+    /// Returns the figures, or all problems in the order of their lines.
     pub(crate) fn finish(self) -> Result<Vec<Figure>, InvalidFile> {
         let mut problems = self.problems.into_inner();
         if problems.is_empty() {
@@ -59,14 +59,14 @@ impl<'d> Document<'d> {
         problems.sort_by_key(|problem| problem.line);
         let is_syntax = |problem: &Problem| matches!(problem.kind, ProblemKind::Syntax(_));
         if problems.iter().any(is_syntax) {
-            // What is read around a syntax error is a guess, and so is what follows on its line.
+            // After a syntax error, the rest of the file is not parsed reliably.
             problems.retain(is_syntax);
             problems.dedup_by_key(|problem| problem.line);
         }
         Err(InvalidFile { file: self.file.to_string(), problems })
     }
 
-    /// Line of a byte of the text, counted from 1.
+    /// Line number of a byte of the text, from 1.
     pub(super) fn line_of(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
     }

@@ -1,27 +1,27 @@
-//! A number of a model file together with where it comes from.
+//! A number of a model file with its origin.
 
 use serde::Serialize;
 
-/// Where a figure of a model comes from.
+/// Origin of a figure in a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// Printed in the source that the file names.
     Published,
-    /// Computed from published figures alone.
+    /// Computed from published figures only.
     Derived,
     /// Chosen so that the model meets published or measured figures.
     Fitted,
-    /// Nobody published or measured it; the note says why this value is sensible.
+    /// Neither published nor measured; the note says why the value is sensible.
     Assumed,
     /// Measured on the machine that the file describes.
     Measured,
-    /// Given by the person who wrote the file.
+    /// Given by the author of the file.
     User,
 }
 
 impl Origin {
-    /// All origins with the words that files use; the first is a file's default.
+    /// All origins with their words in files; the first is the default of a file.
     pub const NAMES: [(&'static str, Self); 6] = [
         ("user", Self::User),
         ("published", Self::Published),
@@ -31,34 +31,34 @@ impl Origin {
         ("measured", Self::Measured),
     ];
 
-    /// The word that files use.
+    /// Word in files.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, origin)| *origin == self).map_or("user", |(name, _)| name)
     }
 }
 
-/// What a file says about one figure.
+/// Value of a figure in a file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureValue {
-    /// One number, in the unit that ends the field's name.
+    /// One number in the unit that ends the field's name.
     Number(f64),
-    /// A list of numbers, in the unit that ends the field's name.
+    /// A list of numbers in the unit that ends the field's name.
     List(Vec<f64>),
-    /// The source does not give it; the user must. Holds the reason.
+    /// The source does not give it, so the user must; contains the reason.
     Missing(String),
 }
 
-/// One figure of a model file: every number of it is kept as one, for tables and reports.
+/// One figure of a model file; every number of the file is one, for tables and reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// The field with its section, such as `power.core_awake_watts`.
     pub field: String,
-    /// The number or the reason for its absence.
+    /// The value, or the reason for its absence.
     pub value: FigureValue,
-    /// Where the number comes from.
+    /// Origin of the number.
     pub origin: Origin,
-    /// Why this value, where the file says so.
+    /// Reason for this value, if the file gives one.
     pub note: Option<String>,
     /// Line of the file, counted from 1.
     pub line: usize,

@@ -1,4 +1,4 @@
-//! Reading TOML files that people wrote: every problem at once, every figure with its origin.
+//! Reads TOML files written by people: reports all problems at once, and every figure's origin.
 
 pub(crate) mod columns;
 mod document;

@@ -1,6 +1,6 @@
-//! What a mistyped word most likely meant.
+//! Suggestion for a mistyped word.
 
-/// The candidate that a mistyped word most likely meant, if one is near enough.
+/// The candidate that is nearest to a mistyped word; `None` if no candidate is near enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 const FIGURE_KEYS: [&str; 5] = ["value", "values", "missing", "origin", "note"];
 
 impl<'d> Section<'_, 'd> {
-    /// A number that must be there; `None` when it is missing, marked as such, or wrong.
+    /// A required number; `None` if it is absent, marked as missing, or invalid.
     pub(crate) fn number(&self, key: &'static str, allowed: RangeInclusive<f64>) -> Option<f64> {
         let value = self.required(key, &format!("a number, {}", range_words(&allowed)))?;
         match self.figure(key, value, &allowed)? {
@@ -18,7 +18,7 @@ impl<'d> Section<'_, 'd> {
         }
     }
 
-    /// A number with a default for files that leave it out.
+    /// A number with a default for files that omit it.
     pub(crate) fn number_or(
         &self,
         key: &'static str,
@@ -28,12 +28,12 @@ impl<'d> Section<'_, 'd> {
         if self.has(key) { self.number(key, allowed) } else { Some(default) }
     }
 
-    /// A whole number that must be there.
+    /// A required whole number.
     pub(crate) fn count(&self, key: &'static str, allowed: RangeInclusive<u32>) -> Option<u32> {
         let limits = f64::from(*allowed.start())..=f64::from(*allowed.end());
         let number = self.number(key, limits)?;
         if number.fract() == 0.0 {
-            // In range, so the cast cannot cut anything off.
+            // In range, so the cast does not truncate.
             return Some(number as u32);
         }
         let line = self.find(key).map_or(self.line, |value| self.line_of(value));
@@ -42,7 +42,7 @@ impl<'d> Section<'_, 'd> {
         None
     }
 
-    /// A number that may be absent.
+    /// An optional number.
     pub(crate) fn optional_number(
         &self,
         key: &'static str,
@@ -51,7 +51,7 @@ impl<'d> Section<'_, 'd> {
         if self.has(key) { self.number(key, allowed) } else { None }
     }
 
-    /// A list of numbers that must be there.
+    /// A required list of numbers.
     pub(crate) fn numbers(
         &self,
         key: &'static str,
@@ -69,7 +69,7 @@ impl<'d> Section<'_, 'd> {
         }
     }
 
-    /// Reads a number or list with its origin, keeps it as a figure and checks its range.
+    /// Reads a number or list with its origin, stores it as a figure and checks its range.
     pub(super) fn figure(
         &self,
         key: &'static str,

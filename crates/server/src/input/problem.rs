@@ -1,52 +1,52 @@
-//! What is wrong with a file that a person wrote, said so that it can be mended.
+//! Errors in a file written by a person, worded so that they can be corrected.
 
 use std::fmt;
 use thiserror::Error;
 
-/// One thing wrong at one place of a file.
+/// One error at one place of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Line of the file, counted from 1; `None` where the whole file is meant.
+    /// Line number, from 1; `None` for the whole file.
     pub line: Option<usize>,
-    /// The field with its section, such as `power.core_awake_watts`; empty for the whole file.
+    /// Field with its section, such as `power.core_awake_watts`; empty for the whole file.
     pub field: String,
-    /// The value as it was read, where there is one.
+    /// Value as read, if there is one.
     pub value: Option<String>,
-    /// What is wrong and what is allowed.
+    /// Kind of the error, with what is allowed.
     pub kind: ProblemKind,
 }
 
-/// What is wrong, and what would be right.
+/// Kind of an error, with what is allowed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemKind {
-    /// Not the format at all.
+    /// The text does not have the format at all.
     #[error("{0}")]
     Syntax(String),
-    /// A number outside its range.
+    /// A number is outside its range.
     #[error("must be {allowed}")]
     OutOfRange {
-        /// The range in words.
+        /// Allowed range in words.
         allowed: String,
     },
-    /// A string where a number belongs, and the like.
+    /// The value has another type, such as a string in place of a number.
     #[error("must be {expected}")]
     WrongType {
-        /// What belongs there.
+        /// Expected type.
         expected: String,
     },
-    /// A key that means nothing here.
+    /// The key is unknown here.
     #[error("unknown; {suggestion}")]
     Unknown {
-        /// The nearest known key, or all of them.
+        /// Nearest known key, or all of them.
         suggestion: String,
     },
-    /// A required key that is absent.
+    /// A required key is absent.
     #[error("missing; give {expected}")]
     Missing {
-        /// What belongs there.
+        /// Expected value.
         expected: String,
     },
-    /// Values that are each allowed but cannot be true together.
+    /// Values that are each allowed cannot be true together.
     #[error("{0}")]
     Contradiction(String),
 }
@@ -64,12 +64,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a file, in the order of its lines.
+/// All errors of a file, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub struct InvalidFile {
-    /// The file as it was named, or the name of a shipped one.
+    /// Name of the file as given, or name of the shipped file.
     pub file: String,
-    /// At least one.
+    /// The errors; at least one.
     pub problems: Vec<Problem>,
 }
 
@@ -88,35 +88,35 @@ impl fmt::Display for InvalidFile {
     }
 }
 
-/// Why a file could not be loaded.
+/// Reasons why a file could not be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{file}: {cause}{hint}")]
     Unreadable {
-        /// The file as it was named.
+        /// Name of the file as given.
         file: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: std::io::Error,
-        /// What the caller may have meant.
+        /// Suggestion of what was meant.
         hint: String,
     },
-    /// It can be read but is wrong.
+    /// The file can be read but is invalid.
     #[error(transparent)]
     Invalid(#[from] InvalidFile),
-    /// It is right, but what is asked of it needs figures that it does not have.
+    /// The file is valid, but lacks figures that are needed.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
 }
 
-/// Figures that a use of a model needs and that its file does not have.
+/// Missing figures that a use of a model needs.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub struct Incomplete {
     /// Name of the model.
     pub name: String,
-    /// What the figures are needed for.
+    /// Use for which the figures are needed.
     pub purpose: &'static str,
-    /// Each field with the reason that the file gives for its absence.
+    /// Each missing field, with the reason that the file gives for its absence.
     pub missing: Vec<(String, String)>,
 }
 

@@ -1,8 +1,10 @@
-//! Walks a TOML document section by section and collects problems and figures on the way.
+//! Walks a TOML document section by section, and collects problems and figures on the way.
 //!
-//! Deserialising into a struct would stop at the first mistake and lose the lines, so the
-//! document is walked instead: each `read` call asks for one key, notes what is wrong with
-//! it and goes on. A figure is written in one of three ways:
+//! Deserialising into a struct would stop at the first error and lose the line numbers. The
+//! document is
+//! therefore walked: each `read` call asks for one key, records its errors and continues. A figure
+//! is
+//! written in one of three ways:
 //!
 //! ```toml
 //! power_watts = 1.5
@@ -31,7 +33,7 @@ impl<'s, 'd> Section<'s, 'd> {
         Self { document, table, path: String::new(), line: 1, known: RefCell::default() }
     }
 
-    /// The table below `key`.
+    /// The table under `key`.
     pub(super) fn child<'c>(
         &self,
         table: &'c DeTable<'d>,
@@ -50,7 +52,7 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// Keys that are read elsewhere and so are no mistakes.
+    /// Accepts keys that are read elsewhere, so that they are not reported as unknown.
     pub(super) fn expect_keys(&self, keys: &[&'static str]) {
         self.known.borrow_mut().extend(keys);
     }
@@ -60,19 +62,19 @@ impl<'s, 'd> Section<'s, 'd> {
         self.document
     }
 
-    /// Notes a contradiction between fields of this section.
+    /// Records a contradiction between fields of this section.
     pub(crate) fn contradiction(&self, key: &str, why: String) {
         let found = self.table.iter().find(|(name, _)| name.get_ref() == key);
         let line = found.map_or(self.line, |(_, value)| self.line_of(value));
         self.problem(line, key, None, ProblemKind::Contradiction(why));
     }
 
-    /// A text that may be absent.
+    /// An optional text.
     pub(crate) fn optional_text(&self, key: &'static str) -> Option<String> {
         if self.has(key) { self.text(key) } else { None }
     }
 
-    /// One of a few words, or nothing.
+    /// An optional choice between a few words.
     pub(crate) fn optional_choice<T: Copy>(
         &self,
         key: &'static str,
@@ -81,7 +83,7 @@ impl<'s, 'd> Section<'s, 'd> {
         if self.has(key) { self.choice(key, choices) } else { None }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(crate) fn text(&self, key: &'static str) -> Option<String> {
         let value = self.required(key, "a text")?;
         match value.get_ref() {
@@ -93,7 +95,7 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// One of a few words; the first is the default where `key` may be left out.
+    /// A choice between a few words; the first is the default if the key is absent.
     pub(crate) fn choice_or_first<T: Copy>(
         &self,
         key: &'static str,
@@ -105,7 +107,7 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// One of a few words, which must be there.
+    /// A required choice between a few words.
     pub(crate) fn choice<T: Copy>(
         &self,
         key: &'static str,
@@ -115,7 +117,7 @@ impl<'s, 'd> Section<'s, 'd> {
         let expected = format!("one of {}", words.join(", "));
         let value = self.required(key, &expected)?;
         if matches!(value.get_ref(), DeValue::Table(_)) {
-            // A word can be missing like a number, with its reason; it is nothing else then.
+            // Like a number, a word can be marked as missing, with a reason.
             match self.figure(key, value, &(0.0..=0.0))? {
                 FigureValue::Missing(_) => {}
                 _ => self.wrong_type(key, value, &expected),
@@ -131,12 +133,12 @@ impl<'s, 'd> Section<'s, 'd> {
         found
     }
 
-    /// Whether the key is the given word; the key is not consumed as another type.
+    /// Whether the value is the given word; the key stays unread otherwise.
     pub(crate) fn is_word(&self, key: &'static str, word: &str) -> bool {
         self.find(key).is_some_and(|value| value.get_ref().as_str() == Some(word))
     }
 
-    /// A section that must be there.
+    /// A required section.
     pub(crate) fn required_section<T>(
         &self,
         key: &'static str,
@@ -146,7 +148,7 @@ impl<'s, 'd> Section<'s, 'd> {
         self.section(key, read)
     }
 
-    /// A section that may be absent.
+    /// An optional section.
     pub(crate) fn section<T>(
         &self,
         key: &'static str,
@@ -162,8 +164,9 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// A list of sections `[[key]]`, possibly empty; wrong ones are left out after their
-    /// problems were noted.
+    /// A list of sections `[[key]]`, possibly empty; invalid ones are left out after their problems
+    /// were
+    /// recorded.
     pub(crate) fn sections<T>(
         &self,
         key: &'static str,
@@ -189,7 +192,7 @@ impl<'s, 'd> Section<'s, 'd> {
         all
     }
 
-    /// Whether the file has the key at all.
+    /// Whether the file has the key.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.find(key).is_some()
     }

@@ -1,32 +1,33 @@
-//! Capacity, power and latency at an operating point, computed on paper.
+//! Capacity, power and latency at an operating point in closed form.
 //!
-//! A check on the simulator, not its engine. Packets arrive as a Poisson stream spread
-//! evenly over the active cores; an interrupt-driven core is then an M/G/1 queue with a
-//! set-up time (P. D. Welch, "On a generalized M/G/1 queuing process in which the first
-//! customer of each busy period receives exceptional service", Operations Research 12, 1964).
+//! This is a check on the simulator, not its engine. Packets arrive as a Poisson stream spread
+//! evenly
+//! over the active cores. An interrupt-driven core is then an M/G/1 queue with a set-up time (P. D.
+//! Welch, "On a generalized M/G/1 queuing process in which the first customer of each busy period
+//! receives exceptional service", Operations Research 12, 1964).
 
 use super::{PacketCost, PowerBreakdown, PowerTerms, ServerModel, ServiceDistribution};
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Hertz, PacketsPerSecond, Span};
 
-/// What an active core does when its queue is empty.
+/// Behaviour of an active core when its queue is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// It spins and never sleeps (Click, DPDK).
+    /// It polls and never sleeps (Click, DPDK).
     Poll,
-    /// It naps until an interrupt wakes it (NAPI).
+    /// It sleeps until an interrupt wakes it (NAPI).
     Napi,
 }
 
-/// An operating point at which all active cores are alike.
+/// An operating point at which all active cores have the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct UniformPoint {
     /// Number of active cores.
     pub cores: usize,
     /// Frequency of every active core.
     pub frequency: Hertz,
-    /// What an active core does when its queue is empty.
+    /// Behaviour of an active core when its queue is empty.
     pub mode: Mode,
     /// Idle state of active cores while they nap, an index of [`ServerModel::idle_states`].
     pub nap: usize,
@@ -37,24 +38,25 @@ pub struct UniformPoint {
 /// Mean latency of forwarded packets, by part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// In cards and busses.
+    /// Time in cards and buses.
     pub pass_through: Span,
-    /// Waiting in the queue, the wake-up included.
+    /// Time in the queue, including the wake-up.
     pub waiting: Span,
-    /// Being processed.
+    /// Time of processing.
     pub service: Span,
 }
 
 impl Latency {
-    /// From the first bit in to the first bit out.
+    /// Total from the first bit in to the first bit out.
     pub fn total(&self) -> Span {
         self.pass_through + self.waiting + self.service
     }
 }
 
 impl ServerModel {
-    /// `cores` active cores at `frequency` that nap in the shallowest idle state while the
-    /// others are parked in the deepest, as PowerSave has it.
+    /// `cores` active cores at `frequency` that nap in the shallowest idle state; the others are
+    /// parked in
+    /// the deepest, as in PowerSave.
     pub fn napi_point(&self, cores: usize, frequency: Hertz) -> UniformPoint {
         UniformPoint {
             cores,
@@ -65,7 +67,7 @@ impl ServerModel {
         }
     }
 
-    /// The same, but the active cores never sleep.
+    /// The same point with active cores that never sleep.
     pub fn polling_point(&self, cores: usize, frequency: Hertz) -> UniformPoint {
         UniformPoint { mode: Mode::Poll, ..self.napi_point(cores, frequency) }
     }
@@ -85,7 +87,7 @@ impl ServerModel {
         PacketsPerSecond(self.nic.ports as f64 * self.nic.frames_per_second_of_link(frame_bytes))
     }
 
-    /// What is forwarded of an offered load: no more than cores and links can carry.
+    /// Rate that is forwarded of an offered load, limited by cores and links.
     pub fn forwarded(
         &self,
         cost: PacketCost,
@@ -98,10 +100,11 @@ impl ServerModel {
         PacketsPerSecond(offered.0.min(limit))
     }
 
-    /// Fraction of time that an active core is out of its idle state: the whole of it when
-    /// polling or saturated, else (w + B) / (1/λ + d + w + B), where a cycle is an empty
-    /// queue's wait 1/λ, the interrupt's delivery d, the wake-up w and the busy period
-    /// B = (1 + λ(d + w)) s / (1 - λs).
+    /// Share of time that an active core is out of its idle state. It is 1 when polling or
+    /// saturated, else
+    /// (w + B) / (1/λ + d + w + B). A cycle consists of an empty queue's wait 1/λ, the interrupt's
+    /// delivery
+    /// d, the wake-up w and the busy period B = (1 + λ(d + w)) s / (1 - λs).
     pub fn awake_fraction(
         &self,
         cost: PacketCost,
@@ -127,8 +130,9 @@ impl ServerModel {
         awake / (asleep + awake)
     }
 
-    /// Power by cause at an operating point under a load; `frame_bytes` without the
-    /// 20 bytes that a frame adds on the link.
+    /// Power by cause at an operating point under a load; `frame_bytes` excludes the 20 bytes that
+    /// a frame
+    /// adds on the link.
     pub fn power_terms(
         &self,
         cost: PacketCost,
@@ -197,7 +201,7 @@ impl ServerModel {
         })
     }
 
-    /// From the first packet's arrival until its service.
+    /// Time from the first packet's arrival to its service.
     fn set_up_seconds(&self, point: &UniformPoint) -> f64 {
         self.wake_up.delivery_seconds
             + self.wake_up_seconds(point.frequency)

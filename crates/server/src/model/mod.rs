@@ -1,4 +1,4 @@
-//! The model of a server, complete: everything that a simulation needs.
+//! The complete model of a server, with everything that a simulation needs.
 
 mod closed_form;
 mod nic;
@@ -20,36 +20,38 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_units::{Hertz, Span, Watts};
 
-/// A server: what it can forward and what it draws, at any operating point.
+/// A server: its throughput and its power at any operating point.
 ///
-/// Built by [`crate::ServerFile`], which has checked every figure. The fields are the
-/// parameters; the methods below are the primitives of the simulator, cheap enough to be
+/// [`crate::ServerFile`] builds it and has checked every figure. The fields are the parameters. The
+/// methods are what the simulator computes once per frequency and number of cores, and keeps in
+/// tables.
 /// computed once per frequency and number of cores and kept in tables.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerModel {
     /// Name of the model, such as `westmere-2010`.
     pub name: String,
-    /// One line on what it describes.
+    /// Description in one line.
     pub description: String,
     /// Chips, cores and P-states.
     pub processor: Processor,
-    /// C-states of a core, the shallowest first; never empty.
+    /// C-states of a core, shallowest first; never empty.
     pub idle_states: Vec<IdleState>,
-    /// What every packet waits for.
+    /// Memory stall and contention of every packet.
     pub capacity: Capacity,
-    /// What waking a core costs.
+    /// Cost of waking a core.
     pub wake_up: WakeUpCost,
-    /// What the server draws.
+    /// Parameters of the power.
     pub power: PowerModel,
     /// Its network ports.
     pub nic: Nic,
-    /// What the applications cost; at least one.
+    /// Costs of the applications; at least one.
     pub applications: BTreeMap<Application, ApplicationCost>,
 }
 
 impl ServerModel {
-    /// What a frame of `frame_bytes` costs under `application`; `None` when the file gives
-    /// no cost of that application.
+    /// Cost of a frame of `frame_bytes` under `application`; `None` if the file gives no cost of
+    /// that
+    /// application.
     pub fn packet_cost(&self, application: Application, frame_bytes: u32) -> Option<PacketCost> {
         let cost = self.applications.get(&application)?;
         Some(PacketCost {
@@ -58,8 +60,9 @@ impl ServerModel {
         })
     }
 
-    /// Mean time that one core needs for a packet: cycles / frequency, the stall, and
-    /// the contention of the other `active_cores - 1` cores.
+    /// Mean time that one core needs for a packet: cycles / frequency, the stall, and the
+    /// contention with
+    /// the other `active_cores - 1` cores.
     pub fn service_time(&self, cost: PacketCost, frequency: Hertz, active_cores: usize) -> Span {
         Span::from_seconds(self.service_seconds(cost, frequency, active_cores))
     }
@@ -70,9 +73,11 @@ impl ServerModel {
         cost.cycles / frequency.0 + cost.stall_seconds + self.capacity.contention_seconds * others
     }
 
-    /// Work of a napping core from the waking interrupt until its first packet, at
-    /// `frequency`: leaving the shallowest idle state, the interrupt and its handler. It
-    /// was fitted as one whole, so the shallowest state's exit latency is not added to it.
+    /// Work of a napping core from the waking interrupt to its first packet, at `frequency`: exit
+    /// from the
+    /// shallowest idle state, the interrupt and its handler. It was fitted as a whole, so the
+    /// shallowest
+    /// state's exit latency is not added to it.
     pub fn wake_up_work(&self, frequency: Hertz) -> Span {
         Span::from_seconds(self.wake_up_seconds(frequency))
     }
@@ -82,17 +87,17 @@ impl ServerModel {
         self.wake_up.fixed_seconds + self.wake_up.cycles / frequency.0
     }
 
-    /// What leaving the idle state `index` takes beyond [`Self::wake_up_work`]: its exit
-    /// latency less that of the shallowest state. The core draws the power of an awake one
-    /// meanwhile.
+    /// Time to leave the idle state `index` beyond [`Self::wake_up_work`]: its exit latency minus
+    /// that of
+    /// the shallowest state. The core draws the power of an awake core meanwhile.
     ///
     /// # Panics
-    /// When there is no such idle state.
+    /// Panics when there is no such idle state.
     pub fn extra_exit_latency(&self, index: usize) -> Span {
         self.idle_states[index].exit_latency - self.idle_states[0].exit_latency
     }
 
-    /// How long an interrupt is under way to a core that sleeps on meanwhile.
+    /// Time from raising an interrupt to its arrival at the core, which sleeps meanwhile.
     pub fn interrupt_delivery(&self) -> Span {
         Span::from_seconds(self.wake_up.delivery_seconds)
     }
@@ -102,30 +107,30 @@ impl ServerModel {
         Span::from_seconds(self.wake_up.interrupt_cycles / frequency.0)
     }
 
-    /// A core that executes at `frequency`, above one in the deepest idle state.
+    /// Power of a core that executes at `frequency`, above a core in the deepest idle state.
     pub fn awake_core_power(&self, frequency: Hertz) -> Watts {
         self.power.awake_core(frequency)
     }
 
-    /// A core in the idle state `index`, above one in the deepest.
+    /// Power of a core in the idle state `index`, above a core in the deepest one.
     ///
     /// # Panics
-    /// When there is no such idle state.
+    /// Panics when there is no such idle state.
     pub fn idle_core_power(&self, index: usize) -> Watts {
         self.idle_states[index].power
     }
 
-    /// Index of the shallowest idle state: where active cores nap.
+    /// Index of the shallowest idle state, in which active cores nap.
     pub const fn shallowest_idle_state(&self) -> usize {
         0
     }
 
-    /// Index of the deepest idle state: where inactive cores are parked.
+    /// Index of the deepest idle state, in which inactive cores are parked.
     pub fn deepest_idle_state(&self) -> usize {
         self.idle_states.len().saturating_sub(1)
     }
 
-    /// Index of the idle state of that name.
+    /// Index of the idle state with this name.
     pub fn idle_state(&self, name: &str) -> Option<usize> {
         self.idle_states.iter().position(|state| state.name == name)
     }

@@ -5,44 +5,45 @@ use crate::input::Section;
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Span};
 
-/// What a frame occupies on an Ethernet link beyond its own bytes: preamble, start of frame
-/// delimiter and inter-packet gap (IEEE 802.3).
+/// Bytes that a frame occupies on an Ethernet link beyond its own: preamble, start of frame
+/// delimiter
+/// and inter-packet gap (IEEE 802.3).
 pub const ETHERNET_OVERHEAD_BYTES: u32 = 20;
 
-/// The network ports of a server; all of one kind.
+/// The network ports of a server, all of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Nic {
     /// Number of ports.
     pub ports: usize,
     /// Bit rate of each port's link.
     pub link: BitsPerSecond,
-    /// Receive queues of each port.
+    /// Receive queues per port.
     pub queues_per_port: usize,
-    /// Entries of the redirect table that spreads flows over queues.
+    /// Entries of the indirection table that spreads flows over queues.
     pub redirect_table_entries: usize,
-    /// Descriptors of a receive ring; `None` for a ring without bound.
+    /// Descriptors per receive ring; `None` for an unbounded ring.
     pub rx_ring: Option<usize>,
-    /// Descriptors of a transmit ring; `None` for a ring without bound.
+    /// Descriptors per transmit ring; `None` for an unbounded ring.
     pub tx_ring: Option<usize>,
-    /// What interrupt moderation can be set to; `None` where the card has none.
+    /// Possible settings of interrupt moderation; `None` if the card has none.
     pub moderation: Option<Moderation>,
-    /// Time that every packet spends in cards and busses, outside queue and core.
+    /// Time that every packet spends in cards and buses, outside queue and core.
     pub pass_through: Span,
 }
 
-/// The settings of interrupt moderation: the shortest time between two interrupts of a queue.
+/// Settings of interrupt moderation: the least time between two interrupts of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Moderation {
     /// Shortest period.
     pub shortest: Span,
     /// Longest period.
     pub longest: Span,
-    /// Periods differ by whole multiples of this.
+    /// Difference between neighbouring periods.
     pub step: Span,
 }
 
 impl Moderation {
-    /// The setting nearest to the period asked for.
+    /// The setting nearest to the requested period.
     pub fn nearest(&self, period: Span) -> Span {
         let clamped = period.max(self.shortest).min(self.longest);
         let above = (clamped - self.shortest).as_picos();
@@ -73,7 +74,7 @@ impl Moderation {
 }
 
 impl Nic {
-    /// Frames of one size that one link carries per second at most.
+    /// Highest rate of frames of this size on one link, per second.
     pub fn frames_per_second_of_link(&self, frame_bytes: u32) -> f64 {
         self.link.0 / (8.0 * f64::from(frame_bytes + ETHERNET_OVERHEAD_BYTES))
     }

@@ -1,42 +1,43 @@
-//! What a server draws, and which component draws it.
+//! Power of a server and its split by component.
 //!
-//! The sum is known better than its split: it is computed from four terms
-//! ([`PowerTerms`]) which are then shared out among the components. Both are linear, so
-//! energies may be summed as terms and split once at the end.
+//! The sum is known better than its split. It is computed from four terms ([`PowerTerms`]), which
+//! are
+//! then divided among the components. Both steps are linear, so energies may be summed as terms and
+//! split once at the end.
 
 use crate::input::Section;
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Hertz, Watts};
 
-/// The parameters of a server's power.
+/// Parameters of a server's power.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PowerModel {
     /// Power with every core in the deepest idle state and no traffic, by component.
     pub base: PowerBreakdown,
-    /// An awake core above one in the deepest idle state, the part independent of frequency.
+    /// Power of an awake core above one in the deepest idle state: the constant part.
     pub core_awake: Watts,
-    /// The same, the part proportional to frequency.
+    /// Power of an awake core above one in the deepest idle state: the part per GHz.
     pub core_awake_per_gigahertz: Watts,
-    /// Drawn once while any core is awake, proportional to the frequency.
+    /// Power per GHz of the shared part, once while any core is awake.
     pub uncore_per_gigahertz: Watts,
-    /// Drawn for each Gbit/s that is forwarded (frame bytes only).
+    /// Power per Gbit/s that is forwarded (frame bytes only).
     pub traffic_per_gigabit: Watts,
-    /// Fraction of the awake cores' and uncore power that memory draws on their behalf.
+    /// Share of the awake cores' and uncore power that memory draws on their behalf, 0 to 1.
     pub memory_share_of_awake: f64,
 }
 
 /// Power, or energy per second of a run, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PowerTerms {
-    /// Every core in the deepest idle state, no traffic.
+    /// Power with every core in the deepest idle state and no traffic.
     pub base: Watts,
-    /// Cores that execute.
+    /// Power of cores that execute.
     pub awake_cores: Watts,
-    /// Cores in idle states shallower than the deepest.
+    /// Power of cores in idle states shallower than the deepest.
     pub idle_cores: Watts,
-    /// What is shared by all cores and on while any of them is awake.
+    /// Power of the part that all cores share, while any core is awake.
     pub uncore: Watts,
-    /// Moving bits.
+    /// Power of forwarding bits.
     pub traffic: Watts,
 }
 
@@ -63,12 +64,12 @@ pub enum Component {
     Board,
     /// Fans.
     Fans,
-    /// What the source does not tell apart.
+    /// Parts that the source does not distinguish.
     Other,
 }
 
 impl Component {
-    /// The name in tables and metrics.
+    /// Name in tables and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CpuPackages => "cpu-packages",
@@ -82,7 +83,7 @@ impl Component {
     }
 }
 
-/// Power by component; the parts are the whole.
+/// Power by component; the parts sum to the whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PowerBreakdown {
     /// Processor packages without the cores.
@@ -97,7 +98,7 @@ pub struct PowerBreakdown {
     pub board: Watts,
     /// Fans.
     pub fans: Watts,
-    /// What the source does not tell apart.
+    /// Parts that the source does not distinguish.
     pub other: Watts,
 }
 
@@ -121,23 +122,23 @@ impl PowerBreakdown {
 }
 
 impl PowerModel {
-    /// A core that executes at `frequency`, above one in the deepest idle state.
+    /// Power of a core that executes at `frequency`, above a core in the deepest idle state.
     pub fn awake_core(&self, frequency: Hertz) -> Watts {
         self.core_awake + self.core_awake_per_gigahertz * frequency.gigahertz()
     }
-    /// What is drawn once while at least one core is awake; `frequency` is the highest of them.
+    /// Shared power while any core is awake; `frequency` is the highest of the awake cores.
     pub fn uncore(&self, frequency: Hertz) -> Watts {
         self.uncore_per_gigahertz * frequency.gigahertz()
     }
-    /// What forwarding so many bits of frames per second draws.
+    /// Power of forwarding this many bits of frames per second.
     pub fn traffic(&self, rate: BitsPerSecond) -> Watts {
         self.traffic_per_gigabit * (rate.0 / 1e9)
     }
 
-    /// Shares the terms out among the components; the total stays the same.
+    /// Divides the terms among the components; the total stays the same.
     pub fn breakdown(&self, terms: &PowerTerms) -> PowerBreakdown {
         let memory = self.memory_share_of_awake;
-        // The base scales with its own total, so that mean terms over a run may be split too.
+        // The base is scaled to its own total, so that mean terms over a run may be split too.
         let base_total = self.base.total();
         let scale = if base_total.0 > 0.0 { terms.base / base_total } else { 0.0 };
         PowerBreakdown {

@@ -4,13 +4,13 @@ use crate::input::Section;
 use serde::Serialize;
 use wattline_units::{Hertz, Span, Watts};
 
-/// Which cores must run at one frequency.
+/// Cores that share a frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DvfsDomain {
     /// Every core has its own frequency.
     PerCore,
-    /// All cores of a chip run at the highest frequency that one of them asks for.
+    /// All cores of a chip run at the highest frequency that any of them asks for.
     PerChip,
 }
 
@@ -19,13 +19,13 @@ pub enum DvfsDomain {
 pub struct Processor {
     /// Number of chips.
     pub sockets: usize,
-    /// Cores of each chip.
+    /// Cores per chip.
     pub cores_per_socket: usize,
-    /// The P-states as frequencies, ascending; never empty.
+    /// Frequencies of the P-states, ascending; never empty.
     pub frequencies: Vec<Hertz>,
-    /// Which cores share a frequency.
+    /// Cores that share a frequency.
     pub dvfs: DvfsDomain,
-    /// How long a change of frequency takes; the core runs at its old one meanwhile.
+    /// Duration of a frequency change; the core runs at the old frequency meanwhile.
     pub frequency_transition: Span,
 }
 
@@ -42,7 +42,7 @@ impl Processor {
     pub fn highest_frequency(&self) -> Hertz {
         self.frequencies.last().copied().unwrap_or(Hertz::ZERO)
     }
-    /// The P-state whose frequency is nearest to the one asked for.
+    /// Frequency of the P-state nearest to the requested one.
     pub fn nearest_frequency(&self, frequency: Hertz) -> Hertz {
         let distance = |candidate: &Hertz| (candidate.0 - frequency.0).abs();
         self.frequencies
@@ -82,14 +82,14 @@ impl Processor {
     }
 }
 
-/// A C-state in which a core does nothing.
+/// A C-state of a core.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IdleState {
-    /// Its name, such as `C6`.
+    /// Name, such as `C6`.
     pub name: String,
-    /// Power of one core in it, above what the server draws with every core in the deepest.
+    /// Power of one core in this state, above the server's power with all cores in the deepest.
     pub power: Watts,
-    /// Mean time from the waking event until the core executes.
+    /// Mean time from the waking event to the core's first instruction.
     pub exit_latency: Span,
 }
 
@@ -101,7 +101,8 @@ impl IdleState {
         Some(Self { name: name?, power: Watts(power?), exit_latency: micros(exit_latency?) })
     }
 
-    /// Deeper states must draw less and take longer to leave, or nothing could choose one.
+    /// Checks that deeper states draw less and take longer to leave; otherwise no rule could
+    /// choose.
     pub(crate) fn check_order(section: &Section<'_, '_>, states: &[Self]) {
         for pair in states.windows(2) {
             let [shallow, deep] = pair else { continue };

@@ -1,4 +1,4 @@
-//! What a packet costs: the applications, the memory and the neighbours on the same chip.
+//! Cost of a packet: applications, memory, and contention on the same chip.
 
 use crate::input::Section;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use thiserror::Error;
 pub enum Application {
     /// IPv4 routing.
     Ipv4,
-    /// Routing and a record per flow.
+    /// Routing with a record per flow.
     Netflow,
     /// Encryption of every packet (AES-128).
     Ipsec,
@@ -22,10 +22,10 @@ pub enum Application {
 }
 
 impl Application {
-    /// All of them, the cheapest first.
+    /// All applications, cheapest first.
     pub const ALL: [Self; 4] = [Self::Ipv4, Self::Netflow, Self::Ipsec, Self::Re];
 
-    /// The name on the command line and in files.
+    /// Name on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",
@@ -42,7 +42,7 @@ impl fmt::Display for Application {
     }
 }
 
-/// A word that names no application.
+/// A word that is not the name of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown application {0:?}; known are ipv4, netflow, ipsec, re")]
 pub struct UnknownApplication(pub String);
@@ -57,14 +57,14 @@ impl FromStr for Application {
     }
 }
 
-/// What one application costs per packet.
+/// Cost of one application per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ApplicationCost {
-    /// Clock cycles of a packet, whatever its length.
+    /// Clock cycles per packet, whatever its length.
     pub cycles_per_packet: f64,
-    /// Clock cycles of each byte of the frame.
+    /// Clock cycles per byte of the frame.
     pub cycles_per_byte: f64,
-    /// Seconds of waiting for memory that this application adds to the server's own stall.
+    /// Memory stall in seconds that this application adds to the server's own.
     pub stall_seconds: f64,
 }
 
@@ -93,24 +93,24 @@ impl ApplicationCost {
     }
 }
 
-/// How service times are spread around their mean.
+/// Distribution of service times around their mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceDistribution {
     /// Every packet of a kind takes the same time.
     Fixed,
-    /// Exponentially spread: with it the simulator can be held against M/M/1 theory.
+    /// Exponential distribution, for comparison of the simulator with M/M/1 theory.
     Exponential,
 }
 
-/// What every packet waits for, whatever the application and the frequency.
+/// Delays of every packet, whatever the application and the frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Capacity {
-    /// Seconds that a packet waits for memory, with one core active.
+    /// Memory stall per packet in seconds, with one core active.
     pub stall_seconds: f64,
     /// Seconds that each further active core adds to every packet.
     pub contention_seconds: f64,
-    /// Spread of the service time.
+    /// Distribution of the service time.
     pub service: ServiceDistribution,
 }
 
@@ -133,27 +133,28 @@ impl Capacity {
     }
 }
 
-/// What one packet asks of a core: the part that scales with the clock and the part that does not.
+/// Cost of one packet at a core: a part that scales with the clock, and a part that does not.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PacketCost {
     /// Clock cycles.
     pub cycles: f64,
-    /// Seconds of waiting for memory, with one core active.
+    /// Memory stall in seconds, with one core active.
     pub stall_seconds: f64,
 }
 
-/// What waking a napping core costs (an interrupt, its handler and the way back), and how
-/// long the interrupt is under way before.
+/// Cost of waking a napping core (an interrupt, its handler and the return), and the time for the
+/// delivery of the interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WakeUpCost {
-    /// Seconds from a packet's arrival until its interrupt reaches the core, which sleeps
-    /// on meanwhile: latency, but no work.
+    /// Seconds from a packet's arrival until its interrupt reaches the core. The core sleeps
+    /// meanwhile, so
+    /// this is latency but no work.
     pub delivery_seconds: f64,
-    /// Seconds that do not depend on the frequency.
+    /// Part of the work in seconds that does not depend on the frequency.
     pub fixed_seconds: f64,
-    /// Clock cycles.
+    /// Part of the work in clock cycles.
     pub cycles: f64,
-    /// Clock cycles of an interrupt that reaches a core which is awake.
+    /// Clock cycles of an interrupt that reaches an awake core.
     pub interrupt_cycles: f64,
 }
 

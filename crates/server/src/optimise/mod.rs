@@ -1,7 +1,8 @@
-//! The cheapest operating point that carries a rate: the future work of Bolla et al.
+//! Cheapest operating point that carries a rate: the future work of Bolla et al.
 //!
-//! A server has at most a few hundred operating points (cores times frequencies), so all of
-//! them are tried; nothing cleverer could be cheaper or right more often.
+//! A server has at most a few hundred operating points (cores times frequencies), so the search
+//! tries
+//! all of them.
 
 pub mod trace;
 
@@ -12,29 +13,30 @@ use thiserror::Error;
 use trace::Interval;
 use wattline_units::{Hertz, Joules, PacketsPerSecond, Span, Watts};
 
-/// Something with operating points to choose from.
+/// A model with operating points to choose from.
 pub trait OperatingPoints {
-    /// The most cores that can forward.
+    /// Largest number of cores that can forward.
     fn cores(&self) -> usize;
     /// The frequencies, ascending.
     fn frequencies(&self) -> Vec<Hertz>;
-    /// The most that `cores` cores forward at the frequency of that index.
+    /// Highest rate of `cores` cores at the frequency with this index.
     fn capacity(&self, cores: usize, frequency: usize) -> PacketsPerSecond;
-    /// Power when they forward `rate`.
+    /// Power of these cores when they forward `rate`.
     fn power(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Watts;
-    /// Mean latency when `rate` is offered; `None` where the rate is not below capacity or
-    /// the model does not know.
+    /// Mean latency at the offered `rate`; `None` if the rate is not below the capacity, or if the
+    /// model
+    /// has no latencies.
     fn latency(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Option<Span>;
-    /// Whether the model knows latencies at all.
+    /// Whether the model has latencies.
     fn knows_latency(&self) -> bool;
 }
 
-/// A server model under packets of one kind, its active cores napping between packets.
+/// A server model under packets of one kind; its active cores nap between packets.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedServer<'m> {
     /// The server.
     pub model: &'m ServerModel,
-    /// What each packet costs, from [`ServerModel::packet_cost`].
+    /// Cost of each packet, from [`ServerModel::packet_cost`].
     pub cost: PacketCost,
     /// Length of a frame in bytes.
     pub frame_bytes: u32,
@@ -86,30 +88,30 @@ impl OperatingPoints for BollaModel {
     }
 }
 
-/// An operating point with what it does under the asked rate.
+/// An operating point and its properties at the requested rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Choice {
     /// Number of forwarding cores.
     pub cores: usize,
-    /// Their frequency.
+    /// Frequency of the cores.
     pub frequency: Hertz,
-    /// Power under the rate.
+    /// Power at the rate.
     pub power: Watts,
-    /// The most that it could forward.
+    /// Highest rate of the operating point.
     pub capacity: PacketsPerSecond,
-    /// Mean latency under the rate, where the model knows it and the rate is below capacity.
+    /// Mean latency at the rate; `None` without latencies, or if the rate is not below capacity.
     pub latency: Option<Span>,
 }
 
-/// Why no operating point will do.
+/// Reasons why no operating point is possible.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Infeasible {
-    /// More than the server forwards at its best.
+    /// The rate exceeds the server's highest capacity.
     #[error("{:.4} Mpps are more than the server forwards at most, {:.4} Mpps", target.mpps(), most.mpps())]
     TooFast {
-        /// The asked rate.
+        /// Requested rate.
         target: PacketsPerSecond,
-        /// The largest capacity.
+        /// Highest capacity.
         most: PacketsPerSecond,
     },
     /// The rate can be carried, but not within the latency.
@@ -118,20 +120,21 @@ pub enum Infeasible {
         target.mpps(), bound.as_seconds() * 1e6, least.as_seconds() * 1e6
     )]
     TooSlow {
-        /// The asked rate.
+        /// Requested rate.
         target: PacketsPerSecond,
-        /// The asked latency.
+        /// Requested bound on the latency.
         bound: Span,
-        /// The lowest latency at that rate.
+        /// Lowest latency at that rate.
         least: Span,
     },
-    /// A latency was asked of a model that has none.
+    /// A latency was requested, but the model has none.
     #[error("this model has no latencies: leave the latency bound out or name a full server model")]
     LatencyUnknown,
 }
 
-/// The cheapest operating point that carries `target`, within a mean latency if one is given.
-/// Of equally cheap ones, the one with fewer cores, then the slower.
+/// Cheapest operating point that carries `target`, within a mean latency if one is given. Of points
+/// of
+/// equal power it takes the one with fewer cores, then with the lower frequency.
 pub fn cheapest(
     server: &impl OperatingPoints,
     target: PacketsPerSecond,
@@ -156,7 +159,7 @@ pub fn cheapest(
         Some(bound) => Infeasible::TooSlow {
             target,
             bound,
-            // At capacity itself the queue has no end, and no point may be below it.
+            // At capacity the queue grows without bound, so there may be no point with a latency.
             least: able()
                 .filter_map(|choice| choice.latency)
                 .min()
@@ -166,7 +169,7 @@ pub fn cheapest(
     })
 }
 
-/// Every operating point, fewer cores and lower frequencies first, under a rate.
+/// All operating points at a rate, fewer cores and lower frequencies first.
 pub fn choices(server: &impl OperatingPoints, rate: PacketsPerSecond) -> Vec<Choice> {
     let frequencies = server.frequencies();
     let point = |cores: usize, index: usize| Choice {
@@ -183,23 +186,24 @@ pub fn choices(server: &impl OperatingPoints, rate: PacketsPerSecond) -> Vec<Cho
         .collect()
 }
 
-/// The best operating points over a trace.
+/// Best operating points over a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TraceChoices {
-    /// One per interval.
+    /// One operating point per interval.
     pub choices: Vec<Choice>,
     /// Energy over the whole trace.
     pub energy: Joules,
-    /// Energy with all cores at the highest frequency throughout.
+    /// Energy over the whole trace with all cores at the highest frequency.
     pub energy_at_maximum: Joules,
-    /// Length of the trace.
+    /// Duration of the trace.
     pub length: Span,
-    /// How often the operating point changes.
+    /// Number of changes of the operating point.
     pub changes: usize,
 }
 
-/// The cheapest operating point for each interval of a trace; changing it is free and takes
-/// no time. Otherwise every interval that cannot be carried, with its line.
+/// Cheapest operating point for each interval of a trace; changes are free and take no time. The
+/// error
+/// lists every interval that cannot be carried, with its line.
 pub fn over_trace(
     server: &impl OperatingPoints,
     trace: &[Interval],

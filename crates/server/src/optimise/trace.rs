@@ -9,9 +9,9 @@ use wattline_units::{PacketsPerSecond, Span};
 pub struct Interval {
     /// Line of the file, counted from 1.
     pub line: usize,
-    /// How long it lasts.
+    /// Duration of the piece.
     pub length: Span,
-    /// Packets per second that are offered meanwhile.
+    /// Offered packets per second.
     pub rate: PacketsPerSecond,
 }
 
@@ -30,8 +30,9 @@ pub fn load(path: &str) -> Result<Vec<Interval>, LoadError> {
     Ok(parse(path, &text)?)
 }
 
-/// Reads a trace: each row's rate lasts until the next row's time, the last row's as long as
-/// the one before it. `file` names it in errors.
+/// Parses a trace. Each row's rate lasts until the next row's time; the last one lasts as long as
+/// the
+/// one before. `file` names it in errors.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Interval>, InvalidFile> {
     let mut found = Findings::default();
     let lines = columns::read(text, &COLUMNS, &mut found);

@@ -1,25 +1,25 @@
 //! A set-associative cache with least-recently-used replacement.
 
-/// A line's number: its address over [`LINE_BYTES`]. The highest bit is not part of it.
+/// Number of a line: its address divided by [`LINE_BYTES`]. The highest bit is not part of it.
 pub type Line = u32;
 
-/// Bytes of a line.
+/// Bytes per line.
 pub const LINE_BYTES: u32 = 64;
 
 const DIRTY: u32 = 1 << 31;
-/// No line: the one number that [`Cache::new`] reserves.
+/// Marks an empty way: the only number that [`Cache::new`] reserves.
 const EMPTY: u32 = DIRTY - 1;
 
-/// What an access found.
+/// Result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// The line was there.
     Hit,
-    /// It was not, and is now; the modified line that had to go, if one had.
+    /// The line was absent and is now present; contains the modified line that it evicted, if any.
     Miss(Option<Line>),
 }
 
-/// Why a cache cannot have a shape.
+/// The size and the ways do not give a valid cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a cache of {bytes} B with {ways} ways has {sets} sets of {LINE_BYTES} B lines; allowed: 1 to 64 ways, and a power of two of sets"
@@ -30,10 +30,10 @@ pub struct InvalidCache {
     sets: u64,
 }
 
-/// The cache: of each set the lines, the most recently used first.
+/// The cache: the lines of each set, most recently used first.
 ///
-/// A line and its dirty bit are one word, so that the 16 ways of a set are one cache line of the
-/// machine that simulates.
+/// A line and its dirty bit share a word, so that the 16 ways of a set fit one cache line of the
+/// simulating machine.
 #[derive(Debug, Clone)]
 pub struct Cache {
     lines: Vec<u32>,
@@ -45,7 +45,7 @@ impl Cache {
     /// An empty cache.
     ///
     /// # Errors
-    /// When the sets are no power of two, or the ways not 1 to 64.
+    /// Fails when the number of sets is no power of two, or the ways are not 1 to 64.
     pub fn new(bytes: u64, ways: usize) -> Result<Self, InvalidCache> {
         let sets = bytes / u64::from(LINE_BYTES) / ways.max(1) as u64;
         let whole = sets * ways as u64 * u64::from(LINE_BYTES) == bytes;
@@ -55,13 +55,14 @@ impl Cache {
         Ok(Self { lines: vec![EMPTY; (sets as usize) * ways], ways, set_mask: (sets - 1) as u32 })
     }
 
-    /// Lines that it holds when full.
+    /// Number of lines in a full cache.
     pub fn capacity(&self) -> usize {
         self.lines.len()
     }
 
-    /// Looks for a line, brings it in where it is not, and makes it the most recent; `write`
-    /// marks it modified.
+    /// Accesses a line: brings it in if it is absent, and makes it the most recent. `write` marks
+    /// it
+    /// modified.
     #[inline]
     pub fn access(&mut self, line: Line, write: bool) -> Found {
         let mark = if write { DIRTY } else { 0 };
@@ -83,25 +84,25 @@ impl Cache {
         }
     }
 
-    /// Whether it holds the line; changes nothing.
+    /// Whether the line is present; changes nothing.
     pub fn holds(&self, line: Line) -> bool {
         let start = (line & self.set_mask) as usize * self.ways;
         self.lines[start..start + self.ways].iter().any(|entry| entry & !DIRTY == line)
     }
 
-    /// Drops a line; whether it was there and modified.
+    /// Removes a line; returns whether it was modified, or `None` if it was absent.
     pub fn invalidate(&mut self, line: Line) -> Option<bool> {
         let set = self.set(line);
         let at = set.iter().position(|entry| entry & !DIRTY == line)?;
         let dirty = set[at] & DIRTY != 0;
-        // The hole goes to the end, where the next line finds it.
+        // The empty way moves to the end, where the next line takes it.
         set.copy_within(at + 1.., at);
         let last = set.len() - 1;
         set[last] = EMPTY;
         Some(dirty)
     }
 
-    /// Marks a line unmodified after it was written to memory; whether it was modified.
+    /// Marks a line unmodified after it was written to memory; true if it was modified.
     pub fn clean(&mut self, line: Line) -> bool {
         let set = self.set(line);
         let Some(entry) = set.iter_mut().find(|entry| **entry & !DIRTY == line) else {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against lists that say the same in the plainest way.
+        /// Compared with a plain implementation that uses lists.
         #[test]
         fn it_does_what_a_list_for_each_set_does(
             steps in prop::collection::vec((0_u32..200, 0_u8..4), 1..600)

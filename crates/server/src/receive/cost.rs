@@ -1,32 +1,36 @@
-//! What misses cost: cycles and energy per received packet.
+//! Cost of misses: cycles and energy per received packet.
 //!
-//! The cycles of the groups are the paper's. A miss costs what its breakdown of the copy
-//! implies. The power of the second machine of the paper, over the cycles of the first, gives
-//! energy per cycle and per line of memory: the paper has no machine with both, so that watts
-//! computed here say how a change compares, not what some machine draws.
+//! The cycles of the groups are the paper's. The cost of a miss follows from its breakdown of the
+//! copy.
+//! The power of the paper's second machine divided by the cycles of the first gives energy per
+//! cycle
+//! and per line of memory, since no machine in the paper has both. Watts computed here therefore
+//! show
+//! how changes compare, not the power of a real machine.
 
 use super::machine::{Data, Phase};
 use super::path::{Outcome, PAYLOAD_BYTES};
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Hertz, PacketsPerSecond, Watts};
 
-/// Clock of the first machine, as printed (section 3.2).
+/// Clock of the first machine as printed (section 3.2).
 pub const CLOCK: Hertz = Hertz(2.66e9);
 /// Throughput of one core with 4 MB of last-level cache (section 3.2).
 pub const ONE_CORE: BitsPerSecond = BitsPerSecond(5.6e9);
-/// The driver, per packet, whatever the I/O size (section 3.2).
+/// Cycles of the driver per packet, for any I/O size (section 3.2).
 pub const DRIVER_CYCLES: f64 = 1200.0;
-/// Buffer release, per packet, whatever the I/O size (section 3.2).
+/// Cycles of buffer release per packet, for any I/O size (section 3.2).
 pub const RELEASE_CYCLES: f64 = 1100.0;
-/// Of all cycles, the copy's at large I/O (section 1: "up to").
+/// Share of the copy in all cycles at large I/O (section 1: "up to").
 pub const COPY_SHARE: f64 = 0.34;
-/// Of the copy's cycles: last-level misses, level-1 misses, instructions (section 3.3.2).
+/// Shares of last-level misses, level-1 misses and instructions in the copy's cycles (section
+/// 3.3.2).
 pub const COPY_PARTS: [f64; 3] = [0.50, 0.27, 0.20];
 /// Last-level misses per packet in the copy (section 3.3.2).
 pub const COPY_MISSES: f64 = 3.5;
-/// A register of the card (section 3.3.1).
+/// Cycles of an access to a register of the card (section 3.3.1).
 pub const REGISTER_CYCLES: f64 = 2500.0;
-/// Ethernet's bytes for each full frame, with preamble and gap.
+/// Bytes of a full frame on Ethernet, with preamble and gap.
 const WIRE_BYTES: f64 = 1538.0;
 
 /// Goodput of a link of this rate with full frames: 1460 of 1538 bytes.
@@ -39,36 +43,36 @@ pub fn packets(goodput: BitsPerSecond) -> PacketsPerSecond {
     PacketsPerSecond(goodput.0 / 8.0 / f64::from(PAYLOAD_BYTES))
 }
 
-/// Cycles that one core has for a packet at its throughput.
+/// Cycles per packet of one core at its throughput.
 pub fn total_cycles() -> f64 {
     CLOCK.0 / packets(ONE_CORE).0
 }
 
-/// The copy's cycles at large I/O.
+/// Cycles of the copy at large I/O.
 pub fn copy_cycles() -> f64 {
     COPY_SHARE * total_cycles()
 }
 
-/// What one last-level miss costs: half of the copy over its 3.5 misses. Derived.
+/// Cycles of a last-level miss, derived: half of the copy divided by its 3.5 misses.
 pub fn miss_cycles() -> f64 {
     COPY_PARTS[0] * copy_cycles() / COPY_MISSES
 }
 
-/// Whole cores for a goodput.
+/// Number of cores for a goodput.
 pub fn cores(goodput: BitsPerSecond) -> f64 {
     (goodput / ONE_CORE).ceil()
 }
 
-/// Cycles of a packet by group.
+/// Cycles per packet by group.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cycles {
-    /// The driver.
+    /// Cycles of the driver.
     pub driver: f64,
-    /// Payload to the application.
+    /// Cycles of copying the payload to the application.
     pub copy: f64,
-    /// Buffers back to the allocator.
+    /// Cycles of returning buffers to the allocator.
     pub release: f64,
-    /// IP, TCP, system calls, application and the rest, which the text does not split.
+    /// Cycles of IP, TCP, system calls, application and the rest, which the text does not split.
     pub rest: f64,
 }
 
@@ -79,13 +83,14 @@ impl Cycles {
         Self { driver, copy, release, rest: total_cycles() - driver - copy - release }
     }
 
-    /// All of it.
+    /// Sum of all groups.
     pub fn total(&self) -> f64 {
         self.driver + self.copy + self.release + self.rest
     }
 
-    /// The published packet with the misses of `changed` instead of those of `base`. An engine
-    /// that copies leaves nothing of the copy to the core.
+    /// Cycles of the published packet with the misses of `changed` instead of those of `base`. A
+    /// copy
+    /// engine takes all copying from the core.
     pub fn with(base: &Outcome, changed: &Outcome, engine: bool) -> Self {
         let published = Self::published();
         let less = |phases: &[Phase]| -> f64 {
@@ -106,20 +111,22 @@ impl Cycles {
     }
 }
 
-/// Energy per cycle and per line of memory: dynamic power of receiving at line rate over what
-/// was done for it. Derived, over two machines.
+/// Energy per cycle and per line of memory: dynamic power of receiving at line rate divided by the
+/// work
+/// done. Derived from two machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Energy {
-    /// Joules of a cycle.
+    /// Joules per cycle.
     pub joules_per_cycle: f64,
-    /// Joules of a line to or from memory.
+    /// Joules per line to or from memory.
     pub joules_per_line: f64,
     /// Packets per second at line rate.
     pub rate: PacketsPerSecond,
 }
 
 impl Energy {
-    /// From the power of processors and memory at a goodput, and a packet's lines in `base`.
+    /// Energy from the power of processors and memory at a goodput, and the lines per packet in
+    /// `base`.
     pub fn from(cpu: Watts, memory: Watts, goodput: BitsPerSecond, base: &Outcome) -> Self {
         let rate = packets(goodput);
         Self {
@@ -129,26 +136,27 @@ impl Energy {
         }
     }
 
-    /// Power of the processors for packets of so many cycles.
+    /// Power of the processors for packets with this many cycles.
     pub fn cpu(&self, cycles: f64) -> Watts {
         Watts(self.joules_per_cycle * cycles * self.rate.0)
     }
 
-    /// Power of memory for packets of so many lines.
+    /// Power of the memory for packets with this many lines.
     pub fn memory(&self, lines: f64) -> Watts {
         Watts(self.joules_per_line * lines * self.rate.0)
     }
 }
 
-/// How much longer a packet takes on a core that executes instructions `factor` times slower
-/// while memory stays as it is.
+/// Factor by which a packet takes longer on a core that executes instructions `factor` times
+/// slower,
+/// with unchanged memory.
 pub fn small_core_slowdown(outcome: &Outcome, factor: f64) -> f64 {
     let misses: f64 = Phase::ALL.iter().map(|phase| outcome.phase_misses(*phase)).sum();
     let stalls = (misses * miss_cycles()).min(total_cycles());
     ((total_cycles() - stalls) * factor + stalls) / total_cycles()
 }
 
-/// Stall cycles of the driver on SKBs, per packet.
+/// Stall cycles of the driver on SKBs per packet.
 pub fn skb_stalls(outcome: &Outcome) -> f64 {
     outcome.misses(Phase::Conversion, Data::Skb) * miss_cycles()
 }

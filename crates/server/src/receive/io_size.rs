@@ -1,7 +1,10 @@
-//! Throughput and power over the size of an application's reads and writes (Figures 10 to 13).
+//! Throughput and power as functions of the size of an application's reads and writes (Figures 10
+//! to
+//! 13).
 //!
-//! The figures are lost; the text keeps their ends, the flat range above 2 kB, and one peak.
-//! Between known sizes power is **interpolated** over the logarithm of the size, and says so.
+//! The figures are lost. The text preserves their ends, the flat range above 2 kB, and one peak.
+//! Between known sizes, power is **interpolated** over the logarithm of the size and marked as
+//! such.
 
 use crate::components::{ComponentFile, Direction, Scenario};
 use serde::Serialize;
@@ -9,52 +12,53 @@ use wattline_units::{BitsPerSecond, Watts};
 
 use super::cost::line_rate;
 
-/// Above this, receiving is flat (section 4.2).
+/// Size in bytes above which receiving is flat (section 4.2).
 const FLAT_FROM: f64 = 2048.0;
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Printed for this size.
     Published,
-    /// Between two printed sizes.
+    /// Interpolated between two printed sizes.
     Interpolated,
 }
 
 /// Dynamic power at one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Power {
-    /// At the wall.
+    /// Power at the wall.
     pub total: Watts,
-    /// Processors.
+    /// Power of the processors.
     pub cpu: Option<Watts>,
-    /// Memory.
+    /// Power of the memory.
     pub memory: Option<Watts>,
-    /// Card.
+    /// Power of the card.
     pub nic: Option<Watts>,
-    /// Where it comes from.
+    /// Origin of the values.
     pub basis: Basis,
 }
 
-/// Throughput when each call of the system takes as long as at the smallest measured size, until
-/// the link is full: bytes over `call_seconds`, at most goodput.
+/// Throughput if each system call takes as long as at the smallest measured size, up to a full
+/// link:
+/// bytes divided by `call_seconds`, at most the goodput.
 pub fn throughput(io_bytes: u32, call_seconds: f64, link: BitsPerSecond) -> BitsPerSecond {
     let most = line_rate(link).0;
     BitsPerSecond((f64::from(io_bytes) * 8.0 / call_seconds).min(most))
 }
 
-/// The time of a call, from the throughput at a size that the link does not limit.
+/// Duration of a call, from the throughput at a size that the link does not limit.
 pub fn call_seconds(io_bytes: u32, throughput: BitsPerSecond) -> f64 {
     f64::from(io_bytes) * 8.0 / throughput.0
 }
 
-/// The size from which the link is the limit.
+/// Size in bytes from which the link is the limit.
 pub fn boundary_bytes(call_seconds: f64, link: BitsPerSecond) -> f64 {
     line_rate(link).0 * call_seconds / 8.0
 }
 
-/// Dynamic power at a size; `None` where the data has fewer than two sizes of that direction.
+/// Dynamic power at a size; `None` if the data has fewer than two sizes of that direction.
 pub fn power(data: &ComponentFile, direction: Direction, io_bytes: u32) -> Option<Power> {
     let mut known: Vec<&Scenario> =
         data.scenarios.iter().filter(|scenario| scenario.direction == direction).collect();
@@ -68,7 +72,7 @@ pub fn power(data: &ComponentFile, direction: Direction, io_bytes: u32) -> Optio
     let at = f64::from(io_bytes.max(1)).log2().clamp(position(first), position(last));
     let published = known.iter().any(flat_or_known)
         || (direction == Direction::Receive && f64::from(io_bytes) >= FLAT_FROM);
-    // Each quantity between the nearest sizes at which it is known.
+    // Each quantity is interpolated between the nearest sizes at which it is known.
     let of = |read: &dyn Fn(&Scenario) -> Option<Watts>| -> Option<Watts> {
         let points: Vec<(f64, f64)> =
             known.iter().filter_map(|s| Some((position(s), read(s)?.0))).collect();
@@ -102,7 +106,7 @@ mod tests {
         assert!(middle.total.0 < 23.0 && middle.total.0 > 17.0);
         let peak = power(&data, Direction::Transmit, 1024).unwrap();
         assert_eq!(peak.total.0, 24.2);
-        // At the peak only the total is printed; the parts are between the ends.
+        // At the peak only the total is printed; the parts are interpolated.
         assert!(peak.cpu.unwrap().0 < 18.0 && peak.cpu.unwrap().0 > 13.0);
     }
 }

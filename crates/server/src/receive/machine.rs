@@ -1,10 +1,10 @@
-//! Caches, prefetcher and memory of the modelled host, with what is counted of them.
+//! Caches, prefetcher and memory of the modelled host, with their counters.
 
 use super::cache::{Cache, Found, InvalidCache, Line};
 use super::prefetch::{PAGE_LINES, Prefetcher, Streams};
 use serde::Serialize;
 
-/// What a line holds.
+/// Kind of data in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
@@ -12,19 +12,19 @@ pub enum Data {
     Descriptor,
     /// Packet metadata.
     Skb,
-    /// Structures of memory pages, which lead from a buffer to its allocator.
+    /// Page structures, which lead from a buffer to its allocator.
     Page,
-    /// Packets as the card delivers them.
+    /// Packets as delivered by the card.
     Payload,
     /// Buffers of the application.
     User,
 }
 
 impl Data {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Descriptor, Self::Skb, Self::Page, Self::Payload, Self::User];
 
-    /// The `offset`th line of this kind; kinds lie apart.
+    /// The `offset`th line of this kind; the kinds do not overlap.
     pub(super) fn line(self, offset: u32) -> Line {
         debug_assert!(offset < 1 << 24);
         (self as u32 + 1) << 24 | offset
@@ -39,7 +39,7 @@ impl Data {
     }
 }
 
-/// Who touches a line.
+/// Phase in which a line is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -56,37 +56,37 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them, in the order of a packet.
+    /// All phases, in the order in which a packet passes them.
     pub const ALL: [Self; 5] =
         [Self::Conversion, Self::Refill, Self::Protocol, Self::Copy, Self::Release];
 }
 
-/// Counted of one kind of data in one phase.
+/// Counts of one kind of data in one phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Loads and stores of lines by the processor.
+    /// Accesses of lines by the processor (loads and stores).
     pub touches: u64,
-    /// Of those, the ones that level 1 did not hold: accesses to the last-level cache.
+    /// Accesses that missed level 1, and so went to the last-level cache.
     pub l1_misses: u64,
-    /// Of those, the ones that the last-level cache did not hold either.
+    /// Accesses that missed the last-level cache as well.
     pub llc_misses: u64,
-    /// The like of `llc_misses` for software prefetches, whose wait is hidden.
+    /// Last-level misses of software prefetches, whose latency is hidden.
     pub hidden_misses: u64,
 }
 
-/// Lines that went to or came from memory.
+/// Lines transferred to and from memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// Written by the card, past the caches.
+    /// Lines written by the card, bypassing the caches.
     pub dma_writes: u64,
-    /// Read, on demand or ahead of it.
+    /// Lines read, on demand or prefetched.
     pub reads: u64,
-    /// Modified lines written back.
+    /// Modified lines that were written back.
     pub write_backs: u64,
 }
 
 impl Memory {
-    /// All of them.
+    /// Sum of all transfers.
     pub fn total(&self) -> u64 {
         self.dma_writes + self.reads + self.write_backs
     }
@@ -95,28 +95,29 @@ impl Memory {
 /// Accesses to the last-level cache between two uses of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Distance {
-    /// How many were long: above [`Distance::LONG`].
+    /// Number of long distances: above [`Distance::LONG`].
     pub count: u64,
     sum: u64,
 }
 
 impl Distance {
-    /// Shorter ones are of the same batch and no reuse.
+    /// Bound of long distances; shorter ones are within the same batch and no reuse.
     pub const LONG: u64 = 4096;
 
-    /// The mean of the long ones.
+    /// Mean of the long distances; `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 }
 
-/// Where pages lie in memory: one after the other, in the order of their first use. Without it
-/// all kinds of data, and the buffers of all cores, would begin in the same sets of a cache.
+/// Placement of pages in memory: consecutive, in the order of first use. Otherwise all kinds of
+/// data,
+/// and the buffers of all cores, would begin in the same sets of a cache.
 #[derive(Debug, Default)]
 struct Places {
-    /// For each kind of data and page of it; 0 is no page yet.
+    /// Place of each page, by kind of data; 0 for a page that is not placed yet.
     pages: [Vec<u32>; 5],
-    /// What each page holds; page 0 is not used.
+    /// Kind of data in each placed page; page 0 is unused.
     kinds: Vec<Data>,
 }
 
@@ -147,13 +148,13 @@ impl Places {
 /// Sizes of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
-    /// Level 1 of each core, bytes and ways.
+    /// Level 1 of each core: bytes and ways.
     pub l1: (u64, usize),
-    /// The shared last level, bytes and ways.
+    /// Shared last level: bytes and ways.
     pub llc: (u64, usize),
-    /// Cores that share it.
+    /// Number of cores that share it.
     pub cores: usize,
-    /// Its prefetcher.
+    /// Prefetcher of the last level.
     pub streams: Streams,
 }
 
@@ -162,9 +163,9 @@ pub(super) struct Machine {
     llc: Cache,
     prefetcher: Prefetcher,
     places: Places,
-    /// Nothing is done while false: only the order of buffers is of interest then.
+    /// While false, accesses are ignored: only the order of buffers matters then.
     pub(super) awake: bool,
-    /// Demand accesses to the last-level cache so far.
+    /// Number of demand accesses to the last-level cache.
     accesses: u64,
     pub(super) counts: [[Counts; 5]; 5],
     pub(super) memory: [Memory; 5],
@@ -232,7 +233,7 @@ impl Machine {
         self.note_use(data, line);
     }
 
-    /// An access by an engine beside the cores: past level 1, to the last-level cache.
+    /// An access by an engine beside the cores, directly to the last-level cache.
     pub(super) fn engine(&mut self, line: Line, write: bool) {
         if !self.awake {
             return;
@@ -247,7 +248,7 @@ impl Machine {
         self.run_ahead(line, missed);
     }
 
-    /// Whether the line had to come from memory.
+    /// Brings a line in; true if it came from memory.
     fn fill(&mut self, line: Line, write: bool) -> bool {
         match self.llc.access(line, write) {
             Found::Hit => false,
@@ -268,7 +269,8 @@ impl Machine {
         }
     }
 
-    /// Puts a line into the last-level cache without reading memory: its content is given.
+    /// Puts a line into the last-level cache without a read from memory, since its content is
+    /// given.
     fn fill_llc(&mut self, line: Line, modified: bool) {
         if let Found::Miss(victim) = self.llc.access(line, modified) {
             self.write_back(victim);
@@ -281,7 +283,8 @@ impl Machine {
         }
     }
 
-    /// The card writes a line: into memory, and the caches lose theirs; or into the last-level
+    /// The card writes a line: into memory, which invalidates it in the caches, or into the
+    /// last-level
     /// cache.
     pub(super) fn dma_write(&mut self, line: Line, into_cache: bool) {
         if !self.awake {
@@ -299,8 +302,9 @@ impl Machine {
         }
     }
 
-    /// The card reads a line: a modified one is written to memory on the way, and stays. With
-    /// `drop` it is gone afterwards and memory never sees it.
+    /// The card reads a line: a modified one is written to memory and stays. With `drop` it is
+    /// removed
+    /// instead and never written to memory.
     pub(super) fn dma_read(&mut self, line: Line, drop: bool) {
         if !self.awake {
             return;
@@ -321,7 +325,7 @@ impl Machine {
         }
     }
 
-    /// The line's content is not needed any more: it is dropped and not written back.
+    /// Removes a line without writing it back, since its content is no longer needed.
     pub(super) fn discard(&mut self, line: Line) {
         if !self.awake {
             return;
@@ -344,7 +348,7 @@ impl Machine {
         }
     }
 
-    /// The reuse that the paper measured: SKBs at conversion, page structures at release.
+    /// Measures the reuse distances of the paper: SKBs at conversion, page structures at release.
     fn measure_reuse(&mut self, phase: Phase, data: Data, line: Line) {
         let which = match (phase, data) {
             (Phase::Conversion, Data::Skb) => 0,

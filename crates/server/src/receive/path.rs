@@ -7,69 +7,73 @@ use super::slab::Slab;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// Where the card puts received data.
+/// Destination of received data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// Into memory; caches lose their copies.
+    /// Memory; the caches lose their copies.
     Memory,
-    /// Packets and descriptors into the last-level cache: direct cache access.
+    /// Packets and descriptors go into the last-level cache (direct cache access).
     Cache,
-    /// The SKB and page structures that belong to the packet too.
+    /// The packet's SKB and page structures go there as well.
     CacheWithMetadata,
 }
 
-/// Where packets' buffers come from.
+/// Source of the packets' buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffers {
-    /// An SKB and a buffer for each packet, from the slab allocator and back.
+    /// An SKB and a buffer per packet, from the slab allocator.
     Slab,
-    /// One contiguous range for SKBs and one for buffers; each is used again as soon as it is
-    /// free. Rings hold two batches, and release looks up no page structure.
+    /// One contiguous range for SKBs and one for buffers, each reused as soon as it is free. Rings
+    /// hold two
+    /// batches, and the release reads no page structure.
     Contiguous,
 }
 
-/// The receive path: sizes and switches. `Default` is the paper's server with a core for all.
+/// The receive path: sizes and switches. `Default` is the paper's server with one core.
 ///
-/// Printed by the paper: sizes of structures, packets per interrupt, connections, I/O size, the
-/// last-level cache's size. From Intel's documentation: ways, level 1, prefetcher. **Assumed**,
-/// since neither says it: [`Self::queues`], [`Self::ring`], that conversion writes all four lines
-/// of an SKB, and that a lookup reads both lines of a page structure.
+/// The paper prints the sizes of structures, packets per interrupt, connections, I/O size, and the
+/// size
+/// of the last-level cache. Intel's documentation gives ways, level 1 and prefetcher. **Assumed**,
+/// since
+/// neither gives them: [`Self::queues`], [`Self::ring`], that conversion writes all four lines of
+/// an
+/// SKB, and that a lookup reads both lines of a page structure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReceivePath {
-    /// Receive queues, one for each core of the host: assumed.
+    /// Number of receive queues; assumed: one per core of the host.
     pub queues: usize,
-    /// Descriptors of each: assumed, the default of later versions of the driver.
+    /// Descriptors per queue; assumed: the default of later versions of the driver.
     pub ring: usize,
     /// Cores that share the last-level cache and the queues.
     pub cores: usize,
     /// TCP connections, spread evenly over the queues.
     pub connections: usize,
-    /// Packets that an interrupt finds.
+    /// Packets per interrupt.
     pub batch: usize,
-    /// Bytes of an application's read.
+    /// Bytes per read call of the application.
     pub io_bytes: u32,
-    /// The shared last-level cache.
+    /// Size of the shared last-level cache in bytes.
     pub llc_bytes: u64,
-    /// Its ways.
+    /// Ways of the last-level cache.
     pub llc_ways: usize,
     /// The hardware prefetcher.
     #[serde(skip)]
     pub streams: Streams,
-    /// The driver prefetches headers.
+    /// Whether the driver prefetches headers.
     pub header_prefetch: bool,
-    /// Where the card puts data.
+    /// Destination of received data.
     pub delivery: Delivery,
-    /// The card is on the processor's die, without PCI Express between them.
+    /// Whether the card is on the processor's die, without PCI Express in between.
     pub on_die: bool,
-    /// Where buffers come from.
+    /// Source of the buffers.
     pub buffers: Buffers,
-    /// An engine beside the cores copies payload within the cache.
+    /// Whether an engine beside the cores copies payload within the cache.
     pub copy_engine: bool,
-    /// The stack drops packets from the caches when they are copied.
+    /// Whether the stack drops packets from the caches after the copy.
     pub invalidate: bool,
-    /// Starts the sequence of queues.
+    /// Seed of the sequence of queues.
     pub seed: u64,
 }
 
@@ -104,24 +108,24 @@ pub enum Step {
     FetchDescriptors,
     /// 2: a frame arrives.
     Frame,
-    /// 3: it is transferred into its buffer.
+    /// 3: the frame is transferred into its buffer.
     Transfer,
     /// 4: the descriptor is marked used.
     WriteBackDescriptor,
     /// 5: the card interrupts.
     Interrupt,
-    /// 6: the driver reads the cause.
+    /// 6: the driver reads the cause of the interrupt.
     ReadCause,
-    /// 7: it maps descriptors to SKBs.
+    /// 7: the driver maps descriptors to SKBs.
     Convert,
-    /// 8: it refills the ring.
+    /// 8: the driver refills the ring.
     Refill,
-    /// 9: it enables the interrupt again.
+    /// 9: the driver enables the interrupt again.
     EnableInterrupt,
 }
 
 impl Step {
-    /// In the paper's order.
+    /// All steps in the paper's order.
     pub const ALL: [Self; 9] = [
         Self::FetchDescriptors,
         Self::Frame,
@@ -135,25 +139,25 @@ impl Step {
     ];
 }
 
-/// What was counted over a run.
+/// Counts of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Packets received and copied meanwhile.
+    /// Packets received and copied.
     pub packets: u64,
     counts: [[Counts; 5]; 5],
     memory: [Memory; 5],
     /// Bytes of data over PCI Express, without its own headers.
     pub pcie_bytes: u64,
-    /// Between two uses of an SKB's line, seen at conversion.
+    /// Distance between two uses of an SKB's line, at conversion.
     pub skb_distance: Distance,
-    /// Between two uses of a page structure's line, seen at release.
+    /// Distance between two uses of a page structure's line, at release.
     pub page_distance: Distance,
-    /// The steps of the first batch, as they happened, each once.
+    /// Steps of the first batch in their order, each once.
     pub steps: Vec<Step>,
 }
 
 impl Outcome {
-    /// Counted of a kind of data in a phase.
+    /// Counts of a kind of data in a phase.
     pub fn counts(&self, phase: Phase, data: Data) -> Counts {
         self.counts[phase as usize][data as usize]
     }
@@ -163,52 +167,52 @@ impl Outcome {
         self.per_packet(self.counts(phase, data).llc_misses)
     }
 
-    /// The same of a whole phase.
+    /// Demand misses of the last-level cache per packet in a whole phase.
     pub fn phase_misses(&self, phase: Phase) -> f64 {
         Data::ALL.iter().map(|data| self.misses(phase, *data)).sum()
     }
 
-    /// Misses that buffer management costs: on SKBs and page structures, in all phases.
+    /// Misses per packet due to buffer management: on SKBs and page structures, in all phases.
     pub fn management_misses(&self) -> f64 {
         let both = [Data::Skb, Data::Page];
         Phase::ALL.iter().flat_map(|phase| both.map(|data| self.misses(*phase, data))).sum()
     }
 
-    /// Lines of a kind of data to and from memory.
+    /// Transfers of a kind of data to and from memory.
     pub fn memory(&self, data: Data) -> Memory {
         self.memory[data as usize]
     }
 
-    /// Lines of all data to and from memory, per packet.
+    /// Lines of all data to and from memory per packet.
     pub fn memory_lines(&self) -> f64 {
         self.per_packet(self.memory.iter().map(Memory::total).sum())
     }
 
-    /// A count per packet.
+    /// A count divided by the number of packets.
     pub fn per_packet(&self, count: u64) -> f64 {
         count as f64 / self.packets.max(1) as f64
     }
 }
 
-/// Why a path cannot be simulated.
+/// Reasons why a path cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
-    /// A cache that cannot be.
+    /// The cache is invalid.
     #[error(transparent)]
     Cache(#[from] InvalidCache),
-    /// A number out of range.
+    /// A number is out of range.
     #[error("{name} is {value}; allowed: {allowed}")]
     Range {
-        /// The field.
+        /// Name of the field.
         name: &'static str,
-        /// What it is.
+        /// Value of the field.
         value: u64,
-        /// What it may be.
+        /// Allowed range.
         allowed: &'static str,
     },
 }
 
-/// Ethernet, IPv4 and TCP headers, behind two bytes that align them.
+/// Offset of the payload: Ethernet, IPv4 and TCP headers after two bytes that align them.
 const PAYLOAD_AT: u32 = 2 + 14 + 20 + 20;
 /// Payload of a full frame (MTU of 1500 B).
 pub const PAYLOAD_BYTES: u32 = 1460;
@@ -217,15 +221,15 @@ pub const FRAME_LINES: u32 = (PAYLOAD_AT + PAYLOAD_BYTES).div_ceil(LINE_BYTES);
 const FRAME_BYTES: u64 = (PAYLOAD_AT + PAYLOAD_BYTES - 2) as u64;
 const DESCRIPTOR_BYTES: u32 = 16;
 const PER_LINE: u32 = LINE_BYTES / DESCRIPTOR_BYTES;
-/// 240 B, at a distance of 256.
+/// Lines of an SKB: 240 B at a distance of 256.
 const SKB_LINES: u32 = 4;
-/// 2 kB.
+/// Lines of a buffer: 2 kB.
 const BUFFER_LINES: u32 = 32;
-/// 128 B.
+/// Lines of a page structure: 128 B.
 const PAGE_STRUCT_LINES: u32 = 2;
-/// Objects of one core, so that those of different cores lie apart.
+/// Number of objects per core, so that those of different cores do not overlap.
 const CORE_OBJECTS: u32 = 1 << 16;
-/// Page structures of buffers lie behind those of SKBs.
+/// Page structures of buffers follow those of SKBs from this number on.
 const BUFFER_PAGES_AT: u32 = 1 << 20;
 
 type Packet = (u32, u32);
@@ -243,7 +247,7 @@ struct Run<'p> {
     rings: Vec<Vec<Packet>>,
     heads: Vec<usize>,
     waiting: Vec<VecDeque<Packet>>,
-    /// Bytes already read of the first waiting packet.
+    /// Bytes of the first waiting packet that have been read.
     begun: Vec<u32>,
     random: u64,
     turn: u64,
@@ -252,10 +256,10 @@ struct Run<'p> {
 }
 
 impl ReceivePath {
-    /// Receives `packets` after the order of buffers has aged and the caches are warm.
+    /// Receives `packets` packets, after the allocator's order has aged and the caches are warm.
     ///
     /// # Errors
-    /// When a size is out of range.
+    /// Fails when a size is out of range.
     pub fn run(&self, packets: u64) -> Result<Outcome, InvalidPath> {
         self.check()?;
         let shape = Caches {
@@ -266,8 +270,9 @@ impl ReceivePath {
         };
         let mut run = Run::new(self, Machine::new(&shape)?);
         let posted = (self.queues * self.posted()) as u64;
-        // The allocator's order after some hundred times through the rings; without caches this
-        // costs little.
+        // Ages the allocator's order with some hundred rounds through the rings, which cost little
+        // without
+        // caches.
         run.receive(200 * posted);
         run.machine.awake = true;
         run.receive(2 * posted);
@@ -346,11 +351,11 @@ impl<'p> Run<'p> {
         run
     }
 
-    /// Whole batches, until so many packets have come; how many did.
+    /// Receives whole batches until there are `packets` packets; returns their number.
     fn receive(&mut self, packets: u64) -> u64 {
         let mut received = 0;
         while received < packets {
-            // Interrupts of independent flows: any queue may be next (xorshift64).
+            // Flows are independent, so the next interrupt may be of any queue (xorshift64).
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;
@@ -377,15 +382,15 @@ impl<'p> Run<'p> {
     }
 
     fn descriptor(&self, queue: usize, slot: usize) -> u32 {
-        // Rings begin on pages of their own.
+        // Each ring begins on a new page.
         let ring_lines = (self.rings[queue].len() as u32).div_ceil(PER_LINE);
         let at = queue as u32 * ring_lines.next_multiple_of(PAGE_LINES);
         Data::Descriptor.line(at + slot as u32 / PER_LINE)
     }
 
-    /// Steps 1 to 5.
+    /// Steps 1 to 5, done by the card.
     fn card(&mut self, queue: usize) {
-        // The card decides nothing about the order of buffers.
+        // The card does not affect the order of buffers.
         if !self.machine.awake {
             return;
         }
@@ -422,7 +427,7 @@ impl<'p> Run<'p> {
         self.step(Step::Interrupt);
     }
 
-    /// Steps 6 to 9, and TCP/IP.
+    /// Steps 6 to 9, and TCP/IP, done by the driver.
     fn driver(&mut self, queue: usize) {
         let core = queue % self.path.cores;
         self.step(Step::ReadCause);
@@ -440,7 +445,7 @@ impl<'p> Run<'p> {
             }
             self.machine.touch(core, Phase::Protocol, payload(buffer, 0), false);
             self.machine.touch(core, Phase::Protocol, skb_line(skb, 0), false);
-            // Several connections of a queue take turns.
+            // The connections of a queue take turns.
             let flow =
                 (queue + (self.turn as usize % flows) * self.path.queues) % self.path.connections;
             self.turn += 1;
@@ -460,7 +465,7 @@ impl<'p> Run<'p> {
         self.step(Step::EnableInterrupt);
     }
 
-    /// Reads of whole I/Os, as long as there is enough.
+    /// Reads whole I/Os as long as there is enough data.
     fn application(&mut self, connection: usize, core: usize) {
         loop {
             let there = self.waiting[connection].len() as u32 * PAYLOAD_BYTES;
@@ -489,7 +494,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// `part` bytes from the payload's byte `from` to the application's byte `to`.
+    /// Copies `part` bytes from offset `from` of the payload to offset `to` of the application's
+    /// buffer.
     fn copy(&mut self, core: usize, connection: usize, buffer: u32, from: u32, to: u32, part: u32) {
         if !self.machine.awake {
             return;
@@ -501,7 +507,7 @@ impl<'p> Run<'p> {
         let sources = (first / LINE_BYTES..=last / LINE_BYTES).map(|l| (payload(buffer, l), false));
         let targets = (user_first / LINE_BYTES..=user_last / LINE_BYTES)
             .map(|line| (Data::User.line(user + line), true));
-        // A load, then a store, and so on.
+        // Loads and stores alternate.
         let (mut sources, mut targets) = (sources, targets);
         loop {
             let pair = [sources.next(), targets.next()];
@@ -518,7 +524,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Looks up the allocator of buffer and SKB by their pages, and gives them back.
+    /// Finds the allocators of buffer and SKB by their pages, and returns both.
     fn release(&mut self, core: usize, skb: u32, buffer: u32) {
         self.machine.touch(core, Phase::Release, skb_line(skb, 0), false);
         for page in self.pages_of(core, skb, buffer).into_iter().flatten() {
@@ -542,7 +548,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Numbers of the page structures that releasing looks up.
+    /// Page structures that the release reads.
     fn pages_of(&self, core: usize, skb: u32, buffer: u32) -> [Option<u32>; 2] {
         match self.pools[core] {
             Pool::Contiguous { .. } => [None, None],
@@ -585,11 +591,14 @@ fn page_lines(page: u32) -> impl Iterator<Item = u32> {
     (0..PAGE_STRUCT_LINES).map(move |line| Data::Page.line(page * PAGE_STRUCT_LINES + line))
 }
 
-/// How often a line of payload goes to or comes from memory when it is *sent*: the stack writes
-/// it into a kernel buffer, the card reads it from there. With `drop` the card's read ends the
-/// line's life in the caches, and memory never sees it.
+/// Memory accesses per line of payload when it is *sent*: the stack writes it into a kernel buffer,
+/// and
+/// the card reads it from there. With `drop`, the card's read removes the line from the caches, and
+/// it
+/// is never written to memory.
 ///
 /// # Errors
+/// Fails when the cache is invalid.
 /// When the cache cannot be.
 pub fn transmitted_accesses(
     path: &ReceivePath,

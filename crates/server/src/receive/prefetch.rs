@@ -2,19 +2,20 @@
 
 use super::cache::Line;
 
-/// Lines of a page of 4 kB, which no stream leaves.
+/// Lines per 4 kB page; no stream crosses its page.
 pub const PAGE_LINES: u32 = 64;
 
-/// How far and how many.
+/// Number of streams and their distance.
 ///
 /// The default follows Intel's IA-32 Architectures Optimization Reference Manual (248966-013,
-/// chapter 6): two successive misses of a page start a stream, it is kept 256 bytes ahead, one
-/// stream per 4 kB page, in either direction; the Pentium M and its successors follow 16.
+/// chapter
+/// 6): two successive misses in a page start a stream, which is kept 256 bytes ahead; there is one
+/// stream per 4 kB page, in either direction; the Pentium M and its successors follow 16 streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
-    /// Pages that are watched at once; 0 is a processor without the prefetcher.
+    /// Number of pages watched at once; 0 for a processor without the prefetcher.
     pub pages: usize,
-    /// Lines that it stays ahead.
+    /// Number of lines that a stream stays ahead.
     pub ahead: u32,
 }
 
@@ -25,7 +26,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Switched off.
+    /// No prefetcher.
     pub const OFF: Self = Self { pages: 0, ahead: 0 };
 }
 
@@ -33,7 +34,7 @@ impl Streams {
 struct Stream {
     page: u32,
     last: Line,
-    /// 0 until two neighbours missed one after the other.
+    /// Direction of the stream; 0 until two neighbouring lines have missed in succession.
     step: i8,
     used: u64,
 }
@@ -47,13 +48,14 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// One that has seen nothing.
+    /// A prefetcher without any stream.
     pub fn new(shape: Streams) -> Self {
         Self { shape, streams: Vec::with_capacity(shape.pages), clock: 0 }
     }
 
-    /// Is told of a demand access to the last-level cache, and says which lines to bring in:
-    /// first and last, in the direction of the stream.
+    /// Observes a demand access to the last-level cache. Returns the lines to bring in: first and
+    /// last, in
+    /// the direction of the stream.
     #[inline]
     pub fn observe(&mut self, line: Line, missed: bool) -> Option<(Line, Line)> {
         if self.shape.pages == 0 {
@@ -91,7 +93,7 @@ impl Prefetcher {
         }
         let (low, high) = (page * PAGE_LINES, page * PAGE_LINES + PAGE_LINES - 1);
         let within = |line: i64| line.clamp(i64::from(low), i64::from(high)) as Line;
-        // One line further at a hit: those between were asked for before.
+        // At a hit one more line is enough, since those in between were requested before.
         let next_in_turn = !missed && moved == step;
         let first =
             i64::from(line) + if next_in_turn { step * i64::from(self.shape.ahead) } else { step };
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(up.observe(100, true), None);
         assert_eq!(up.observe(101, true), Some((102, 105)));
         assert_eq!(up.observe(102, false), Some((106, 106)));
-        // A line that was lost meanwhile makes it ask for all of them again.
+        // If a line was evicted meanwhile, all of them are requested again.
         assert_eq!(up.observe(103, true), Some((104, 107)));
         let mut down = Prefetcher::new(Streams::default());
         assert_eq!(down.observe(100, true), None);

@@ -1,34 +1,34 @@
-//! The paper's proposals as switches of the receive path, and what each changes.
+//! The paper's proposals as settings of the receive path, and their effects.
 
 use super::cost::{Cycles, Energy};
 use super::path::{Buffers, Delivery, InvalidPath, Outcome, ReceivePath};
 use serde::Serialize;
 use wattline_units::Watts;
 
-/// A change of the receive path that section 3.4 or 4.3 discusses.
+/// A change of the receive path that is discussed in section 3.4 or 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proposal {
-    /// The server as it is.
+    /// The unchanged server.
     None,
-    /// Packets are written into the cache: what platforms of the time had.
+    /// Packets are written into the cache, as on platforms of the time.
     DirectCacheAccess,
-    /// Contiguous buffers, used again at once.
+    /// Contiguous buffers that are reused at once.
     ContiguousBuffers,
     /// An engine copies inside the cache, which direct cache access has filled.
     CopyEngine,
-    /// Packets are dropped from the cache after the copy; direct cache access too.
+    /// Packets are dropped from the cache after the copy, in addition to direct cache access.
     Invalidation,
-    /// SKB and page lines are pushed into the cache too.
+    /// SKB and page lines are pushed into the cache as well.
     ExtendedDirectCacheAccess,
     /// The same with the card on the processor's die.
     OnDie,
-    /// All that go together: contiguous buffers, direct cache access, copy engine, invalidation.
+    /// All compatible ones: contiguous buffers, direct cache access, copy engine, invalidation.
     Together,
 }
 
 impl Proposal {
-    /// All of them.
+    /// All proposals.
     pub const ALL: [Self; 8] = [
         Self::None,
         Self::DirectCacheAccess,
@@ -40,7 +40,7 @@ impl Proposal {
         Self::Together,
     ];
 
-    /// As tables name it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "as it is",
@@ -54,7 +54,7 @@ impl Proposal {
         }
     }
 
-    /// The path with it.
+    /// The path with the proposal applied.
     pub fn apply(self, path: ReceivePath) -> ReceivePath {
         let dca = ReceivePath { delivery: Delivery::Cache, ..path };
         let extended = ReceivePath { delivery: Delivery::CacheWithMetadata, ..path };
@@ -76,28 +76,28 @@ impl Proposal {
     }
 }
 
-/// What a proposal comes to.
+/// Effect of a proposal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
-    /// Which.
+    /// The proposal.
     pub proposal: Proposal,
-    /// Counted by the simulator.
+    /// Counts of the simulation.
     #[serde(skip)]
     pub outcome: Outcome,
-    /// Modelled cycles of a packet.
+    /// Modelled cycles per packet.
     pub cycles: Cycles,
     /// Modelled power of the processors at line rate.
     #[serde(rename = "cpu_watts")]
     pub cpu: Watts,
-    /// Modelled power of memory at line rate.
+    /// Modelled power of the memory at line rate.
     #[serde(rename = "memory_watts")]
     pub memory: Watts,
 }
 
-/// Runs every proposal on `path`; `energy` is made from the outcome without any.
+/// Simulates every proposal on `path`; `energy` is computed from the outcome without a proposal.
 ///
 /// # Errors
-/// When the path cannot be simulated.
+/// Fails when the path cannot be simulated.
 pub fn effects(
     path: ReceivePath,
     packets: u64,

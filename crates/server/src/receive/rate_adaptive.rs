@@ -1,29 +1,30 @@
-//! A card that lowers its rate when there is little to carry (section 4.3 of the paper).
+//! A card that lowers its rate when the load is low (section 4.3 of the paper).
 
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Joules, Span, Watts};
 
-/// One of its rates.
+/// One rate of the card.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gear {
-    /// What it carries.
+    /// Rate that it carries.
     pub rate: BitsPerSecond,
-    /// What it draws.
+    /// Power at this rate.
     pub power: Watts,
 }
 
-/// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and that of a 1G
-/// card (about 1 W); everything else is **assumed**: the power at 100 Mbit/s (that of 1 Gbit/s),
-/// the time of a transition, the buffer, and when it changes.
+/// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and that of a 1G card
+/// (about 1 W). Everything else is **assumed**: the power at 100 Mbit/s (that of 1 Gbit/s), the
+/// duration
+/// of a transition, the buffer, and the rule for changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateAdaptive {
-    /// The slowest first.
+    /// Rates, slowest first.
     pub gears: Vec<Gear>,
-    /// How long a change of rate takes, during which nothing is carried.
+    /// Duration of a change of rate, during which nothing is carried.
     pub transition: Span,
-    /// What the card holds meanwhile.
+    /// Bytes that the card can buffer meanwhile.
     pub buffer_bytes: f64,
-    /// How long the load must fit the next lower gear before it shifts down.
+    /// Time for which the load must fit the next lower rate before the card changes down.
     pub patience: Span,
 }
 
@@ -39,28 +40,29 @@ impl Default for RateAdaptive {
     }
 }
 
-/// What came of a load.
+/// Results of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Shifted {
     /// Energy of the card.
     #[serde(rename = "energy_joules")]
     pub energy: Joules,
-    /// The same card at its highest rate throughout.
+    /// Energy of the same card at its highest rate throughout.
     #[serde(rename = "fixed_joules")]
     pub fixed: Joules,
-    /// Offered.
+    /// Bytes offered.
     pub offered_bytes: f64,
-    /// Lost while a rate was being changed.
+    /// Bytes lost during a change of rate.
     pub lost_in_transition_bytes: f64,
-    /// Lost otherwise.
+    /// Bytes lost at other times.
     pub lost_otherwise_bytes: f64,
-    /// Changes of rate.
+    /// Number of changes of rate.
     pub shifts: u32,
 }
 
 impl RateAdaptive {
-    /// Carries a load: of each `step` of time the offered rate. During a transition it draws the
-    /// higher of both powers.
+    /// Carries a load, given as the offered rate in each `step` of time. During a transition the
+    /// card draws
+    /// the higher of the two powers.
     pub fn carry(&self, load: impl IntoIterator<Item = BitsPerSecond>, step: Span) -> Shifted {
         let Some(top) = self.gears.len().checked_sub(1) else { return Shifted::default() };
         let seconds = step.as_seconds();
@@ -74,7 +76,8 @@ impl RateAdaptive {
             backlog += bytes;
             let fits = |gear: usize| offered.0 <= 0.8 * self.gears[gear].rate.0;
             let wanted = (0..=top).find(|gear| fits(*gear)).unwrap_or(top);
-            // A load that is too much begins the transition at once: its first bytes are part of it.
+            // A load that is too high starts the transition at once, and its first bytes fall into
+            // it.
             if shifting.is_none() && wanted > gear {
                 shifting = Some((wanted, self.transition.as_seconds()));
                 result.shifts += 1;
@@ -129,7 +132,7 @@ mod tests {
         assert!(result.energy.0 < 0.7 * result.fixed.0, "{result:?}");
         assert!(result.lost_in_transition_bytes > 0.0, "{result:?}");
         assert_eq!(result.lost_otherwise_bytes, 0.0);
-        // Ten bursts, each lost for 10 ms at most.
+        // Ten bursts, each of which loses at most 10 ms.
         assert!(result.lost_in_transition_bytes <= 10.0 * 8e9 / 8.0 * 0.011);
     }
 

@@ -1,10 +1,12 @@
-//! The slab allocator, as far as it decides which object comes next.
+//! The slab allocator, as far as it determines the next object.
 //!
-//! J. Bonwick, The slab allocator (USENIX 1994), in the form that Linux 2.6.21 gave it
-//! (`mm/slab.c`): freed objects go onto a stack of the processor; when it is full, its oldest
-//! half is given back to the slabs (pages) that they came from; when it is empty, it is filled
-//! from slabs that are in use in part, before whole free ones. So objects are used again soon,
-//! but not in the order of their addresses.
+//! It follows J. Bonwick, The slab allocator (USENIX 1994), in the form of Linux 2.6.21
+//! (`mm/slab.c`).
+//! Freed objects go onto a stack of the processor. When the stack is full, its oldest half returns
+//! to
+//! the slabs (pages). When it is empty, it is filled from partly used slabs before wholly free
+//! ones.
+//! Objects are therefore reused soon, but not in the order of their addresses.
 
 use std::collections::VecDeque;
 
@@ -12,20 +14,21 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone)]
 pub struct Slab {
     per_slab: u32,
-    /// The processor's stack, the latest last.
+    /// Stack of the processor, latest object last.
     stack: VecDeque<u32>,
     limit: usize,
     /// Free objects of each slab.
     free: Vec<Vec<u32>>,
-    /// Slabs with free objects and used ones, from which is taken in front.
+    /// Slabs with both free and used objects; the front one is used first.
     partial: VecDeque<u32>,
     /// Slabs without used objects.
     empty: Vec<u32>,
 }
 
 impl Slab {
-    /// Without any slab; `limit` is the size of the processor's stack, which `mm/slab.c` chooses
-    /// by the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page.
+    /// An allocator without slabs. `limit` is the size of the processor's stack, which `mm/slab.c`
+    /// derives
+    /// from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page.
     pub fn new(per_slab: u32, limit: usize) -> Self {
         Self {
             per_slab,
@@ -37,7 +40,7 @@ impl Slab {
         }
     }
 
-    /// An object; a new slab is made where none is free.
+    /// Takes an object; makes a new slab if none is free.
     pub fn take(&mut self) -> u32 {
         if self.stack.is_empty() {
             self.refill();
@@ -45,7 +48,7 @@ impl Slab {
         self.stack.pop_back().unwrap_or_default()
     }
 
-    /// Gives an object back; `flushed` is told of those that the stack gives back to their slabs.
+    /// Frees an object; calls `flushed` for those that the stack returns to their slabs.
     pub fn give(&mut self, object: u32, mut flushed: impl FnMut(u32)) {
         if self.stack.len() == self.limit {
             for _ in 0..self.limit.div_ceil(2) {
@@ -58,12 +61,12 @@ impl Slab {
         self.stack.push_back(object);
     }
 
-    /// The page that an object lies in.
+    /// Page of an object.
     pub fn page(&self, object: u32) -> u32 {
         object / self.per_slab
     }
 
-    /// Pages so far.
+    /// Number of pages so far.
     #[cfg(test)]
     pub fn pages(&self) -> usize {
         self.free.len()
@@ -130,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// No object is out twice, and pages are made only when all that there is is out.
+        /// No object is given out twice, and pages are made only when no object is free.
         #[test]
         fn objects_are_out_once(steps in prop::collection::vec(any::<(bool, u16)>(), 1..2000)) {
             let mut slab = Slab::new(4, 8);

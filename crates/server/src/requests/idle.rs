@@ -1,21 +1,22 @@
-//! Idle states as the kernel's idle governor knows them.
+//! Idle states as the kernel's idle governor sees them.
 
 use crate::input::Section;
 use crate::model::micros;
 use serde::Serialize;
 use wattline_units::{Span, Watts};
 
-/// A C-state with the time from which on it pays.
+/// A C-state and the idle time from which on it saves energy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestIdleState {
-    /// Its name, such as `C1E`.
+    /// Name, such as `C1E`.
     pub name: String,
-    /// Power of one core in it, whatever its V/F state, above one in the deepest.
+    /// Power of one core in this state, at any V/F state, above a core in the deepest state.
     pub power: Watts,
-    /// Share of the core's static power at its present voltage that it draws besides: 1 where
-    /// only clocks stop, 0 where voltage goes to its lowest or is cut off.
+    /// Share of the core's static power at its present voltage that it also draws: 1 if only clocks
+    /// stop, 0
+    /// if the voltage goes to its lowest value or is cut off.
     pub static_share: f64,
-    /// Time from the waking event until the core executes.
+    /// Time from the waking event to the core's first instruction.
     pub exit_latency: Span,
     /// Shortest idle time for which the kernel chooses it.
     pub target_residency: Span,
@@ -37,7 +38,7 @@ impl RequestIdleState {
         })
     }
 
-    /// Deeper states must take longer to leave and to pay.
+    /// Checks that deeper states take longer to leave and have longer target residencies.
     pub(super) fn check_order(section: &Section<'_, '_>, states: &[Self]) {
         for pair in states.windows(2) {
             let [shallow, deep] = pair else { continue };

@@ -1,8 +1,10 @@
 //! A server that answers requests through the kernel's network stack.
 //!
-//! Such a server is described by a section `[requests]` of its file, beside processor and card:
-//! what an interrupt, a segment and a request cost, in which states cores idle, and what the
-//! processor's package draws. Nothing of what a router needs has to be known for it.
+//! The section `[requests]` of a server file describes such a server, in addition to processor and
+//! card:
+//! the costs of an interrupt, a segment and a request, the idle states of the cores, and the power
+//! of
+//! the processor's package. The parameters of a router are not needed.
 
 mod idle;
 mod power;
@@ -17,25 +19,25 @@ use crate::model::{Nic, Processor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A server of requests, complete for simulation.
+/// A request server, complete for simulation.
 ///
-/// Built by [`crate::ServerFile`], which has checked every figure.
+/// [`crate::ServerFile`] builds it and has checked every figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestServer {
     /// Name of the model.
     pub name: String,
-    /// One line on what it describes.
+    /// Description in one line.
     pub description: String,
     /// Chips, cores and V/F states.
     pub processor: Processor,
-    /// Its card.
+    /// Network card.
     pub nic: Nic,
-    /// What the kernel's part costs.
+    /// Costs of the kernel's part.
     pub kernel: KernelCosts,
-    /// Idle states of a core, the shallowest first; never empty.
+    /// Idle states of a core, shallowest first; never empty.
     pub idle_states: Vec<RequestIdleState>,
-    /// What the package draws.
+    /// Power of the package.
     pub power: RequestPower,
-    /// What one request of each workload costs, by its name.
+    /// Costs of one request of each workload, by name of the workload.
     pub services: BTreeMap<String, RequestService>,
 }

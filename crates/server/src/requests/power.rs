@@ -1,4 +1,4 @@
-//! What the processor's package draws: the scope of RAPL's package counter.
+//! Power of the processor's package, the scope of RAPL's package counter.
 
 use crate::input::Section;
 use serde::Serialize;
@@ -6,19 +6,19 @@ use wattline_units::{Hertz, Watts};
 
 /// The parameters of a package's power.
 ///
-/// A core that executes draws `dynamic × f × V² + static × V²`; the uncore draws by the fastest
-/// V/F state that a core is set to, since its own frequency follows that.
+/// An executing core draws `dynamic × f × V² + static × V²`. The power of the uncore depends on the
+/// fastest V/F state of any core, since its frequency follows that.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestPower {
     /// Voltage of each V/F state, in the order of the frequencies.
     pub volts: Vec<f64>,
-    /// An executing core, per GHz and square volt.
+    /// Dynamic power of an executing core per GHz and V².
     pub dynamic_per_gigahertz: f64,
-    /// A core with voltage, executing or not, per square volt.
+    /// Static power of a powered core, executing or not, per V².
     pub static_per_square_volt: f64,
-    /// Package without cores, whatever they do.
+    /// Power of the package without cores.
     pub package: Watts,
-    /// Uncore by the fastest V/F state that any core is set to, in the order of the frequencies.
+    /// Power of the uncore by the fastest V/F state of any core, in the order of the frequencies.
     pub uncore: Vec<Watts>,
 }
 
@@ -52,13 +52,13 @@ impl RequestPower {
         })
     }
 
-    /// A core with voltage but stopped clocks, at the V/F state of that index.
+    /// Power of a powered core with stopped clocks, at the V/F state with this index.
     pub fn core_static(&self, state: usize) -> Watts {
         let volts = self.volts.get(state).copied().unwrap_or_default();
         Watts(self.static_per_square_volt * volts * volts)
     }
 
-    /// A core that executes at the V/F state of that index and frequency.
+    /// Power of an executing core at the V/F state with this index and frequency.
     pub fn core_awake(&self, state: usize, frequency: Hertz) -> Watts {
         let volts = self.volts.get(state).copied().unwrap_or_default();
         let dynamic = self.dynamic_per_gigahertz * frequency.gigahertz() * volts * volts;

@@ -5,12 +5,11 @@ use crate::input::Section;
 use crate::model::{Nic, Processor};
 use std::collections::BTreeMap;
 
-/// Workloads whose costs a file may give.
+/// Workloads for which a file may give costs.
 const WORKLOADS: [&str; 2] = ["memcached", "nginx"];
 
 impl RequestServer {
-    /// What the section says; name, description, processor and card come from the rest of the
-    /// file.
+    /// Reads the section; name, description, processor and card come from the rest of the file.
     pub(crate) fn read(
         section: &Section<'_, '_>,
         [name, description]: [&str; 2],

@@ -1,28 +1,28 @@
-//! What requests cost, in the kernel and in the application.
+//! Costs of requests in the kernel and in the application.
 
 use crate::input::Section;
 use crate::model::micros;
 use serde::Serialize;
 use wattline_units::Span;
 
-/// The kernel's part, done in interrupts: it comes before the application's.
+/// The kernel's part, done in interrupts; it precedes the application's part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct KernelCosts {
-    /// Cycles of an interrupt, with the caches that it makes cold, whatever it brings.
+    /// Cycles of an interrupt without its segments, including the effect of cold caches.
     pub interrupt_cycles: f64,
-    /// Time of an interrupt that does not depend on the frequency: registers of the card.
+    /// Part of an interrupt's time that does not depend on the frequency: the card's registers.
     pub interrupt_fixed: Span,
-    /// Cycles of a received segment up to its socket.
+    /// Cycles to bring a received segment to its socket.
     pub segment_cycles: f64,
-    /// Cycles of giving back the buffers of one sent response.
+    /// Cycles to free the buffers of one sent response.
     pub completion_cycles: f64,
-    /// Segments that one poll takes at most.
+    /// Largest number of segments per poll.
     pub budget: u32,
-    /// From a send until the card reports that it is done.
+    /// Time from a send to the card's report of its completion.
     pub completion_delay: Span,
-    /// From a response to the client's acknowledgement of its segments.
+    /// Time from a response to the client's acknowledgement of its segments.
     pub acknowledgement_delay: Span,
-    /// Time of every request in cards, switch and client.
+    /// Time of every request outside the server: cards, switch and client.
     pub outside: Span,
 }
 
@@ -52,13 +52,13 @@ impl KernelCosts {
 /// The application's part of one request, system calls and sending included.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RequestService {
-    /// Mean cycles of a request, whatever its lengths.
+    /// Mean cycles per request, whatever its length.
     pub cycles: f64,
-    /// Cycles of each payload byte of the response.
+    /// Cycles per payload byte of the response.
     pub cycles_per_byte: f64,
-    /// Waiting for memory, whatever the frequency.
+    /// Memory stall, whatever the frequency.
     pub stall: Span,
-    /// Share of the cycles that is exponentially distributed; the rest is the same each time.
+    /// Share of the cycles that is exponentially distributed; the rest is constant.
     pub spread: f64,
 }
 

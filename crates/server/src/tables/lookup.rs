@@ -1,31 +1,33 @@
-//! The search of Co-PI's decision engine: the least power among the points that are fast enough.
+//! The search of Co-PI's decision engine: the point of least power that is fast enough.
 
 use super::{ProfilePoint, ProfileTables};
 
-/// A point that was chosen, by its indices.
+/// A chosen point, by its indices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     /// Index of the frequency.
     pub frequency: usize,
     /// Index of the period.
     pub period: usize,
-    /// What it comes to at the load.
+    /// Latency and power of the point at the load.
     pub point: ProfilePoint,
 }
 
 impl ProfileTables {
-    /// What a point comes to at a load between those that were profiled; `None` where that is not
-    /// known.
+    /// Latency and power of a point at a load between the profiled ones; `None` if they are
+    /// unknown.
     ///
-    /// Between two loads both figures are interpolated in a straight line. Where the lower one
-    /// was not profiled, those of the upper count: more load is never faster. Where one of both was
-    /// not sustained, nothing between them is. Below the least load its figures count. Beyond the greatest nothing is known.
+    /// Both are interpolated linearly between two loads. If the lower load was not profiled, the
+    /// values of
+    /// the upper one apply, since more load is never faster. If one of the loads was not sustained,
+    /// nothing
+    /// between them is. Below the lowest load its values apply; above the highest nothing is known.
     pub fn at(&self, load: f64, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.between(load, |index| self.point(index, frequency, period))
     }
 
-    /// The target at a load: the tail latency under the fastest frequency with the driver's own
-    /// moderation, in seconds. Between loads as [`Self::at`].
+    /// Target at a load: the tail latency in seconds at the fastest frequency with the driver's own
+    /// moderation. Between loads it is interpolated as in [`Self::at`].
     pub fn target(&self, load: f64) -> Option<f64> {
         self.between(load, |index| self.default_point(index)).map(|point| point.latency_seconds)
     }
@@ -35,7 +37,7 @@ impl ProfileTables {
         load: f64,
         of: impl Fn(usize) -> Option<ProfilePoint>,
     ) -> Option<ProfilePoint> {
-        // Also refuses what is no number.
+        // Refuses NaN as well.
         if load.is_nan() || load < 0.0 {
             return None;
         }
@@ -49,7 +51,7 @@ impl ProfileTables {
         }
         let weight = (load - from) / (to - from);
         let mix = |below: f64, above: f64| {
-            // Infinite where one end is: a difference of two of them would be no number.
+            // The result is infinite if one end is: the difference of two infinities would be NaN.
             if below.is_infinite() { below } else { below + (above - below) * weight }
         };
         Some(ProfilePoint {
@@ -59,8 +61,10 @@ impl ProfileTables {
     }
 
     /// The point of least power whose latency, times `correction`, is within `target` seconds;
-    /// `None` where there is none. Of points of equal power the faster answer wins, then the
-    /// higher frequency, then the longer period. `frequency` looks at one frequency alone.
+    /// `None` if
+    /// there is none. Among points of equal power, the lower latency wins, then the higher
+    /// frequency, then
+    /// the longer period. `frequency` restricts the search to one frequency.
     pub fn choose(
         &self,
         load: f64,
@@ -93,7 +97,7 @@ impl ProfileTables {
         best
     }
 
-    /// Whether a point is known at a load and within the target there, and what it comes to.
+    /// Values of a point at a load, if they are known and within the target.
     pub fn feasible(
         &self,
         load: f64,

@@ -1,8 +1,10 @@
 //! Tables of a profile: tail latency and power by load, V/F state and moderation period.
 //!
-//! [`ProfileTables`] is what Co-PI searches (section IV.A of the paper): a latency table and an
-//! energy table over the same points, with the conditions under which they were made and the
-//! machine that they are of. The text form is described in `docs/reference/profile-tables.md`.
+//! Co-PI searches [`ProfileTables`] (section IV.A of the paper): a latency table and an energy
+//! table over
+//! the same points, the conditions of the profile, and the machine.
+//! `docs/reference/profile-tables.md`
+//! describes the text form.
 
 mod lookup;
 mod read;
@@ -13,11 +15,11 @@ pub use lookup::Choice;
 use serde::{Deserialize, Serialize};
 use wattline_units::{Hertz, Span};
 
-/// The machine that a profile is of: where this differs, its figures say nothing.
+/// Machine of a profile; on another machine the profile is meaningless.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
-    /// Cores.
+    /// Number of cores.
     pub cores: usize,
     /// Frequencies in GHz, ascending.
     pub frequencies_ghz: Vec<f64>,
@@ -25,56 +27,57 @@ pub struct Fingerprint {
     pub moderation_us: [f64; 2],
 }
 
-/// Under which conditions a profile was made.
+/// Conditions under which a profile was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
     /// Version of the format: 1.
     pub version: u32,
-    /// The server in words or by its model's name.
+    /// Description of the server, or the name of its model.
     pub server: String,
-    /// What was asked of it.
+    /// Workload of the profile.
     pub workload: String,
-    /// `modelled` or `measured`, as the figures are.
+    /// Origin of the figures: `modelled` or `measured`.
     pub source: String,
-    /// The percentile of the latencies, such as 95.
+    /// Percentile of the latencies, such as 95.
     pub percentile: f64,
     /// The machine.
     pub machine: Fingerprint,
 }
 
-/// One point: what it came to.
+/// Latency and power of one point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ProfilePoint {
-    /// Tail latency in seconds; infinite where the load was not sustained.
+    /// Tail latency in seconds; infinite if the load was not sustained.
     pub latency_seconds: f64,
     /// Power of the package in watts.
     pub power_watts: f64,
 }
 
-/// Both tables of a profile. Points may be missing: a sparse profile leaves most out.
+/// Both tables of a profile. Points may be missing: a sparse profile omits most.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProfileTables {
-    /// How it was made, and of which machine.
+    /// Conditions and machine of the profile.
     pub conditions: Conditions,
     /// Requests per second and core, ascending.
     loads: Vec<f64>,
     frequencies: Vec<Hertz>,
     periods: Vec<Span>,
-    /// At `(load × frequencies + frequency) × periods + period`.
+    /// Points, at index `(load × frequencies + frequency) × periods + period`.
     points: Vec<Option<ProfilePoint>>,
-    /// By load: under the fastest frequency with the driver's own moderation.
+    /// Points at the fastest frequency with the driver's own moderation, by load.
     defaults: Vec<Option<ProfilePoint>>,
 }
 
-/// Most points that tables may have: a hostile file is not to fill the memory.
+/// Largest number of points, so that a hostile file cannot exhaust the memory.
 const MOST_POINTS: usize = 2_000_000;
 
 impl ProfileTables {
-    /// Tables without points over these axes. Frequencies are those of the machine.
+    /// Tables without points over these axes. The frequencies are those of the machine.
     ///
     /// # Errors
-    /// When an axis is empty, not ascending or not finite, or the tables would be too large.
+    /// Fails when an axis is empty, not ascending or not finite, or when the tables would be too
+    /// large.
     pub fn new(
         conditions: Conditions,
         loads: Vec<f64>,
@@ -108,7 +111,7 @@ impl ProfileTables {
         Ok(Self { conditions, loads, frequencies, periods, points, defaults })
     }
 
-    /// Requests per second and core that were profiled, ascending.
+    /// Profiled requests per second and core, ascending.
     pub fn loads(&self) -> &[f64] {
         &self.loads
     }
@@ -120,11 +123,11 @@ impl ProfileTables {
     pub fn periods(&self) -> &[Span] {
         &self.periods
     }
-    /// How many points there are.
+    /// Number of known points.
     pub fn known_points(&self) -> usize {
         self.points.iter().flatten().count()
     }
-    /// How many there could be.
+    /// Number of possible points.
     pub fn all_points(&self) -> usize {
         self.points.len()
     }
@@ -137,24 +140,24 @@ impl ProfileTables {
         inside.then_some(index)
     }
 
-    /// The point at these indices.
+    /// Point at these indices; `None` if it is not known.
     pub fn point(&self, load: usize, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.index(load, frequency, period).and_then(|index| self.points[index])
     }
 
-    /// Sets a point; indices beyond the axes change nothing.
+    /// Sets a point; indices beyond the axes are ignored.
     pub fn set(&mut self, load: usize, frequency: usize, period: usize, point: ProfilePoint) {
         if let Some(index) = self.index(load, frequency, period) {
             self.points[index] = Some(point);
         }
     }
 
-    /// What the fastest frequency with the driver's own moderation came to at a load.
+    /// Point at the fastest frequency with the driver's own moderation, at a load.
     pub fn default_point(&self, load: usize) -> Option<ProfilePoint> {
         self.defaults.get(load).copied().flatten()
     }
 
-    /// Sets that; an index beyond the axis changes nothing.
+    /// Sets the default point of a load; an index beyond the axis is ignored.
     pub fn set_default(&mut self, load: usize, point: ProfilePoint) {
         if let Some(default) = self.defaults.get_mut(load) {
             *default = Some(point);
@@ -163,7 +166,7 @@ impl ProfileTables {
 }
 
 impl Fingerprint {
-    /// In what this machine differs from another, in words; nothing where they agree.
+    /// Description of how this machine differs from another; `None` if they agree.
     pub fn differs_from(&self, other: &Self) -> Option<String> {
         let mut found = Vec::new();
         if self.cores != other.cores {

@@ -1,4 +1,4 @@
-//! Reads tables from text, hostile ones too.
+//! Reads tables from text, which may be hostile.
 
 use super::write::{COLUMNS, DEFAULT, SATURATED};
 use super::{Conditions, ProfilePoint, ProfileTables};
@@ -6,7 +6,7 @@ use crate::input::{InvalidFile, LoadError, Problem, ProblemKind};
 use wattline_units::Span;
 
 const VERSION: u32 = 1;
-/// So many problems are listed; a file that is wrong throughout is not repeated.
+/// Largest number of problems listed, so that a wholly wrong file is not repeated.
 const MOST_PROBLEMS: usize = 20;
 
 /// A line of the table.
@@ -14,7 +14,7 @@ struct Row {
     line: usize,
     load: f64,
     gigahertz: f64,
-    /// `None` where the driver chose.
+    /// Period in microseconds; `None` for the driver's choice.
     micros: Option<f64>,
     point: ProfilePoint,
 }
@@ -23,7 +23,7 @@ impl ProfileTables {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, and as [`Self::parse`].
+    /// Fails when it cannot be read, and like [`Self::parse`].
     pub fn load(path: &str) -> Result<Self, LoadError> {
         let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
             file: path.to_owned(),
@@ -33,10 +33,10 @@ impl ProfileTables {
         Ok(Self::parse(path, &text)?)
     }
 
-    /// Reads the text form; `file` names it in errors.
+    /// Parses the text form; `file` names it in errors.
     ///
     /// # Errors
-    /// All that is wrong with it, line by line, the first twenty problems.
+    /// Returns the first twenty problems, line by line.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
         let mut problems = Vec::new();
         let head = conditions(text, &mut problems);
@@ -56,7 +56,7 @@ fn problem(line: Option<usize>, field: &str, why: String) -> Problem {
     Problem { line, field: field.to_owned(), value: None, kind: ProblemKind::Contradiction(why) }
 }
 
-/// The lines that begin with `#` are TOML.
+/// Parses the lines that begin with `#`, which are TOML.
 fn conditions(text: &str, problems: &mut Vec<Problem>) -> Option<Conditions> {
     let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
     let head: String = lines.map(|line| format!("{line}\n")).collect();

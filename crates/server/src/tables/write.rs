@@ -1,18 +1,18 @@
-//! Tables as text.
+//! Writes tables as text.
 
 use super::{ProfilePoint, ProfileTables};
 use std::fmt::Write as _;
 
-/// The head of the columns.
+/// Names of the columns.
 pub(super) const COLUMNS: [&str; 5] =
     ["load_rps", "frequency_ghz", "period_us", "latency_us", "power_watts"];
-/// Stands for a latency where the load was not sustained.
+/// Word for the latency of a load that was not sustained.
 pub(super) const SATURATED: &str = "saturated";
-/// Stands for a period that the driver chose.
+/// Word for a period that the driver chose.
 pub(super) const DEFAULT: &str = "default";
 
 impl ProfileTables {
-    /// The text form, which [`Self::parse`] reads.
+    /// Text form, which [`Self::parse`] reads.
     pub fn to_text(&self) -> String {
         let conditions = &self.conditions;
         let machine = &conditions.machine;
@@ -49,7 +49,7 @@ impl ProfileTables {
     }
 }
 
-/// A TOML string on one line, whatever is in it.
+/// A TOML string on one line, for any content.
 fn quoted(value: &str) -> String {
     let mut text = String::from('"');
     for letter in value.chars() {

@@ -1,4 +1,4 @@
-//! Server files with mistakes: every one is named with its line and what is allowed.
+//! Server files with errors: each one is reported with its line and what is allowed.
 
 use proptest::prelude::*;
 use wattline_server::{
@@ -129,7 +129,7 @@ fn component_files_are_checked_too() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever stands in the file, it is answered, and an error says something.
+    /// Any text is read or refused with a message.
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
         if let Err(error) = ServerFile::parse("any", &text) {
@@ -137,7 +137,7 @@ proptest! {
         }
     }
 
-    /// Cutting or doubling a part of a good file never panics and never yields silence.
+    /// A good file with a part cut or doubled never causes a panic, nor an error without a message.
     #[test]
     fn no_damage_makes_the_reader_panic(at in 0usize..5000, length in 0usize..400, twice: bool) {
         let bytes = westmere().as_bytes();

@@ -1,4 +1,4 @@
-//! `fit` against rows made from a known model.
+//! `fit` recovers a known model from rows made with it.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
@@ -54,7 +54,7 @@ fn rows(model: &BollaModel, noise: f64, random: &mut impl Rng) -> Vec<Row> {
     rows
 }
 
-/// Every fitted value with the true one.
+/// Every fitted value paired with the true one.
 fn pairs(fit: &Fit, truth: &BollaModel) -> Vec<(String, Estimate, f64)> {
     let mut pairs = vec![("base".to_string(), fit.base_watts, truth.base.0)];
     for (fitted, point) in fit.frequencies.iter().zip(&truth.frequencies) {
@@ -82,7 +82,7 @@ fn exact_rows_give_the_exact_model() {
     assert!(fit.held_out.unwrap().largest < 1e-6);
 }
 
-/// 2 % noise on both meters: the 95 % intervals contain the true values about that often.
+/// With 2 % noise on both meters, the 95 % intervals contain the true values about that often.
 #[test]
 fn two_percent_noise_stays_within_the_intervals() {
     for base in [0.0, 80.0] {

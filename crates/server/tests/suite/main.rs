@@ -1,4 +1,4 @@
-//! Models of servers, their files and fits; one program, which links once.
+//! Server models, their files and fits. This is one program, so that it links once.
 
 mod bad_files;
 mod fit_never_panics;

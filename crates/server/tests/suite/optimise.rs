@@ -1,4 +1,4 @@
-//! The optimiser against an exhaustive search written independently of it.
+//! The optimiser compared with an exhaustive search that was written independently.
 
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_server::optimise::trace::{self, Interval};

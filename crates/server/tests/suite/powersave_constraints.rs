@@ -1,6 +1,8 @@
-//! The closed form of `westmere-2010` against everything that the PowerSave paper prints
-//! about the power and capacity of its router. Each line gives the paper's figure, the
-//! tolerance and the model's; `cargo test -- --nocapture` prints the residuals.
+//! The closed form of `westmere-2010` compared with everything that the PowerSave paper prints
+//! about the
+//! power and capacity of its router. Each line gives the paper's figure, the tolerance and the
+//! model's
+//! figure; `cargo test -- --nocapture` prints the residuals.
 
 use wattline_server::{Application, PacketCost, ServerModel, UniformPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
@@ -10,7 +12,7 @@ struct Westmere {
     cost: PacketCost,
 }
 
-/// What the paper says of a figure.
+/// Form of a published figure.
 enum Published {
     About(f64, f64),
     AtLeast(f64, f64),
@@ -162,8 +164,9 @@ fn orderings() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// The least that a point with fewer, faster cores costs beyond one with more, slower cores
-/// of the same capacity (within 2 %).
+/// Least extra power of a point with fewer, faster cores over one with more, slower cores and the
+/// same
+/// capacity (within 2 %).
 fn fig9_margin(w: &Westmere) -> f64 {
     let frequencies = w.gigahertz();
     let points: Vec<(usize, f64, f64, f64)> = (1..=12)
@@ -182,8 +185,9 @@ fn fig9_margin(w: &Westmere) -> f64 {
     margin
 }
 
-/// Fig. 1 by component, and the one conflict: the CPUs' 2 x (92 - 25) = 134 W against the
-/// 147 W between idling and polling. The 13 W are put down to memory.
+/// Fig. 1 by component, and its one conflict: the CPUs' 2 x (92 - 25) = 134 W, but 147 W between
+/// idling
+/// and polling. The 13 W are attributed to memory.
 #[test]
 fn components_close_at_idle_and_at_peak() {
     let w = Westmere::new();

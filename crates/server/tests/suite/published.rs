@@ -1,4 +1,4 @@
-//! `published/claims.csv` is well formed, and the shipped data says what it says.
+//! `published/claims.csv` is well formed, and the shipped data agrees with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wattline_server::ComponentFile;

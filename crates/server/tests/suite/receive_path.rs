@@ -1,4 +1,4 @@
-//! The receive path against what can be said of it without simulating.
+//! The receive path compared with results that need no simulation.
 
 use wattline_server::receive::{
     Buffers, Data, Delivery, FRAME_LINES, Phase, ReceivePath, Step, Streams,
@@ -10,31 +10,32 @@ fn plain() -> ReceivePath {
     ReceivePath { streams: Streams::OFF, ..ReceivePath::default() }
 }
 
-/// Without prefetcher every line of payload comes from memory once: DMA invalidated it.
+/// Without prefetcher, every line of payload comes from memory once, since DMA invalidated it.
 #[test]
 fn each_received_line_is_written_and_read_once() {
     let outcome = plain().run(PACKETS).unwrap();
     let payload = outcome.memory(Data::Payload);
     let lines = f64::from(FRAME_LINES);
     assert_eq!(outcome.per_packet(payload.dma_writes), lines);
-    // Packets that wait at the begin and the end of the run are not the same number.
+    // The number of waiting packets differs between the start and the end of the run.
     assert!((outcome.per_packet(payload.reads) - lines).abs() < 0.05, "{payload:?}");
     assert_eq!(payload.write_backs, 0);
     assert_eq!(outcome.steps, Step::ALL);
 }
 
-/// Four descriptors share a line that each DMA write takes away.
+/// Four descriptors share a line, which each DMA write invalidates.
 #[test]
 fn descriptors_miss_once_in_four() {
     let outcome = plain().run(PACKETS).unwrap();
     assert!((outcome.misses(Phase::Conversion, Data::Descriptor) - 0.25).abs() < 1e-3);
 }
 
-/// A cache that holds all buffers has no misses on them, one that holds none has all of them.
+/// A cache that holds all buffers has no misses on them; one that holds none always misses.
 #[test]
 fn misses_on_buffers_are_bounded_by_their_footprint() {
-    // Objects are new to the cache once, whenever the allocator first hands them out: a run three
-    // times as long has hardly more of these misses.
+    // Each object is new to the cache once, when the allocator first hands it out. A run three
+    // times as long
+    // has hardly more of these misses.
     let small = ReceivePath { ring: 64, ..plain() };
     let misses = |packets: u64| small.run(packets).unwrap().management_misses() * packets as f64;
     let (short, long) = (misses(PACKETS), misses(3 * PACKETS));
@@ -45,7 +46,7 @@ fn misses_on_buffers_are_bounded_by_their_footprint() {
     assert!((misses - 4.0).abs() < 0.01, "four lines of an SKB: {misses}");
 }
 
-/// Level 1 misses at least as often as the last level, which is asked at each of them.
+/// Level 1 misses at least as often as the last level, which is accessed at each such miss.
 #[test]
 fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
     let outcome = ReceivePath::default().run(PACKETS).unwrap();
@@ -60,7 +61,7 @@ fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
     assert_ne!(outcome, ReceivePath { seed: 2, ..ReceivePath::default() }.run(PACKETS).unwrap());
 }
 
-/// Switches do what they are for.
+/// The switches have their intended effect.
 #[test]
 fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
     let cached = ReceivePath { delivery: Delivery::Cache, ..ReceivePath::default() };

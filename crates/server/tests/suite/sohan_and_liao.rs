@@ -1,4 +1,4 @@
-//! What Sohan et al. and Liao and Bhuyan say about their tables, recomputed from the data.
+//! Statements of Sohan et al. and of Liao and Bhuyan about their tables, recomputed from the data.
 
 use wattline_server::components::NicCard;
 use wattline_server::{ComponentFile, ServerModel};
@@ -47,8 +47,9 @@ fn performance_per_watt_of_the_card_ranks_as_in_figure_2() {
     }
 }
 
-/// Figure 3's order: the offload card first, then Solarflare, Intel last, whatever the host
-/// draws per CPU percent.
+/// The order of Figure 3: the offload card first, then Solarflare, Intel last, for any power of the
+/// host
+/// per CPU percent.
 #[test]
 fn performance_per_watt_of_the_server_prefers_offload() {
     let cards = cards();
@@ -76,7 +77,7 @@ fn links_cost_about_a_watt_each() {
     }
 }
 
-/// The parts that Liao and Bhuyan measured leave some of the total over; Wattline shows it.
+/// The parts that Liao and Bhuyan measured do not add up to the total; Wattline shows the rest.
 #[test]
 fn components_of_a_receiving_host_leave_a_residual() {
     let host = ComponentFile::load("liao-2011-host").unwrap();

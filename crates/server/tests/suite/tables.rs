@@ -1,4 +1,4 @@
-//! Tables of a profile: the search against trying everything, and files of all kinds.
+//! Tables of a profile: the search compared with exhaustive search, and files of all kinds.
 
 use proptest::prelude::*;
 use wattline_server::tables::{Conditions, Fingerprint, ProfilePoint, ProfileTables};
@@ -21,8 +21,9 @@ fn conditions() -> Conditions {
 
 type Cell = Option<(u8, u8)>;
 
-/// Three loads, three frequencies, four periods: 36 cells and three defaults. Figures are whole
-/// and few, so that ties are common.
+/// Three loads, three frequencies, four periods: 36 cells and three defaults. The values are a few
+/// whole
+/// numbers, so that ties are common.
 fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
     let periods = [6, 50, 200, 1022].map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions(), vec![10.0, 20.0, 40.0], periods).unwrap();
@@ -45,8 +46,7 @@ fn point((latency, power): (u8, u8)) -> ProfilePoint {
     ProfilePoint { latency_seconds, power_watts: f64::from(power) }
 }
 
-/// The same again, written as differently as it can be: every point at the load first, then a
-/// sort.
+/// The same search in a different form: computes every point at the load, then sorts.
 fn by_brute_force(
     tables: &ProfileTables,
     load: f64,
@@ -129,7 +129,7 @@ proptest! {
             Ok(read) => {
                 prop_assert_eq!(read.known_points(), tables.known_points());
                 prop_assert_eq!(&read.conditions, &tables.conditions);
-                // Axes without a point are not written: the rest has to be the same.
+                // Axes without a point are not written, but everything else must be equal.
                 for load in [5.0, 10.0, 20.0, 33.0, 40.0] {
                     if read.loads() == tables.loads() && read.periods() == tables.periods() {
                         prop_assert_eq!(read.choose(load, 5.0, 1.0, None), tables.choose(load, 5.0, 1.0, None));

@@ -1,4 +1,4 @@
-//! The sums that reports are made of.
+//! Sums from which reports are made.
 
 use super::Engine;
 use crate::totals::Totals;
@@ -7,7 +7,7 @@ use wattline_policy::PowerView;
 use wattline_units::{BitsPerSecond, Provenance, Span, Watts};
 
 impl Engine<'_> {
-    /// Books the energy of the shared part of the chips up to now.
+    /// Accounts the energy of the chips' shared part up to now.
     pub(super) fn book_awake(&mut self) {
         let any = self.sink.awake.measure(self.now);
         self.totals.any_awake += any;
@@ -17,7 +17,7 @@ impl Engine<'_> {
         self.totals.uncore_joules += (power * Span::from_picos(any)).0;
     }
 
-    /// Books the integrals over the operating point up to now.
+    /// Accounts the integrals over the operating point up to now.
     pub(super) fn book_point(&mut self) {
         let picos = self.now - self.point_booked;
         self.point_booked = self.now;
@@ -27,7 +27,7 @@ impl Engine<'_> {
         self.totals.cycles += sum * picos as f64 * 1e-12;
     }
 
-    /// Mean power since the last call, as the server's model has it.
+    /// Mean power since the last call, according to the server model.
     pub(super) fn mean_power(&mut self) -> PowerView {
         self.book_awake();
         let totals = self.totals();
@@ -57,7 +57,7 @@ impl Engine<'_> {
         PowerView { watts, over, provenance: Provenance::MODELLED }
     }
 
-    /// Everything counted up to now.
+    /// Values of all counts and sums now.
     pub fn totals(&mut self) -> Totals {
         self.book_point();
         for core in &mut self.cores {
@@ -82,7 +82,7 @@ impl Engine<'_> {
         totals
     }
 
-    /// What has left: where output links are modelled, by the end of its last bit.
+    /// Counts the packets that have left; with output links, by the end of their last bit.
     fn count_departures(&self, totals: &mut Totals) {
         if let Some(egress) = &self.sink.egress {
             let EgressCounts { packets, bytes, drops, departure_sum } = egress.counts;

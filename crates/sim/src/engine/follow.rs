@@ -1,4 +1,4 @@
-//! The server becomes what its knobs are set to.
+//! Applies the settings of the knobs to the simulated server.
 
 use super::Engine;
 use wattline_cores::Costs;
@@ -6,14 +6,14 @@ use wattline_governor::under_way::UnderWay;
 use wattline_units::{Span, Time};
 
 impl Engine<'_> {
-    /// Goes over to the operating point that the policy wants, as far as the server can.
+    /// Moves towards the operating point that the policy wants, as far as the server can.
     pub(super) fn apply(&mut self) {
         let Self { transition, knobs, wanted, now, .. } = self;
         transition.go(Time::from_picos(*now), knobs, wanted);
         self.follow_knobs();
     }
 
-    /// Frequencies take effect, or steps that were put off are due.
+    /// Applies frequency changes and postponed steps that are due.
     pub(super) fn come_due(&mut self) {
         if self.now >= self.frequency_due {
             self.take_frequencies();
@@ -29,7 +29,7 @@ impl Engine<'_> {
         self.look_ahead();
     }
 
-    /// The cores become what the knobs are set to.
+    /// Applies the settings of the knobs to the cores.
     fn follow_knobs(&mut self) {
         self.book_point();
         let Self { platform, knobs, point, totals, .. } = self;
@@ -71,7 +71,7 @@ impl Engine<'_> {
         self.look_ahead();
     }
 
-    /// Frequencies that are due take effect.
+    /// Applies the frequency changes that are due.
     fn take_frequencies(&mut self) {
         self.book_point();
         let (now, takes) = (Time::from_picos(self.now), self.platform.frequency_transition);
@@ -84,14 +84,14 @@ impl Engine<'_> {
         self.take_costs();
     }
 
-    /// When something is due next.
+    /// Determines the next time at which something is due.
     pub(super) fn look_ahead(&mut self) {
         let first = self.frequencies.iter().filter_map(UnderWay::due).min();
         self.frequency_due = first.map_or(u64::MAX, Time::as_picos);
         self.due = self.frequency_due.min(self.transition.due().as_picos());
     }
 
-    /// Reckons anew what cores cost, after a change of frequency or number of active cores.
+    /// Computes the costs of the cores again after a change of frequency or number of active cores.
     pub(super) fn take_costs(&mut self) {
         let mut last: Option<Costs> = None;
         for core in &mut self.cores {

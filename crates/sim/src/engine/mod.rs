@@ -1,4 +1,4 @@
-//! The simulation: brings all cores from one common event to the next.
+//! The simulation loop: brings all cores from one common event to the next.
 
 mod accounts;
 mod follow;
@@ -22,19 +22,19 @@ use wattline_policy::{
 use wattline_traffic::{Block, Source};
 use wattline_units::{PacketsPerSecond, Time};
 
-/// Length of the packets by whose latency a model's `pass_through` is known.
+/// Length in bytes of the packets whose latency gave the model's `pass_through`.
 const SHORT_BYTES: u16 = 64;
-/// Time over which the offered rate is smoothed that policies are shown.
+/// Time constant with which the offered rate shown to policies is smoothed.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 
-/// One run.
+/// One simulation run.
 pub(crate) struct Engine<'a> {
     setting: &'a Setting<'a>,
     pub platform: Platform,
     policy: Box<dyn Policy>,
     source: &'a mut dyn Source,
     block: Block,
-    /// All packets up to here have been led to their rings.
+    /// Time up to which all packets have been directed to their rings.
     horizon: u64,
     offered: f64,
     nic: Nic,
@@ -43,33 +43,34 @@ pub(crate) struct Engine<'a> {
     pub sink: Sink,
     pub now: u64,
     ask: AskAgain,
-    /// The operating point that the cores have, and the one that the policy wants.
+    /// Present operating point of the cores, and the one that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
-    /// From the one to the other, by way of the knobs.
+    /// Transition between the two by steps of the knobs.
     transition: Transition,
     knobs: SimKnobs,
-    /// By core: its change of frequency, and when the first of them takes effect.
+    /// Frequency change of each core, and the earliest time at which one takes effect.
     frequencies: Vec<UnderWay>,
     frequency_due: u64,
-    /// When frequencies take effect or steps that were put off are due.
+    /// Earliest time at which a frequency or a postponed step is due.
     due: u64,
     views: Views,
-    /// What the policy looks at.
+    /// Observations that the policy uses.
     looks: Looks,
-    /// Only watched cores have come to `now`: nothing has happened since that others would
-    /// have to do with.
+    /// True while only watched cores have reached `now`; nothing has happened since that concerns
+    /// the
+    /// other cores.
     lagging: bool,
     totals: Totals,
-    /// What was counted when the policy was asked last, where it looks at power.
+    /// Totals when the policy was last asked, if it uses power.
     asked_totals: Totals,
-    /// Up to here the integrals over the operating point are booked.
+    /// Time up to which the integrals over the operating point are accounted.
     point_booked: u64,
     pub stopwatch: Stopwatch,
 }
 
 impl<'a> Engine<'a> {
-    /// An engine before its start. `make` makes the policy for the simulated machine.
+    /// An engine before its start. `make` builds the policy for the simulated machine.
     pub fn new(
         setting: &'a Setting<'a>,
         behaviour: KnobBehaviour,
@@ -94,7 +95,7 @@ impl<'a> Engine<'a> {
         sink.states = setting.log_states.then(Vec::new);
         if setting.output_links {
             let egress = Egress::new(&server.nic, platform.cores);
-            // What was measured as passing through has the short packets' time on the link.
+            // The measured `pass_through` includes the time of short packets on the link.
             sink.pass_through = sink.pass_through.saturating_sub(egress.picos(SHORT_BYTES));
             sink.egress = Some(Box::new(egress));
         }
@@ -131,11 +132,11 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Asks the policy for the first operating point, which holds from the start.
+    /// Asks the policy for the first operating point, which applies from the start.
     pub fn start(&mut self) -> Result<(), SimError> {
         self.next_block()?;
         self.decide(Trigger::Start);
-        // They need not be changed to: they hold from the start.
+        // They apply from the start, so no change is under way.
         self.frequencies.fill(UnderWay::default());
         for (core, frequency) in self.cores.iter_mut().zip(self.point.frequencies(&self.platform)) {
             core.costs.frequency = frequency;
@@ -145,13 +146,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// What became of the steps since the run began; nothing where all knobs are ideal.
+    /// Outcomes of the steps since the run began; empty if all knobs are ideal.
     pub fn knob_outcomes(&self) -> Vec<Entry> {
         let entries = self.transition.ledger().entries();
         if self.knobs.are_ideal() { Vec::new() } else { entries.cloned().collect() }
     }
 
-    /// Brings everything to `mark`.
+    /// Brings the whole simulation to `mark`.
     pub fn run_to(&mut self, mark: u64) -> Result<(), SimError> {
         while self.now < mark {
             if self.now >= self.horizon {
@@ -178,10 +179,11 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Runs all cores to `until`, or to where one of them stops for the policy.
+    /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
-        // Watched cores first: where one stops, the others go no further. With several, one
-        // may have run ahead by a batch when another stops earlier.
+        // Watched cores go first: where one stops, the others go no further. With several watched
+        // cores,
+        // one may have run ahead by a batch when another stops earlier.
         let mut first = None;
         let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
         for core in watched_cores.iter() {
@@ -195,9 +197,10 @@ impl<'a> Engine<'a> {
         }
         self.now = until;
         self.stopwatch.lap(Phase::Forward);
-        // Cores do not influence each other until the operating point changes. Where the
-        // policy looks at the watched one alone, the others may follow later, by longer
-        // strides; not while a move of the redirect table is being watched.
+        // Cores do not influence each other until the operating point changes. If the policy uses
+        // only
+        // the watched core, the others may follow later in longer spans, except while a move of the
+        // indirection table is being watched.
         self.lagging = true;
         let alone = self.looks == Looks::TRIGGER;
         if first.is_none() || !alone || self.sink.watch.moved_at().is_some() {
@@ -206,7 +209,7 @@ impl<'a> Engine<'a> {
         first
     }
 
-    /// Brings the cores that are not watched to where the watched ones are.
+    /// Brings the cores that are not watched to the time of the watched ones.
     fn catch_up(&mut self) {
         if !std::mem::take(&mut self.lagging) {
             return;
@@ -236,7 +239,7 @@ impl<'a> Engine<'a> {
         self.stopwatch.lap(Phase::Traffic);
         let from = self.horizon;
         self.horizon = self.block.last().map_or(u64::MAX, |last| last.picos);
-        // Packets at one moment may go on in the next block.
+        // Packets of the same time may continue in the next block.
         let span = (self.horizon.max(from + 1) - from) as f64 * 1e-12;
         let rate = self.block.len() as f64 / span;
         let weight = if from == 0 { 1.0 } else { 1.0 - (-span / RATE_SMOOTHING_SECONDS).exp() };

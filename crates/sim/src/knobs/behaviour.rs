@@ -1,4 +1,4 @@
-//! How the knobs of a simulated server behave.
+//! Behaviour of the knobs of a simulated server.
 
 use thiserror::Error;
 use wattline_governor::ledger::Knob;
@@ -7,27 +7,30 @@ use wattline_governor::step::Step;
 use wattline_policy::Platform;
 use wattline_units::Span;
 
-/// What is wrong with one knob.
+/// Faults of one knob.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Fault {
-    /// A write takes so long; what follows it waits.
+    /// Duration of a write; later steps wait for it.
     pub delay: Span,
-    /// A write fails with this probability, 0 to 1.
+    /// Probability that a write fails, 0 to 1.
     pub fails: f64,
-    /// Every write is refused.
+    /// Whether every write is refused.
     pub refuses: bool,
-    /// Values are rounded up to whole multiples of this: indices of frequencies (counted from the
-    /// fastest), microseconds of moderation, packets of a batch. 0 and 1 round nothing; knobs
+    /// Granularity of values, which are rounded up to multiples of it: indices of frequencies
+    /// (counted
+    /// from the fastest), microseconds of moderation, packets of a batch. 0 and 1 round nothing.
+    /// Knobs
     /// without numbers are never rounded.
     pub rounds_to: u32,
 }
 
-/// The knobs of a simulated server. The default is ideal: every write is done at once, as asked.
-/// What hardware takes for a change of frequency is the server model's, and comes on top.
+/// The knobs of a simulated server. The default is ideal: every write takes effect at once, as
+/// asked. The time that hardware needs for a change of frequency is in the server model and is
+/// added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnobBehaviour {
     faults: [Fault; Knob::ALL.len()],
-    /// How often they may be turned.
+    /// Limits on how often knobs are written.
     pub pace: Pace,
 }
 
@@ -37,70 +40,71 @@ impl Default for KnobBehaviour {
     }
 }
 
-/// A description of knobs that makes no sense.
+/// Errors in a description of knobs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BehaviourError {
-    /// A clause about something that is no knob.
+    /// A clause names no existing knob.
     #[error(
         "knob {found:?}: unknown; allowed: all, budget, {}",
         Knob::ALL.map(Knob::name).join(", ")
     )]
     Knob {
-        /// The name.
+        /// Name in the clause.
         found: String,
     },
-    /// A key that a clause does not have.
+    /// A clause has an unknown key.
     #[error("{clause}: {found:?} is unknown; allowed: {allowed}")]
     Key {
-        /// The clause.
+        /// Name of the clause.
         clause: String,
-        /// The key.
+        /// Key in the clause.
         found: String,
-        /// What it has.
+        /// Keys that the clause may have.
         allowed: &'static str,
     },
-    /// A value out of its range.
+    /// A value is out of range.
     #[error("{clause}: {key}={found}: allowed is {allowed}")]
     Value {
-        /// The clause.
+        /// Name of the clause.
         clause: String,
-        /// The key.
+        /// Key in the clause.
         key: &'static str,
-        /// The value.
+        /// Value of the key.
         found: String,
-        /// The range.
+        /// Allowed range.
         allowed: &'static str,
     },
 }
 
 const KEYS: &str = "delay=DURATION, fail=0..1, refuse, round=NUMBER, dwell=DURATION";
 const BUDGET_KEYS: &str = "rate=WRITES_PER_SECOND, burst=WRITES";
-/// Longer delays and dwell times are refused: ten days, as for a whole simulation.
+/// Longest delay and dwell time: ten days, the limit of a whole simulation.
 const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 
 impl KnobBehaviour {
-    /// What is wrong with a knob.
+    /// Faults of a knob.
     pub fn fault(&self, knob: Knob) -> &Fault {
         &self.faults[knob as usize]
     }
 
-    /// The same, to be changed.
+    /// Faults of a knob, mutable.
     pub fn fault_mut(&mut self, knob: Knob) -> &mut Fault {
         &mut self.faults[knob as usize]
     }
 
-    /// Whether every write is done at once, as asked.
+    /// Whether every write takes effect at once, as asked.
     pub fn is_ideal(&self) -> bool {
         *self == Self::default()
     }
 
-    /// From a text: clauses, separated by `;`, of a knob (`frequency`, `idle-limit`, `wait`, `cores`,
-    /// `moderation`, `batch`; `all` for each of them) and what is wrong with it, as
+    /// Parses clauses separated by `;`. A clause is a knob (`frequency`, `idle-limit`, `wait`,
+    /// `cores`,
+    /// `moderation`, `batch`; `all` for each of them) and its faults, as in
     /// `frequency:delay=50us,fail=0.1;cores:refuse;moderation:round=10,dwell=1ms`. The clause
     /// `budget:rate=100,burst=20` limits the writes of all knobs together.
     ///
     /// # Errors
-    /// What is wrong with the first clause that makes no sense, and what is allowed.
+    /// Returns the fault of the first invalid clause, and what is allowed.
     pub fn parse(text: &str) -> Result<Self, BehaviourError> {
         let mut behaviour = Self::default();
         for clause in text.split(';').map(str::trim).filter(|clause| !clause.is_empty()) {
@@ -189,11 +193,11 @@ fn budget(clause: &str, settings: &[(&str, Option<&str>)]) -> Result<Budget, Beh
 }
 
 impl Fault {
-    /// What the knob makes of a step.
+    /// Value that the knob takes for a step.
     pub(super) fn round(&self, step: &Step, platform: &Platform) -> Step {
         let to = self.rounds_to.max(1);
         match *step {
-            // From the fastest down, so that there always is a step above.
+            // Counted down from the fastest, so that the value above always exists.
             Step::Frequency { core, index } => {
                 let below = platform.fastest().saturating_sub(index);
                 let index = platform.fastest() - below / to as usize * to as usize;

@@ -1,4 +1,4 @@
-//! The knobs of a simulated server: as good as a model's, or slow, failing and refusing.
+//! The knobs of a simulated server: ideal, or slow, failing and refusing.
 
 mod behaviour;
 
@@ -13,19 +13,19 @@ use wattline_governor::transition::Actuator;
 use wattline_policy::{OperatingPoint, Platform};
 use wattline_units::{Span, Time};
 
-/// Apart from other streams of the same seed.
+/// Separates the knobs' random stream from other streams of the same seed.
 const STREAM: u64 = 0x6b6e_6f62;
 const MOST: f64 = (1_u64 << 53) as f64;
 
-/// Collects the steps that are taken into the point that the cores are then given.
+/// Collects the steps that are taken in the operating point that the cores then get.
 pub(crate) struct SimKnobs {
     pub platform: Platform,
-    /// How the server is set.
+    /// Present settings of the server.
     pub point: OperatingPoint,
-    /// Weights that count from the next rewriting of the tables on.
+    /// Weights that apply when the indirection tables are next written.
     weights: Vec<u8>,
     behaviour: KnobBehaviour,
-    /// What was made of the last step that was not done as asked.
+    /// The value taken for the last step that was altered.
     held: Option<Step>,
     random: Xoshiro256PlusPlus,
 }
@@ -42,15 +42,15 @@ impl SimKnobs {
         }
     }
 
-    /// Whether every step is done at once, as asked.
+    /// Whether every step takes effect at once, as asked.
     pub fn are_ideal(&self) -> bool {
         self.behaviour.is_ideal()
     }
 
-    /// The write itself.
+    /// Performs the write.
     fn write(&mut self, step: &Step) -> Taken {
         let fault = self.behaviour.fault(Knob::of(step));
-        // 53 bits, as many as a fraction has.
+        // 53 bits, the precision of a fraction.
         if fault.fails > 0.0 && ((self.random.next_u64() >> 11) as f64) < fault.fails * MOST {
             return Taken::Failed { why: "the write failed, as the scenario has it".to_owned() };
         }
@@ -76,7 +76,7 @@ impl SimKnobs {
             }
             Step::Moderation { queue, period } => point.moderation[queue] = period,
             Step::Batch { packets } => point.batch = packets,
-            // Who is in the table is awake. The model's uncore goes with the cores.
+            // The table determines which cores are awake. The model's uncore follows the cores.
             Step::Wake { .. } | Step::Park { .. } | Step::Uncore { .. } => {}
         }
     }

@@ -9,14 +9,14 @@ use wattline_policy::moderation::{Interrupt, Rule};
 use wattline_traffic::requests::{Arrivals, Request};
 use wattline_units::Time;
 
-/// Payload of a segment: 1500 bytes less IP and TCP with timestamps.
+/// Payload bytes of a segment: 1500 minus IP and TCP headers with timestamps.
 const SEGMENT_BYTES: u32 = 1_448;
-/// Frame bytes of an acknowledgement.
+/// Bytes of an acknowledgement frame.
 const ACKNOWLEDGEMENT_BYTES: u32 = 66;
 /// A client acknowledges every second segment (RFC 1122, section 4.2.3.2).
 const SEGMENTS_PER_ACKNOWLEDGEMENT: u32 = 2;
 
-/// A request on its way through the server.
+/// A request in the server.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     at: u64,
@@ -24,12 +24,12 @@ struct Job {
     draw: f32,
 }
 
-/// The period between two interrupts: set, or left to a rule of the driver.
+/// Period between two interrupts: fixed, or chosen by a rule of the driver.
 #[derive(Debug, Clone)]
 pub(super) enum Moderation {
-    /// So many picoseconds.
+    /// A fixed period in picoseconds.
     Set(u64),
-    /// As the rule says.
+    /// A period chosen by the rule.
     Driver(Rule),
 }
 
@@ -42,13 +42,13 @@ impl Moderation {
     }
 }
 
-/// What responses leave behind.
+/// Results of the responses.
 pub(super) struct Sink {
-    /// Of the report.
+    /// Latencies for the report.
     pub latency: Latency,
-    /// Of what the policy sees, where it looks.
+    /// Latencies for the policy; `None` if it does not use them.
     pub asked: Option<Latency>,
-    /// Time of arrival and latency of each, where somebody wants all.
+    /// Arrival time and latency of each request in picoseconds; `None` unless asked for.
     pub trace: Option<Vec<(u64, u64)>>,
 }
 
@@ -56,23 +56,23 @@ pub(super) struct Core {
     pub now: u64,
     /// Index of the V/F state.
     pub state: usize,
-    /// Deepest idle state allowed.
+    /// Deepest idle state that is allowed.
     pub idle_limit: usize,
     pub moderation: Moderation,
     pub spent: Spent,
-    /// Weighted by time: the periods in force, as (picoseconds, since the last change).
+    /// Periods in force with their durations, both in picoseconds, for a mean over time.
     pub periods: Vec<(u64, u64)>,
     period_since: u64,
     arrivals: Arrivals,
     next: Request,
-    /// Received by the card and not yet by the kernel.
+    /// Requests received by the card and not yet by the kernel.
     ring: VecDeque<Request>,
     completions: VecDeque<(u64, u32)>,
     acknowledgements: VecDeque<(u64, u32)>,
     last_interrupt: u64,
-    /// The last poll took all that it may: the next follows without an interrupt.
+    /// Whether the last poll used its whole budget: the next poll follows without an interrupt.
     polling: bool,
-    /// The kernel works until then; what it brings to sockets comes with the end of it.
+    /// Time until which the kernel works; its results reach the sockets at the end.
     kernel_until: u64,
     under_way: VecDeque<Job>,
     sockets: VecDeque<Job>,
@@ -108,13 +108,13 @@ impl Core {
         }
     }
 
-    /// Requests inside that were not answered.
+    /// Number of requests inside that are not answered.
     pub fn backlog(&self) -> u64 {
         let waiting = self.ring.len() + self.under_way.len() + self.sockets.len();
         waiting as u64 + u64::from(self.current.is_some())
     }
 
-    /// Requests in the card's ring.
+    /// Number of requests in the card's ring.
     pub fn fill(&self) -> u32 {
         self.ring.len() as u32
     }
@@ -123,7 +123,7 @@ impl Core {
         self.idle.map(|(state, _)| state)
     }
 
-    /// Goes over to another V/F state; what is being worked on goes on at the new speed.
+    /// Changes the V/F state; the work in progress continues at the new speed.
     pub fn set_state(&mut self, costs: &Costs, state: usize) {
         if let Some((job, left)) = &mut self.current {
             let before = service(costs, job, self.state).max(1) as f64;
@@ -133,13 +133,13 @@ impl Core {
         self.state = state;
     }
 
-    /// Books the period in force up to now, and sets another way to choose it.
+    /// Accounts the period in force up to now, and changes how it is chosen.
     pub fn set_moderation(&mut self, moderation: Moderation) {
         self.book_period();
         self.moderation = moderation;
     }
 
-    /// Books the period in force up to now.
+    /// Accounts the period in force up to now.
     pub fn book_period(&mut self) {
         let period = self.moderation.period();
         let span = self.now - std::mem::replace(&mut self.period_since, self.now);
@@ -149,7 +149,7 @@ impl Core {
         }
     }
 
-    /// Takes what has arrived at the card up to a moment.
+    /// Receives what has arrived at the card by `until`.
     pub fn receive(&mut self, costs: &Costs, until: u64) {
         while self.next.at <= until {
             self.spent.arrivals += 1;
@@ -163,7 +163,7 @@ impl Core {
         }
     }
 
-    /// When the next interrupt comes, if nothing else happens before.
+    /// Time of the next interrupt if nothing else happens before.
     fn next_interrupt(&self) -> u64 {
         if self.polling {
             return self.now;
@@ -178,7 +178,7 @@ impl Core {
         first.max(self.last_interrupt.saturating_add(self.moderation.period()))
     }
 
-    /// Brings the core to a moment.
+    /// Brings the core to `until`.
     pub fn advance(&mut self, costs: &Costs, until: u64, sink: &mut Sink) {
         while self.now < until {
             if self.kernel_until > self.now {
@@ -248,7 +248,7 @@ impl Core {
         }
     }
 
-    /// An interrupt, after `wake` picoseconds for leaving an idle state.
+    /// Handles an interrupt after `wake` picoseconds for leaving an idle state.
     fn handle_interrupt(&mut self, costs: &Costs, wake: u64) {
         let cycle = costs.cycle[self.state];
         let mut cost = wake as f64;
@@ -257,7 +257,7 @@ impl Core {
             self.last_interrupt = self.now;
             cost += costs.interrupt_fixed as f64 + costs.interrupt_cycles * cycle;
         }
-        // The poll begins after the handler: what has come by then is taken with it.
+        // The poll begins after the handler and also takes what has arrived by then.
         let polled = self.now + cost as u64;
         self.receive(costs, polled);
         let mut seen = Interrupt { at: Time::from_picos(polled), ..Interrupt::default() };
@@ -285,7 +285,7 @@ impl Core {
         let cycles = f64::from(seen.received) * costs.segment_cycles
             + f64::from(seen.sent) * costs.completion_cycles;
         cost += cycles * cycle;
-        // At least a picosecond, so that time goes on where everything is free.
+        // At least one picosecond, so that time advances even if all costs are zero.
         self.kernel_until = self.now + (cost as u64).max(1);
         if let Moderation::Driver(rule) = &mut self.moderation {
             let before = rule.period();
@@ -320,13 +320,13 @@ impl Core {
     }
 }
 
-/// The first of a queue, if it is due.
+/// Takes the first entry of a queue if it is due.
 fn take(queue: &mut VecDeque<(u64, u32)>, until: u64) -> Option<u32> {
     let due = queue.front().is_some_and(|(at, _)| *at <= until);
     if due { queue.pop_front().map(|(_, bytes)| bytes) } else { None }
 }
 
-/// Picoseconds that the application needs for a request in a V/F state.
+/// Time in picoseconds that the application needs for a request in a V/F state.
 fn service(costs: &Costs, job: &Job, state: usize) -> u64 {
     let service = &costs.service;
     let varied = 1.0 - service.spread + service.spread * f64::from(job.draw);

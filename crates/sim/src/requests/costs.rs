@@ -1,8 +1,8 @@
-//! What interrupts and requests cost, made ready for the simulation.
+//! Costs of interrupts and requests, prepared for the simulation.
 
 use wattline_server::{RequestServer, RequestService};
 
-/// What all cores have in common.
+/// Costs that all cores share.
 #[derive(Debug, Clone)]
 pub(super) struct Costs {
     pub interrupt_cycles: f64,
@@ -16,9 +16,9 @@ pub(super) struct Costs {
     pub picos_per_byte: f64,
     pub service: RequestService,
     pub ring: usize,
-    /// Exit latency and target residency of each idle state.
+    /// Exit latency and target residency of each idle state, in picoseconds.
     pub idle: Vec<(u64, u64)>,
-    /// Picoseconds of a cycle in each V/F state.
+    /// Picoseconds per cycle in each V/F state.
     pub cycle: Vec<f64>,
 }
 

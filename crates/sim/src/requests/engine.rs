@@ -18,22 +18,22 @@ use wattline_server::RequestServer;
 use wattline_traffic::requests::Arrivals;
 use wattline_units::{Provenance, Span, Time, Watts};
 
-/// When each request of a run arrived and how long its answer took, both in picoseconds.
+/// Arrival time and latency of each request of a run, in picoseconds.
 pub type Trace = Vec<(u64, u64)>;
 
-/// Simulates one request server under one policy. The same setting gives the same report,
-/// `wall_seconds` aside.
+/// Simulates one request server under one policy. The same setting gives the same report, except
+/// for `wall_seconds`.
 ///
 /// # Errors
-/// When the setting contradicts itself or the server or policy do not fit it.
+/// Fails when the setting contradicts itself, or server or policy do not fit it.
 pub fn run_requests(setting: &RequestSetting<'_>) -> Result<RequestReport, RequestError> {
     run_requests_with(setting, |context| build(&setting.policy, context))
 }
 
-/// [`run_requests`] under a policy of the caller's own instead of the setting's.
+/// Like [`run_requests`], with a policy of the caller instead of the setting's.
 ///
 /// # Errors
-/// As [`run_requests`], and those of `make`.
+/// Fails like [`run_requests`], or when `make` fails.
 pub fn run_requests_with(
     setting: &RequestSetting<'_>,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError>,
@@ -41,18 +41,18 @@ pub fn run_requests_with(
     Engine::run(setting, make, false).map(|(report, _)| report)
 }
 
-/// Many of [`run_requests`], on all processors of this machine, in the order of the settings.
+/// Runs many settings on all processors of this machine; results are in the order of the settings.
 ///
 /// # Errors
-/// The first that there is.
+/// Returns the first error.
 pub fn sweep_requests(settings: &[RequestSetting<'_>]) -> Result<Vec<RequestReport>, RequestError> {
     settings.par_iter().map(run_requests).collect()
 }
 
-/// [`run_requests`] with the latency of every request after the warm-up.
+/// Like [`run_requests`], and also returns the latency of every request after the warm-up.
 ///
 /// # Errors
-/// As [`run_requests`].
+/// Fails like [`run_requests`].
 pub fn trace_requests(
     setting: &RequestSetting<'_>,
 ) -> Result<(RequestReport, Trace), RequestError> {
@@ -237,7 +237,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The processor begins to change to the frequencies that are asked for now.
+    /// Starts the change to the frequencies that are asked for now.
     fn change_frequencies(&mut self) {
         let transition = self.platform.frequency_transition.as_picos().max(1);
         self.frequency_due = self.now + transition;
@@ -246,7 +246,7 @@ impl<'a> Engine<'a> {
         self.transitions += 1;
     }
 
-    /// They take effect; where others were asked for meanwhile, the next change begins.
+    /// Ends the change; starts the next one if other frequencies were asked for meanwhile.
     fn take_frequencies(&mut self) {
         self.book_uncore();
         self.frequency_due = u64::MAX;

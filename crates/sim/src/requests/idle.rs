@@ -1,16 +1,16 @@
-//! Which idle state the kernel chooses: a model of the menu governor.
+//! The kernel's choice of an idle state: a model of the menu governor.
 
-/// Idle times that it remembers (Linux, drivers/cpuidle/governors/menu.c, `INTERVALS`).
+/// Number of idle times kept (Linux, drivers/cpuidle/governors/menu.c, `INTERVALS`).
 const INTERVALS: usize = 8;
-/// A standard deviation of less than this is no spread.
+/// Standard deviation below which the idle times count as equal, in picoseconds.
 const CALM_PICOS: u64 = 20_000_000;
 
-/// Predicts how long a core will idle by how long it did the last times.
+/// Predicts the next idle time of a core from the last ones.
 ///
-/// The kernel's rule for interrupts that no timer announces ("typical interval"): the mean of the
-/// last eight idle times where they spread little (a deviation of at most 20 us, or a sixth of the
-/// mean); else the longest is left out and the rest asked again, down to six. Where the remaining
-/// ones spread, too, their mean is taken: no timer is near that could be asked.
+/// This is the kernel's rule for interrupts that no timer announces ("typical interval"). If the
+/// last eight idle times spread little (a deviation of at most 20 us, or a sixth of the mean), the
+/// prediction is their mean. Otherwise the longest is left out and the rest tested again, down to
+/// six. If these spread as well, their mean is taken, since the model has no timers to ask.
 #[derive(Debug, Clone)]
 pub(super) struct IdleHistory {
     intervals: [u64; INTERVALS],
@@ -22,14 +22,14 @@ impl IdleHistory {
         Self { intervals: [0; INTERVALS], next: 0 }
     }
 
-    /// A core has idled for so long.
+    /// Records an idle time of the core.
     #[inline]
     pub fn idled(&mut self, picos: u64) {
         self.intervals[self.next] = picos;
         self.next = (self.next + 1) % INTERVALS;
     }
 
-    /// How long it will idle now.
+    /// Predicted idle time in picoseconds.
     pub fn predict(&self) -> u64 {
         let mut limit = u64::MAX;
         let mut mean = 0;
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(after(&[100, 110, 90, 100, 100, 110, 90, 100]), 100);
         assert_eq!(after(&[100, 110, 90, 5_000, 100, 110, 90, 100]), 100);
         assert_eq!(after(&[100, 110, 90, 5_000, 4_000, 110, 90, 100]), 100);
-        // Three outliers are a spread: the mean of what is left.
+        // Three outliers are too many, so the mean of the remaining times is taken.
         assert!(after(&[100, 110, 90, 5_000, 4_000, 3_000, 90, 100]) > 400);
     }
 }

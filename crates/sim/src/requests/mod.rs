@@ -1,15 +1,14 @@
 //! Servers that answer requests through the kernel's network stack, in virtual time.
 //!
-//! [`run_requests`] sends a workload's requests to a [`wattline_server::RequestServer`]: each
-//! core has a queue of the card, whose interrupts come at most once per moderation period. What
-//! interrupts bring is handled before anything that the application does, so that a short period
-//! takes time from it, up to where nothing is left (receive livelock). Responses raise interrupts
-//! too when they have been sent. Between requests a core idles as the kernel's idle governor
-//! would have it.
+//! [`run_requests`] sends a workload's requests to a [`wattline_server::RequestServer`]. Each core
+//! has a queue of the card, which raises at most one interrupt per moderation period. The kernel
+//! handles interrupts before the application runs. A short period therefore takes time from the
+//! application, until none is left (receive livelock). Sent responses raise interrupts as well.
+//! Between requests, a core idles as the kernel's idle governor chooses.
 //!
-//! The policies are those of routers, through the same trait. A queue whose moderation a policy
-//! leaves to the driver is moderated by that rule, interrupt by interrupt.
-//! `docs/explanation/copi.md` tells more.
+//! The policies are those of routers, through the same trait. If a policy leaves the moderation of
+//! a queue to the driver, the driver's rule sets it, interrupt by interrupt.
+//! `docs/explanation/copi.md` explains this.
 
 mod core;
 mod costs;

@@ -1,4 +1,4 @@
-//! A request server as policies see it.
+//! A request server as a platform for policies.
 
 use wattline_policy::{
     Asks, Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits,
@@ -6,7 +6,8 @@ use wattline_policy::{
 use wattline_server::{DvfsDomain, RequestServer};
 use wattline_units::Span;
 
-/// Everything that the model knows. The oldest packet of a ring it could tell; nobody asks.
+/// Quantities that the model shows. It could show the oldest packet of a ring, but no policy uses
+/// that.
 const SEES: Sees = Sees {
     latency: true,
     late: true,
@@ -18,8 +19,8 @@ const SEES: Sees = Sees {
     ..Sees::NOTHING
 };
 
-/// The platform of a request server: one queue for each core. Which core serves a connection is
-/// the card's and the application's affair, so cores cannot be taken out.
+/// Platform of a request server, with one queue per core. Card and application decide which core
+/// serves a connection, so cores cannot be removed.
 pub fn request_platform(server: &RequestServer) -> Platform {
     let cores = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
     let moderation = server.nic.moderation;

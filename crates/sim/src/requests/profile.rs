@@ -11,43 +11,45 @@ use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
 use wattline_traffic::requests::RequestSpec;
 use wattline_units::Span;
 
-/// A sparse profile takes at most this share of the points of the full one.
+/// Largest share of the full profile's points that a sparse profile takes.
 pub const SPARSE_MOST: f64 = 0.1;
-/// Requests by which a percentile is told, where the times below allow it.
+/// Number of requests for a percentile, as far as the time limits below allow it.
 const REQUESTS_OF_A_POINT: f64 = 40_000.0;
-/// The same for the driver's default: it is the target of all decisions at its load.
+/// The same for the driver's default, which sets the target of all decisions at its load.
 const REQUESTS_OF_A_DEFAULT: f64 = 400_000.0;
 const SHORTEST: f64 = 0.3;
 const LONGEST: f64 = 60.0;
 const WARMUP: Span = Span::from_millis(50);
 const PERCENTILE: f64 = 95.0;
 
-/// Over what a profile goes. All V/F states of the server are in it.
+/// Loads and periods of a profile. It has all V/F states of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Requests per second of the whole server, ascending.
     pub loads: Vec<f64>,
     /// Moderation periods, ascending.
     pub periods: Vec<Span>,
-    /// Seed of each point's run.
+    /// Seed of every point's run.
     pub seed: u64,
 }
 
-/// A profile and what it took.
+/// A profile and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profiled {
-    /// Both tables.
+    /// Tables of power and latency.
     pub tables: ProfileTables,
-    /// Points that were simulated, the driver's default at each load left aside: both kinds of
-    /// profile have it.
+    /// Number of simulated points. The driver's default at each load is not counted, since both
+    /// kinds of
+    /// profile need it.
     pub points: usize,
-    /// Points of the whole grid.
+    /// Number of points of the whole grid.
     pub of: usize,
 }
 
 impl Grid {
-    /// 24 periods within the card's range, finer where they are short: the paper's advice
-    /// (section IV.B). Each is a setting of the card.
+    /// 24 periods within the card's range, denser where they are short, as the paper advises
+    /// (section
+    /// IV.B). Each is a possible setting of the card.
     pub fn periods_of(server: &RequestServer) -> Vec<Span> {
         const STEPS: u32 = 24;
         let Some(card) = server.nic.moderation else { return Vec::new() };
@@ -63,10 +65,10 @@ impl Grid {
     }
 }
 
-/// Every point of the grid, on all processors of this machine.
+/// Simulates every point of the grid, on all processors of this machine.
 ///
 /// # Errors
-/// When the grid is empty or the server cannot be simulated.
+/// Fails when the grid is empty or the server cannot be simulated.
 pub fn profile(
     server: &RequestServer,
     requests: &RequestSpec,
@@ -90,14 +92,15 @@ pub fn profile(
     Ok(Profiled { points: all.len(), of: all.len(), tables })
 }
 
-/// A few points of the grid, chosen as they come out: at each load a search for the lowest V/F
-/// state that some period brings within the target, then for the longest such period there.
+/// Simulates a few points of the grid, chosen by the results so far. At each load it searches for
+/// the lowest V/F state that meets the target with some period, and then for the longest such
+/// period.
 ///
-/// It rests on two regularities: latency falls with the frequency, and power with lower frequency
-/// and longer period. What it leaves out is a hole in the tables.
+/// The search relies on two regularities: latency falls with rising frequency, and power falls with
+/// lower frequency and longer period. Points that it leaves out are missing from the tables.
 ///
 /// # Errors
-/// As [`profile`].
+/// Fails like [`profile`].
 pub fn profile_sparse(
     server: &RequestServer,
     requests: &RequestSpec,
@@ -134,8 +137,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One point: one core with its share of the load, which stands for all, since all are set
-    /// alike.
+    /// Simulates one point with one core and its share of the load. It stands for all cores, since
+    /// all
+    /// have the same setting.
     fn point(
         &self,
         load: usize,
@@ -183,7 +187,7 @@ impl Bench<'_> {
     }
 }
 
-/// A point that the search tried.
+/// A point that the search has simulated.
 struct Measured {
     state: usize,
     period: usize,
@@ -212,7 +216,7 @@ impl Search<'_> {
         Ok(point.latency_seconds <= self.target)
     }
 
-    /// The first of these periods that meets the target.
+    /// The first of these periods that meets the target; `None` if there is none.
     fn any_of(&mut self, state: usize, periods: &[usize]) -> Result<Option<usize>, RequestError> {
         for period in periods {
             if self.is_feasible(state, *period)? {
@@ -224,7 +228,7 @@ impl Search<'_> {
 
     fn run(mut self) -> Result<Vec<Measured>, RequestError> {
         let last = self.bench.grid.periods.len() - 1;
-        // Latency is U-shaped over the period: around its floor first, then to both sides.
+        // Latency is U-shaped over the period, so the search begins near the minimum.
         let coarse = [last / 2, last * 2 / 3, last / 3];
         let (mut low, mut high) = (0, self.states);
         let mut at = None;
@@ -235,7 +239,7 @@ impl Search<'_> {
                 None => low = middle + 1,
             }
         }
-        // Between the coarse periods the next lower state may just make it.
+        // Between the coarse periods, the next lower state may just meet the target.
         if let Some((state, _)) = at
             && let Some(below) = state.checked_sub(1)
         {
@@ -245,7 +249,7 @@ impl Search<'_> {
             }
         }
         let Some((state, period)) = at else {
-            // Nothing is fast enough: where latency is least is worth knowing all the same.
+            // No point is fast enough; the points of least latency are still useful.
             return Ok(self.found);
         };
         let (mut least, mut most) = (period, last);

@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! Results of a simulation of a request server.
 
 use super::setting::RequestSetting;
 use super::spent::Spent;
@@ -8,7 +8,7 @@ use wattline_policy::Platform;
 use wattline_server::RequestServer;
 use wattline_units::{Accuracy, Provenance, Source, Watts};
 
-/// Fewer answers than this part of the requests: the load is not sustained.
+/// Least share of requests that must be answered for the load to count as sustained.
 const SUSTAINED: f64 = 0.99;
 
 /// One run of a request server. Power and energy are those of the processor's package.
@@ -22,31 +22,31 @@ pub struct RequestReport {
     pub answered_requests: u64,
     /// Requests dropped because a ring was full.
     pub dropped_requests: u64,
-    /// Requests inside when the span ended.
+    /// Requests inside the server at the end of the span.
     pub waiting_at_end_requests: u64,
-    /// Requests inside when it began.
+    /// Requests inside the server at the start of the span.
     pub waiting_at_start_requests: u64,
-    /// Offered requests per second, of the cores that were simulated.
+    /// Offered requests per second at the simulated cores.
     pub offered_rate_rps: f64,
     /// Answered requests per second.
     pub answered_rate_rps: f64,
-    /// Whether at least 99 % of the requests were answered in the time.
+    /// Whether at least 99 % of the requests were answered within the span.
     pub sustained: bool,
-    /// Mean latency, from the client's card to the client's card.
+    /// Mean latency from the client's card and back to it.
     pub latency_mean_seconds: Option<f64>,
-    /// Median.
+    /// Median latency.
     pub latency_p50_seconds: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the latency.
     pub latency_p95_seconds: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub latency_p99_seconds: Option<f64>,
-    /// Longest.
+    /// Longest latency.
     pub latency_max_seconds: Option<f64>,
     /// Mean power of the package.
     pub power_watts: f64,
-    /// Its energy.
+    /// Energy of the package.
     pub energy_joules: f64,
-    /// Energy by answered request.
+    /// Energy per answered request.
     pub energy_per_request_joules: Option<f64>,
     /// Part of the power: the package without cores and uncore.
     pub package_power_watts: f64,
@@ -56,60 +56,60 @@ pub struct RequestReport {
     pub awake_power_watts: f64,
     /// Part of the power: cores that idle.
     pub idle_power_watts: f64,
-    /// How these figures were come by.
+    /// Origin of the power and energy figures.
     pub source: Source,
-    /// How accurate they are.
+    /// Accuracy of the power and energy figures.
     pub accuracy: Accuracy,
-    /// Interrupts by answered request.
+    /// Interrupts per answered request.
     pub interrupts_per_request: Option<f64>,
-    /// Changes of V/F states.
+    /// Number of changes of V/F states.
     pub transitions: u64,
-    /// How often the policy was asked.
+    /// Number of times that the policy was asked.
     pub decisions: u64,
-    /// Frequencies of the V/F states, the slowest first.
+    /// Frequencies of the V/F states, slowest first.
     pub frequencies_hertz: Vec<f64>,
-    /// Share of time in each of them, over all cores.
+    /// Share of time in each V/F state, over all cores.
     pub frequency_shares: Vec<f64>,
     /// Names of the idle states.
     pub idle_states: Vec<String>,
-    /// Share of time with each moderation period, over all cores, the shortest first.
+    /// Share of time with each moderation period, over all cores, shortest period first.
     pub periods: Vec<PeriodShare>,
-    /// Mean moderation period over time.
+    /// Mean moderation period, weighted by time.
     pub period_mean_seconds: f64,
-    /// Each core that was simulated.
+    /// Results of each simulated core.
     pub cores: Vec<RequestCore>,
-    /// What the policy has to say of its decisions.
+    /// The policy's remark on its decisions, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_remark: Option<String>,
-    /// Real time that the simulation took.
+    /// Real time of the simulation.
     pub wall_seconds: f64,
 }
 
-/// A moderation period and its share of time.
+/// A moderation period and its share of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PeriodShare {
-    /// Between two interrupts at least.
+    /// Least time between two interrupts.
     pub period_seconds: f64,
-    /// Share of time.
+    /// Share of the time, 0 to 1.
     pub share: f64,
 }
 
-/// What one core did, as shares of time that add up to 1.
+/// Shares of time of one core, which add up to 1, and its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestCore {
-    /// In the application.
+    /// Share of time in the application.
     pub application: f64,
-    /// In interrupts and protocol, with leaving idle states.
+    /// Share of time in interrupts and protocol, including the exits from idle states.
     pub kernel: f64,
-    /// In each idle state.
+    /// Share of time in each idle state.
     pub idle: Vec<f64>,
     /// Energy of the core alone.
     pub energy_joules: f64,
-    /// Requests that it answered.
+    /// Number of requests that the core answered.
     pub answered_requests: u64,
 }
 
-/// Everything that is counted, at one moment.
+/// Values of all counts and sums at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Totals {
     pub at: u64,
@@ -136,7 +136,7 @@ impl Parts {
 }
 
 impl Totals {
-    /// The start of the run, for these cores.
+    /// Totals at the start of the run, for these cores.
     pub fn zero(&self) -> Self {
         let empty = |spent: &Spent| {
             Spent::new(spent.awake.len(), spent.idle.len() / spent.awake.len().max(1))
@@ -155,7 +155,7 @@ impl Totals {
         (self.at - earlier.at) as f64 * 1e-12
     }
 
-    /// Mean power since an earlier moment; the cores simulated stand for all of the server.
+    /// Mean power since an earlier moment; the simulated cores stand for the whole server.
     pub fn parts_since(
         &self,
         earlier: &Self,
@@ -298,7 +298,7 @@ impl RequestReport {
         }
     }
 
-    /// The mean V/F state over time, counted as Co-PI does: 0 is the fastest.
+    /// Mean V/F state over time, numbered as in Co-PI: 0 is the fastest.
     pub fn mean_state(&self) -> f64 {
         let states = self.frequency_shares.iter().rev().enumerate();
         states.map(|(state, share)| state as f64 * share).sum()

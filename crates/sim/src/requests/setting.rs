@@ -1,4 +1,4 @@
-//! What a simulation of a request server is of.
+//! Setting of a simulation of a request server.
 
 use thiserror::Error;
 use wattline_policy::PolicySpec;
@@ -11,57 +11,58 @@ use wattline_units::Span;
 pub struct RequestSetting<'a> {
     /// The server.
     pub server: &'a RequestServer,
-    /// What is asked of it.
+    /// Requests sent to the server.
     pub requests: RequestSpec,
-    /// The governor.
+    /// Policy that governs the server.
     pub policy: PolicySpec,
     /// Simulated time that is reported on.
     pub duration: Span,
-    /// Simulated time before that, which is not.
+    /// Simulated time before the reported span.
     pub warmup: Span,
     /// Seed of arrivals, lengths and service times.
     pub seed: u64,
-    /// Simulates so many cores with their share of the load, which stand for all: where all are
-    /// set alike, one tells as much. `None` for all.
+    /// Number of cores to simulate with their share of the load; they stand for all cores. If all
+    /// have
+    /// the same setting, one is enough. `None` for all.
     pub cores: Option<usize>,
 }
 
 /// Why a request server cannot be simulated.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// Nothing would be simulated.
+    /// The simulated time is zero or too long.
     #[error("duration: must be above zero, and with the warm-up at most 1 hour")]
     Duration,
-    /// The server's file does not say what such a request costs.
+    /// The server file has no cost of such a request.
     #[error(
         "server {server} has no cost of {workload} ([requests.{workload}] of its file); it has {known}"
     )]
     Workload {
-        /// Name of the model.
+        /// Name of the server model.
         server: String,
         /// The workload.
         workload: &'static str,
-        /// Those it has.
+        /// Workloads with a cost.
         known: String,
     },
-    /// More responses than the link carries.
+    /// The responses exceed the capacity of the link.
     #[error(
         "requests: {offered_gbps:.2} Gbit/s of responses are beyond the {link_gbps} Gbit/s of the \
          server's ports"
     )]
     BeyondLink {
-        /// Bits of responses per second.
+        /// Rate of the responses in Gbit/s.
         offered_gbps: f64,
-        /// Of all ports.
+        /// Capacity of all ports in Gbit/s.
         link_gbps: f64,
     },
-    /// The platform that follows from the server's file is none.
+    /// The server file gives no valid platform.
     #[error(transparent)]
     Platform(#[from] wattline_policy::PlatformError),
-    /// The policy cannot be made for this server.
+    /// The policy cannot be built for this server.
     #[error(transparent)]
     Policy(#[from] wattline_policy::SpecError),
-    /// A grid without points.
+    /// The grid has no points.
     #[error("a profile needs at least one load above zero, one frequency and one period")]
     Grid,
 }
@@ -70,7 +71,7 @@ pub enum RequestError {
 const LONGEST: Span = Span::from_millis(3_600 * 1_000);
 
 impl RequestSetting<'_> {
-    /// Checks the times and gives the end of the run, in picoseconds.
+    /// Checks the times and returns the end of the run in picoseconds.
     pub(super) fn check(&self) -> Result<u64, RequestError> {
         let end = self.warmup + self.duration;
         if self.duration == Span::ZERO || end > LONGEST {

@@ -1,30 +1,30 @@
-//! Where a core's time went.
+//! Time of a core by activity.
 
-/// Sums since the start, in picoseconds; lists run by V/F state, idle ones by V/F state and idle
-/// state within it. All sums together are the time passed.
+/// Sums since the start in picoseconds. Lists are indexed by V/F state; idle times by V/F state and
+/// idle state within it. All times together equal the time passed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent {
-    /// In the application.
+    /// Time in the application.
     pub application: u64,
-    /// In interrupts, with leaving idle states.
+    /// Time in interrupts, including the exits from idle states.
     pub kernel: u64,
-    /// Executing, by V/F state.
+    /// Executing time by V/F state.
     pub awake: Vec<u64>,
-    /// Idle, at `state × idle states + idle state`.
+    /// Idle time, at index `state × idle states + idle state`.
     pub idle: Vec<u64>,
-    /// How often it fell asleep.
+    /// Number of times that the core fell asleep.
     pub sleeps: u64,
-    /// Interrupts handled.
+    /// Number of interrupts handled.
     pub interrupts: u64,
-    /// Segments received.
+    /// Number of segments received.
     pub segments: u64,
-    /// Requests that reached the card, dropped ones included.
+    /// Number of requests that reached the card, dropped ones included.
     pub arrivals: u64,
-    /// Their bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// Requests dropped because the ring was full.
+    /// Number of requests dropped because the ring was full.
     pub drops: u64,
-    /// Responses.
+    /// Number of responses.
     pub responses: u64,
 }
 

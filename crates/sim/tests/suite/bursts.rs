@@ -1,4 +1,4 @@
-//! Load that comes in one step or in bursts of any length.
+//! Load in a single step, and in bursts of any length.
 
 use crate::common::{server, setting, simulate};
 use wattline_policy::POLICIES;
@@ -6,7 +6,7 @@ use wattline_sim::Setting;
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// A source at 3 Mpps on average, whose bursts of so many packets a port come at the rate of the
+/// A source of 3 Mpps on average. Bursts of `packets` packets per port arrive at the rate of the
 /// links: from even traffic to ten milliseconds of overload.
 fn bursts(packets: u32) -> Spec {
     Spec::parse(&format!("onoff:3Mpps,size=64,burst={packets}")).unwrap()
@@ -17,18 +17,19 @@ fn bursts_of_every_length_are_served_or_counted() {
     let server = server("westmere-2010");
     for policy in POLICIES {
         for burst in (0..=14).map(|power| 1 << power) {
-            // Each port has two bursts at least.
+            // Each port has at least two bursts.
             let period = f64::from(burst) * 4.0 / 3e6;
             let setting = Setting {
                 warmup: Span::ZERO,
                 duration: Span::from_seconds((2.0 * period).max(3e-3)),
                 ..setting(&server, policy.name)
             };
-            // Conservation of packets, time and energy is asserted in there.
+            // `simulate` checks conservation of packets, time and energy.
             let report = simulate(&setting, bursts(burst).build(1).unwrap().as_mut());
             let what = format!("{}, bursts of {burst}", policy.name);
             assert!(report.forwarded_packets > 0, "{what}");
-            // A burst that a ring holds is lost by no policy that reacts or serves with all.
+            // No policy that reacts, or that keeps all cores on, loses a burst that fits into a
+            // ring.
             if burst <= 64 {
                 assert_eq!(report.dropped_packets, 0, "{what}");
             }
@@ -36,24 +37,24 @@ fn bursts_of_every_length_are_served_or_counted() {
     }
 }
 
-/// From silence to more than the server can do, and back.
+/// The load goes from zero to more than the server can serve, and back.
 #[test]
 fn a_step_of_load_is_followed_up_and_down() {
     let server = server("westmere-2010");
-    // 8192 packets a port at 14.9 Mpps last 0.55 ms, each port at its own time in 16 ms.
+    // 8192 packets per port at 14.9 Mpps last 0.55 ms; each port starts at its own time in 16 ms.
     let traffic = Spec::parse("onoff:2Mpps,size=64,burst=8192").unwrap();
     let setting = Setting {
         warmup: Span::ZERO,
         duration: Span::from_millis(40),
         interval: Some(Span::from_micros(250)),
-        // A rung of the ladder down in so long: all 25 of them fit between two bursts.
+        // Time per rung down the ladder: all 25 rungs fit between two bursts.
         ..setting(&server, "powersave:silence=50us")
     };
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     let cores = || report.intervals.iter().map(|interval| interval.cores_active_mean);
     let (most, least) = (cores().fold(0.0, f64::max), cores().fold(f64::MAX, f64::min));
     assert_eq!((most, least), (12.0, 1.0), "{:?}", cores().collect::<Vec<_>>());
-    // It comes back each time, not only once.
+    // The controller comes back each time, not only once.
     let mut rises = 0;
     let mut down = true;
     for cores in cores() {

@@ -1,5 +1,5 @@
-//! The simulator against the closed form of PowerSave's machine: the same figures must
-//! come out of simulated wake-ups and batches.
+//! The simulator compared with the closed form of PowerSave's machine: simulated wake-ups and
+//! batches must give the same figures.
 
 use crate::common::{poisson, server, setting, simulate};
 use wattline_server::Application;

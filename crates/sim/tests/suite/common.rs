@@ -1,4 +1,4 @@
-//! What the tests of the simulator share.
+//! Helpers for the tests of the simulator.
 
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};
@@ -11,7 +11,7 @@ pub fn server(name: &str) -> ServerModel {
     ServerFile::load(name).unwrap().model().unwrap().clone()
 }
 
-/// A setting of one second after a tenth of a second, of IPv4 packets of 64 bytes.
+/// A setting of one second after a warm-up of a tenth of a second, with 64-byte IPv4 packets.
 pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     Setting {
         server,
@@ -37,7 +37,7 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
     Poisson::new(Rate::Packets(rate), content, seed)
 }
 
-/// The intervals of a short run under `powersave`, as one of a sweep over seeds.
+/// Intervals of a short run under `powersave`, for a sweep over seeds.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
     let scenario = Scenario {
         server,
@@ -54,7 +54,7 @@ pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u6
     scenario.run().unwrap().intervals.iter().map(timeless).collect()
 }
 
-/// Real time aside, which is the only thing that may differ.
+/// The report without real time, the only value that may differ between runs.
 pub fn timeless(report: &Report) -> Report {
     Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }
@@ -65,7 +65,7 @@ pub fn simulate(setting: &Setting<'_>, source: &mut dyn Source) -> Report {
     report
 }
 
-/// What holds in every run: packets are conserved, Little's law, parts make the whole.
+/// Properties of every run: conservation of packets, Little's law, parts that make the whole.
 pub fn assert_conserved(report: &Report) {
     assert_eq!(
         report.offered_packets + report.waiting_at_start_packets,

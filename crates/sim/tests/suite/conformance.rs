@@ -1,4 +1,4 @@
-//! The simulator does what its platform promises to policies, on ideal knobs and on slow ones.
+//! The simulator keeps the promises of its platform to policies, on ideal knobs and on slow ones.
 
 use crate::common::{poisson, server, setting};
 use wattline_governor::conformance::{Circumstances, probe};
@@ -28,7 +28,7 @@ fn the_simulator_keeps_its_word() {
     for (name, mpps) in [("westmere-2010", 1.0), ("ideal-single-core", 0.05)] {
         assert_eq!(complaints(name, mpps, ""), Vec::<String>::new(), "{name}");
     }
-    // Slow knobs and a pace keep it too, later.
+    // Slow knobs with a limited pace keep them as well, only later.
     let slow = "all:delay=10us;budget:rate=100000,burst=100;frequency:dwell=1ms";
     assert_eq!(complaints("westmere-2010", 1.0, slow), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What a policy sees and asks in the simulator is what its platform promises
+//! Observations and requests of a policy in the simulator agree with the promises of its platform
 //! ([`wattline_policy::Can`]).
 
 use crate::common::{poisson, server, setting};
@@ -13,7 +13,7 @@ use wattline_server::ServerModel;
 use wattline_sim::{Report, run_with};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
-/// What was seen at one question.
+/// Observations of one decision.
 #[derive(Debug, Clone)]
 struct Seen {
     now: Time,
@@ -28,7 +28,7 @@ struct Seen {
 
 type Rule = Box<dyn FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send>;
 
-/// A policy that is a rule, and remembers what it saw.
+/// A policy that follows a rule and records its observations.
 struct Witness {
     looks: Looks,
     rule: Rule,
@@ -64,7 +64,7 @@ impl Policy for Witness {
     }
 }
 
-/// Runs a rule for 20 ms at a rate of 64-byte packets; what it saw, and the report.
+/// Runs a rule for 20 ms at a rate of 64-byte packets; returns its observations and the report.
 fn witness(
     server: &ServerModel,
     mpps: f64,
@@ -143,7 +143,7 @@ fn what_is_seen_adds_up() {
         assert_eq!(power.provenance, wattline_units::Provenance::MODELLED);
         energy += (power.watts * power.over).0;
     }
-    // What was seen last is a millisecond before the end at most.
+    // The last observation is at most a millisecond before the end.
     let samples: u64 = seen.iter().map(|seen| seen.latency.unwrap().samples).sum();
     let late: u64 = seen.iter().map(|seen| seen.latency.unwrap().late).sum();
     assert!(samples > 100_000 && samples <= report.forwarded_packets, "{samples}");
@@ -163,8 +163,8 @@ fn no_packet_is_not_the_same_as_nobody_measures() {
     assert!(seen.iter().all(|seen| seen.latency.is_none()));
 }
 
-/// The platform says how long a change of frequency takes; the frequency shown is the one that
-/// holds until then.
+/// The platform says how long a change of frequency takes; until then, policies see the old
+/// frequency.
 #[test]
 fn the_frequency_that_holds_is_shown() {
     let server = server("westmere-2010");
@@ -183,8 +183,7 @@ fn the_frequency_that_holds_is_shown() {
     assert_eq!(of(4), slow, "two halves later");
 }
 
-/// A controller that asks for another frequency more often than a change takes still gets there
-/// while it asks.
+/// A controller that asks for another frequency more often than a change takes still reaches it.
 #[test]
 fn frequency_changes_do_not_put_each_other_off() {
     let server = server("westmere-2010");
@@ -227,7 +226,7 @@ fn a_fill_level_asks_where_it_is_reached_and_not_below() {
     assert_eq!(seen.len(), 1, "no queue grows so long at a low load");
 }
 
-/// A core that has polled in vain for a while is asked about at once, not in the past.
+/// A core that has polled without success for a while is reported at once, not in the past.
 #[test]
 fn empty_polls_that_began_before_the_question_do_not_turn_time_back() {
     let server = server("westmere-2010");
@@ -262,7 +261,7 @@ fn weights_share_the_load_out() {
     assert_eq!(report.dropped_packets, 0);
 }
 
-/// A server that cannot pause leaves a wait that asks for it alone.
+/// A server without pauses ignores a request for a wait with a pause.
 #[test]
 fn a_wait_that_the_server_lacks_is_left_alone() {
     let server = server("westmere-2010");

@@ -1,4 +1,4 @@
-//! What must hold in every simulation, whatever the policy.
+//! Properties of every simulation, whatever the policy.
 
 use crate::common::{poisson, seeded, server, setting, simulate, timeless};
 use wattline_cores::{CoreState, StateSpan};
@@ -41,7 +41,7 @@ fn energy_is_the_integral_over_the_state_log() {
     }
 }
 
-/// The shared part draws while any core is awake: swept over the log's edges.
+/// Energy of the shared part while any core is awake, from the edges in the log.
 fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) -> f64 {
     let mut edges = Vec::new();
     for span in states {
@@ -62,7 +62,7 @@ fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) ->
     joules
 }
 
-/// The next packet comes after any run, at a time near the last that there is.
+/// The next packet comes after the end of any run, near the largest possible time.
 #[test]
 fn next_to_no_traffic_is_simulated() {
     let server = server("westmere-2010");
@@ -118,7 +118,7 @@ fn a_sweep_gives_the_same_whatever_the_number_of_threads() {
 #[test]
 fn every_policy_conserves_packets_through_overload_and_silence() {
     let server = server("westmere-2010");
-    // 20 ms on, then silent: a burst far beyond one core, then nothing at all.
+    // 20 ms of load, a burst far beyond one core, followed by silence.
     let traffic = Spec::parse("onoff:10Mpps,size=64,burst=20000").unwrap();
     for policy in POLICIES {
         let setting = Setting {
@@ -138,13 +138,13 @@ fn the_first_packet_of_a_parked_core_waits_for_its_exit_and_later_ones_do_not() 
     let server = server("westmere-2010");
     let mut setting = short(&server, "napi:cores=1,idle=C6");
     setting.duration = Span::from_millis(1_000);
-    // 500 packets per second: 2 ms apart, long enough to sink into C6.
+    // At 500 packets per second the gap of 2 ms is long enough to reach C6.
     let traffic = Spec::parse("constant:500pps,size=64").unwrap();
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     let exit = server.extra_exit_latency(2).as_seconds();
     assert!(report.latency_min_seconds.unwrap() > exit, "each packet wakes the core from C6");
     assert!(report.residency.cores[0].idle[2] > 0.8);
-    // At 100 kpps the core never stays asleep long enough to leave C1.
+    // At 100 kpps the core never sleeps long enough to go deeper than C1.
     let traffic = Spec::parse("constant:100kpps,size=64").unwrap();
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     assert!(report.latency_max_seconds.unwrap() < 20e-6);
@@ -164,12 +164,13 @@ fn moderation_trades_interrupts_for_latency() {
         simulate(&short(&server, &policy), &mut poisson(&server, 2e6, 64, 1))
     };
     let (none, some) = (with("0us"), with("100us"));
-    // Each of 48 queues keeps its own distance: 10,000 interrupts a second at most, of 2 Mpps.
+    // Each of 48 queues is moderated by itself: 10,000 interrupts a second at most, at 2 Mpps.
     let most = 48.0 * 1e4 / 2e6;
     let (few, many) = (some.interrupts_per_packet.unwrap(), none.interrupts_per_packet.unwrap());
     assert!(few <= most * 1.001 && many > 2.0 * most, "{few} and {many}, at most {most}");
-    // Whichever of a core's four queues interrupts, the core looks at all: every 25 us or so, so
-    // that a packet waits half of that.
+    // When any of a core's four queues interrupts, the core polls all of them: about every 25 us,
+    // so
+    // that a packet waits half of that on average.
     assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 10e-6));
     assert!(some.power_watts < none.power_watts);
 }
@@ -197,8 +198,8 @@ fn powersave_loses_and_reorders_nothing_under_a_steady_load() {
     assert!(report.cores_active_mean < 12.0 && report.latency_p99_seconds.unwrap() < 60e-6);
 }
 
-/// A table that moves all the time: the way out keeps every flow in order, and says what it
-/// took. Without, cores with empty queues would overtake those with full ones.
+/// The table moves all the time. The departure keeps every flow in order and reports the cost.
+/// Without it, cores with empty queues would overtake cores with full ones.
 #[test]
 fn nothing_is_reordered_when_the_redirect_table_moves_all_the_time() {
     let server = server("westmere-2010");
@@ -211,7 +212,7 @@ fn nothing_is_reordered_when_the_redirect_table_moves_all_the_time() {
     assert_eq!(report.reordered_packets, 0);
     assert!(report.reordered_unless_held_packets > 0);
     assert!(report.held_packets >= report.reordered_unless_held_packets / 10);
-    // At most what the full rings of an old core take.
+    // The hold is at most the time to empty the full rings of an old core.
     assert!(report.hold_max_seconds > 0.0 && report.hold_max_seconds < 5e-3);
     assert!(report.latency_max_seconds.unwrap() > report.hold_max_seconds);
 }

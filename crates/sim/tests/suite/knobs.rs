@@ -1,4 +1,4 @@
-//! Knobs that are slow, fail, refuse or round: the simulator goes the same way as a machine.
+//! Knobs that are slow, fail, refuse or round: the simulator behaves like a real machine.
 
 use crate::common::{assert_conserved, poisson, server, setting, timeless};
 use wattline_governor::ledger::Knob;
@@ -7,8 +7,9 @@ use wattline_server::ServerModel;
 use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
 use wattline_units::{Span, Time};
 
-/// Wants one point from a time on, and another one before; asks for both every 100 us. What it
-/// was shown as the present point goes to `shown`.
+/// A policy that wants one point before a given time and another one after it; it asks every 100
+/// us.
+/// `shown` receives what it saw as the present point.
 struct Twice {
     before: fn(&mut OperatingPoint),
     after: fn(&mut OperatingPoint),
@@ -46,7 +47,7 @@ fn short(server: &ServerModel) -> Setting<'_> {
     setting
 }
 
-/// Four slow cores, then twelve fast ones from 5 ms on; by a server whose knobs are like this.
+/// Four slow cores, then twelve fast ones from 5 ms on, on a server with these knobs.
 fn climb(server: &ServerModel, knobs: &str) -> Report {
     let policy = Twice {
         before: |point| {
@@ -82,7 +83,7 @@ fn a_refusing_knob_leaves_everything_else_to_go_on() {
     let slowest = server.processor.frequencies[0].0;
     let report = climb(&server, "frequency:refuse");
     let fastest = server.processor.frequencies[13].0;
-    // It was refused from the start: it is as fast as servers begin.
+    // The knob refused from the start, so the frequency is the one that servers begin with.
     assert_eq!(at_ms(&report, 2), (4.0, fastest));
     assert_eq!(at_ms(&report, 10), (12.0, fastest));
     let entry = report.knobs.iter().find(|entry| entry.knob == Knob::Frequency).unwrap();
@@ -99,7 +100,7 @@ fn slow_writes_come_one_after_the_other_in_the_safe_order() {
     let ideal = climb(&server, "");
     assert!(ideal.knobs.is_empty(), "nothing to tell of ideal knobs");
     assert_eq!(at_ms(&ideal, 5).0, 12.0);
-    // Eight wakes and one table, 200 us each: 1.8 ms.
+    // Eight wakes and one table at 200 us each: 1.8 ms.
     let slow = climb(&server, "cores:delay=200us");
     let (early, late) = (at_ms(&slow, 5).0, at_ms(&slow, 7).0);
     assert_eq!((early, late), (4.0, 12.0), "the table follows the last wake");
@@ -107,7 +108,7 @@ fn slow_writes_come_one_after_the_other_in_the_safe_order() {
     assert!((between - (4.0 * 0.8 + 12.0 * 0.2)).abs() < 0.01, "at 6.8 ms: {between}");
     let entry = slow.knobs.iter().find(|entry| entry.knob == Knob::Cores).unwrap();
     assert_eq!(entry.failed, 0);
-    // Frequencies rise before cores come: with slow frequencies, cores come later.
+    // Frequencies rise before cores are added, so slow frequencies delay the cores.
     let slow = climb(&server, "frequency:delay=100us");
     assert!(at_ms(&slow, 5).0 < 12.0 && at_ms(&slow, 7).0 == 12.0, "12 x 100 us");
 }
@@ -143,10 +144,10 @@ fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
         failed.iter().all(|&failed| failed < 60),
         "once a second, not at every question: {failed:?}"
     );
-    // A table that could not be written is tried again a second later, and in time it succeeds.
+    // A table that could not be written is tried again a second later, until it succeeds.
     let changes: Vec<u64> = reports.iter().map(|report| report.core_changes).collect();
     assert!(changes.iter().all(|&changes| changes <= 1), "{changes:?}");
-    // One that succeeds at the very start is no change of the reported span.
+    // A success at the very start is no change within the reported span.
     let down = reports.iter().filter(|report| report.cores_active_mean < 11.9).count();
     assert!(down >= 4, "{changes:?}, {failed:?}");
     assert!(reports.iter().any(|report| report.cores_active_mean > 3.0));
@@ -157,14 +158,15 @@ fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
     let server = server("westmere-2010");
     let policy = || Twice {
         before: |point| point.set_frequency(0),
-        // One up from where it is: with steps of five that is five up, as it is told.
+        // One up from the present index; with steps of five this is five up, as the policy then
+        // sees.
         after: |point| point.set_frequency((point.fastest_active() + 1).min(13)),
         at: Time::ZERO + Span::from_millis(5),
         period: Span::from_millis(5),
     };
     let report = run_twice(&server, "frequency:round=5", policy());
     let at = |index: usize| server.processor.frequencies[index].0;
-    // 0 is rounded up to 3; then 4 to 8, 9 to 13.
+    // 0 is rounded up to 3, then 4 to 8, and 9 to 13.
     let seen: Vec<f64> = [2, 7, 12].map(|millis| at_ms(&report, millis).1).to_vec();
     assert_eq!(seen, [at(3), at(8), at(13)]);
     let entry = report.knobs.iter().find(|entry| entry.knob == Knob::Frequency).unwrap();
@@ -192,7 +194,7 @@ fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
     let steps: u64 = poor.knobs.iter().map(|entry| entry.steps).sum();
     assert!(steps <= 10 + 20 + 20, "20 ms earn 20 writes: {steps}");
     assert!(poor.core_changes < 30, "{}", poor.core_changes);
-    // What was put off is done although the policy is not asked again.
+    // A postponed step is taken even if the policy is not asked again.
     let once = Twice {
         before: |point| point.set_frequency(0),
         after: |_| {},
@@ -204,8 +206,8 @@ fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
     assert!(at_ms(&late, 3).1 > slowest && at_ms(&late, 19).1 == slowest);
 }
 
-/// PowerSave under load on bad knobs: nothing is lost that the ideal machine would not lose,
-/// conservation and order hold, whatever fails.
+/// PowerSave under load on bad knobs. No packet is lost beyond those lost on the ideal machine, and
+/// conservation and order hold whatever fails.
 #[test]
 fn every_packet_is_accounted_for_whatever_the_knobs_do() {
     let server = server("westmere-2010");

@@ -1,4 +1,4 @@
-//! A policy that holds a latency target by what it is shown of latency.
+//! A policy that keeps a latency target by the latencies that it observes.
 
 use crate::common::{poisson, server, setting};
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use wattline_units::{Span, Time};
 
 const PERIOD: Span = Span::from_millis(1);
 
-/// One core more when the 99th percentile is above the target, one less when it is below a
-/// fifth of it.
+/// Adds a core when the 99th percentile is above the target, and removes one when it is below a
+/// fifth of the target.
 struct Target {
     p99: Span,
     looks: Looks,
@@ -86,7 +86,7 @@ fn a_policy_can_hold_a_latency_target() {
         let settled = &views[30..];
         assert!(settled.iter().all(|view| view.p99 < target), "{settled:?}");
         assert!((3.0..=8.0).contains(&report.cores_active_mean), "{}", report.cores_active_mean);
-        // What it was shown is what the report counts.
+        // The observed latencies agree with the report.
         let shown = settled.iter().map(|view| view.mean.as_seconds()).sum::<f64>() / 30.0;
         let mean = report.latency_mean_seconds.unwrap();
         assert!((shown / mean - 1.0).abs() < 0.01, "shown {shown}, report {mean}");

@@ -1,5 +1,5 @@
-//! The simulator against closed forms, published figures and itself; one program, which links once
-//! and runs its files side by side.
+//! The simulator compared with closed forms, published figures and itself. This is one program, so
+//! that it links once and runs its files in parallel.
 
 mod bursts;
 mod closed_form;

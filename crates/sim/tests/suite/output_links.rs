@@ -1,4 +1,4 @@
-//! What must hold where output links are modelled.
+//! Properties of simulations with output links.
 
 use crate::common::{poisson, seeded, server, setting, simulate, timeless};
 use wattline_policy::POLICIES;
@@ -16,7 +16,7 @@ fn with_links<'a>(server: &'a ServerModel, policy: &str, millis: u64) -> Setting
     }
 }
 
-/// Trains that meet at the output links and move cores up and down.
+/// Trains that meet at the output links, and that make cores come and go.
 const MEETING: &str =
     "mmpp:4Mpps,ratio=10,high=1ms,low=1ms,size=400,trains=geometric:16,train-flows=one";
 
@@ -24,12 +24,12 @@ fn run(setting: &Setting<'_>, traffic: &str) -> Report {
     simulate(setting, Spec::parse(traffic).unwrap().build(5).unwrap().as_mut())
 }
 
-/// Seconds that a packet occupies a link.
+/// Seconds for which a packet occupies a link.
 fn on_link(server: &ServerModel, bytes: u32) -> f64 {
     8.0 * f64::from(bytes + ETHERNET_OVERHEAD_BYTES) / server.nic.link.0
 }
 
-/// The model's time in cards and busses was measured on such packets, the link in it.
+/// The model's time in cards and buses was measured with such packets, link included.
 #[test]
 fn short_packets_at_low_load_take_what_was_measured() {
     let server = server("westmere-2010");
@@ -62,12 +62,12 @@ fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
     {
         let setting =
             Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
-        // Conservation is asserted in there, of each interval and the whole.
+        // `run` checks conservation in each interval and over the whole.
         let report = run(&setting, MEETING);
         assert_eq!(report.dropped_at_output_packets, 0, "{policy}");
         let latency = report.latency_mean_seconds.unwrap() - beside;
         let by_latency = report.forwarded_rate_pps * latency;
-        // At both ends packets are cut short: their share of 50,000.
+        // The span cuts packets off at both ends; this is their share of 50,000.
         let error = report.packets_inside_mean / by_latency - 1.0;
         if report.dropped_packets == 0 {
             assert!(
@@ -87,7 +87,7 @@ fn what_finds_its_transmit_ring_full_is_counted() {
     let bounded = run(&with_links(&server, "napi", 10), MEETING);
     assert_eq!(unbounded.dropped_at_output_packets, 0);
     assert!(bounded.dropped_at_output_packets > 100, "{}", bounded.dropped_at_output_packets);
-    // Rings on the way in do not depend on those on the way out.
+    // Receive rings do not depend on transmit rings.
     assert_eq!(bounded.dropped_packets, bounded.dropped_at_output_packets);
     assert_eq!(
         bounded.power_by_component_watts.cpu_cores,
@@ -96,7 +96,7 @@ fn what_finds_its_transmit_ring_full_is_counted() {
     assert!(bounded.latency_max_seconds < unbounded.latency_max_seconds);
 }
 
-/// Blocks, timers and intervals cut the run at other places: nothing may depend on that.
+/// Blocks, timers and intervals cut the run at other places; the result must not depend on that.
 #[test]
 fn being_watched_changes_nothing() {
     let mut server = server("westmere-2010");

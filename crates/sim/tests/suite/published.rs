@@ -1,5 +1,6 @@
-//! Every figure that PowerSave's paper prints about its machine, met by simulation and not
-//! only by the closed form. Each test prints paper value, tolerance and simulated value
+//! Every figure that PowerSave's paper prints about its machine, reproduced by simulation and not
+//! only by the closed form. Each test prints the paper's value, the tolerance and the simulated
+//! value
 //! (`cargo test -p wattline-sim --test suite published -- --nocapture`).
 
 use crate::common::{poisson, server, setting, simulate};
@@ -8,7 +9,7 @@ use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 
-/// The slowest, half-way, highest comparable and fastest P-state of the paper, in GHz.
+/// Slowest, half-way, highest comparable and fastest P-state of the paper, in GHz.
 const SLOW: f64 = 1.6;
 const MIDDLE: f64 = 2.4;
 const DOUBLE: f64 = 3.2;
@@ -37,30 +38,30 @@ impl Rig {
         simulate(&setting, &mut poisson(&self.server, rate, bytes, 5))
     }
 
-    /// Cores that nap under a load of 64-byte packets.
+    /// Run of cores that nap under a load of 64-byte packets.
     fn loaded(&self, cores: usize, gigahertz: f64, rate: f64) -> Report {
         let policy = format!("napi:cores={cores},frequency_ghz={gigahertz}");
         self.run(&policy, rate, 64, Span::from_millis(8))
     }
 
-    /// The same under more than they can carry.
+    /// The same under more load than they can carry.
     fn full(&self, cores: usize, gigahertz: f64) -> Report {
         self.loaded(cores, gigahertz, 1.2 * self.capacity(cores, gigahertz))
     }
 
-    /// Power with hardly a packet: ten a second.
+    /// Power at ten packets per second.
     fn idle(&self, policy: &str) -> f64 {
         self.run(policy, 10.0, 64, Span::from_seconds(1.0)).power_watts
     }
 }
 
-/// Within a tolerance of what is printed.
+/// Checks that the value is within a tolerance of the printed one.
 fn equals(what: &str, simulated: f64, paper: f64, tolerance: f64) {
     println!("{what}: paper {paper} +- {tolerance}, simulated {simulated:.3}");
     assert!((simulated - paper).abs() <= tolerance, "{what}: {simulated}, paper {paper}");
 }
 
-/// Above a printed bound, the tolerance aside.
+/// Checks that the value is above a printed bound, minus the tolerance.
 fn above(what: &str, simulated: f64, bound: f64, tolerance: f64) {
     println!("{what}: paper above {bound}, tolerance {tolerance}, simulated {simulated:.3}");
     assert!(simulated >= bound - tolerance, "{what}: {simulated}, paper above {bound}");
@@ -166,7 +167,7 @@ fn figure_9_more_cores_never_cost_more_at_the_same_rate() {
         let rate = rig.server.core_capacity(cost, cores, point.frequency);
         (rate.0, rig.server.power_at(cost, 64, &point, rate).total().0)
     };
-    // The closed form says which pairs are the closest calls; these are simulated.
+    // The closed form gives the pairs that are closest to each other; these are simulated.
     let points = |cores| (0..frequencies.len()).map(move |frequency| (cores, frequency));
     let mut calls = Vec::new();
     for few in (1..12).flat_map(points) {
@@ -208,8 +209,9 @@ fn figure_12_the_ladder_stays_near_the_envelope() {
     }
 }
 
-/// What traffic costs that comes like clockwork. Under NAPI the regularity of arrivals
-/// decides how many packets share a wake-up, so one rate has no one power.
+/// Cost of traffic with regular arrivals. Under NAPI the regularity decides how many packets share
+/// a
+/// wake-up, so the power depends on more than the rate.
 #[test]
 fn regular_arrivals_wake_a_core_for_every_packet() {
     use wattline_traffic::Spec;
@@ -230,8 +232,9 @@ fn regular_arrivals_wake_a_core_for_every_packet() {
         let interrupts = report.interrupts_per_packet.unwrap();
         println!("{name}: {:.1} W, {interrupts:.3} interrupts a packet", report.power_watts);
     }
-    // Flows in turn: the gap at a core, 6.7 us, is longer than the interrupt's delivery, wake-up
-    // and service, 5.4 us, so nearly each packet has a wake-up of its own.
+    // Flows take turns. The gap at a core, 6.7 us, is longer than the interrupt's delivery, wake-up
+    // and
+    // service together, 5.4 us, so nearly every packet has its own wake-up.
     assert!(turns.interrupts_per_packet.unwrap() > 0.9);
     let fastest = rig.server.processor.highest_frequency();
     let wake_up = rig.server.wake_up_work(fastest).as_seconds();
@@ -244,7 +247,7 @@ fn regular_arrivals_wake_a_core_for_every_packet() {
         println!("awake {awake:.4}, wake-ups and service {expected:.4}");
         assert!((awake / expected - 1.0).abs() < 0.002);
     }
-    // Any flow: a core's share of a regular stream is as good as random.
+    // Flows are random: a core's share of a regular stream is as good as random.
     assert!((any.power_watts - poisson.power_watts).abs() < 1.0);
     let closed = {
         let cost = rig.server.packet_cost(Application::Ipv4, 1024).unwrap();

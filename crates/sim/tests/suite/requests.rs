@@ -69,7 +69,7 @@ fn a_seed_repeats_and_another_differs() {
     assert_ne!(first, strip(run_requests(&one).unwrap()));
 }
 
-/// Without kernel costs, bursts and spread it is a queue that theory knows: M/D/1.
+/// Without kernel costs, bursts and spread, the server is an M/D/1 queue.
 #[test]
 fn without_the_kernel_it_is_an_m_d_1_queue() {
     let mut server = xeon();
@@ -94,7 +94,7 @@ fn without_the_kernel_it_is_an_m_d_1_queue() {
     assert!((busy - 0.7).abs() < 0.01, "{busy}");
 }
 
-/// CP-031 and CP-032: what Figures 1 and 2 show.
+/// CP-031 and CP-032: the statements of Figures 1 and 2.
 #[test]
 fn latency_rises_with_the_period_at_low_load_and_is_u_shaped_at_high_load() {
     let mean = |rate: &str, period: u32| {
@@ -110,7 +110,7 @@ fn latency_rises_with_the_period_at_low_load_and_is_u_shaped_at_high_load() {
 #[test]
 fn too_many_interrupts_leave_nothing_to_the_application() {
     let mut server = xeon();
-    // 12 us of work in each 6 us.
+    // 12 us of work every 6 us.
     server.kernel.interrupt_cycles = 21_600.0;
     let report = run_requests(&setting(&server, "memcached:900krps", "performance+6us")).unwrap();
     assert!(!report.sustained);
@@ -177,7 +177,7 @@ fn copi_on_its_own_tables_saves_and_keeps_the_target() {
     assert_eq!(request_platform(&server).cores, 8);
 }
 
-/// On three machines that nothing was chosen on: at most a tenth of the points, at least nine
+/// On three machines on which no parameter was chosen: at most a tenth of the points, at least nine
 /// tenths of the saving. `wattline reproduce copi` has more of them.
 #[test]
 fn a_sparse_profile_keeps_most_of_the_saving() {

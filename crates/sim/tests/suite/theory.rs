@@ -1,4 +1,4 @@
-//! The simulator against queueing theory, on a single core without overheads.
+//! The simulator compared with queueing theory, on a single core without overheads.
 
 use crate::common::{poisson, server, setting, simulate};
 use wattline_server::{ServerModel, ServiceDistribution};
@@ -9,7 +9,7 @@ const SERVICE: f64 = 1e-6;
 /// Mean waiting time of the simulated packets and the report's mean number inside.
 fn waiting(server: &ServerModel, policy: &str, load: f64, seed: u64) -> (f64, f64, f64) {
     let mut setting = setting(server, policy);
-    // Long enough for the mean: near saturation packets wait for one another for long.
+    // Long enough for a precise mean: near saturation, waiting times are long and correlated.
     setting.duration = Span::from_millis(if load > 0.8 { 12_000 } else { 4_000 });
     let report = simulate(&setting, &mut poisson(server, load / SERVICE, 64, seed));
     assert_eq!(report.dropped_packets, 0);
@@ -26,7 +26,7 @@ fn assert_near(simulated: f64, theory: f64, what: &str) {
 fn deterministic_service_waits_as_m_d_1() {
     let server = server("ideal-single-core");
     for load in [0.3, 0.6, 0.9] {
-        // Pollaczek and Khinchine: W = ρ s / (2 (1 - ρ)).
+        // Pollaczek-Khinchine formula: W = ρ s / (2 (1 - ρ)).
         let theory = load * SERVICE / (2.0 * (1.0 - load));
         for policy in ["poll", "napi"] {
             let (simulated, inside, by_latency) = waiting(&server, policy, load, 3);
@@ -61,8 +61,9 @@ fn a_core_that_must_wake_up_waits_as_m_g_1_with_set_up() {
         server.wake_up.fixed_seconds = 3e-6;
         let set_up = 5e-6;
         for load in [0.3, 0.6, 0.9] {
-            // Welch (1964): beside the queueing of M/G/1, the set-up delays those that
-            // arrive before or during it by (2D + λD²) / (2 (1 + λD)) on average.
+            // Welch (1964): in addition to the queueing of M/G/1, the set-up delays packets that
+            // arrive before
+            // or during it by (2D + λD²) / (2 (1 + λD)) on average.
             let rate = load / SERVICE;
             let queueing = rate * second_moment * SERVICE * SERVICE / (2.0 * (1.0 - load));
             let delay = (2.0 * set_up + rate * set_up * set_up) / (2.0 * (1.0 + rate * set_up));

@@ -1,4 +1,4 @@
-//! What goes in comes out, and nothing that anybody forged, repeated or cut does.
+//! Packets survive a tunnel unchanged; forged, repeated and truncated ones do not pass.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use wattline_units::Span;
 fn any_options() -> impl Strategy<Value = Options> {
     (prop::sample::select(Algorithm::ALL.to_vec()), any::<[bool; 3]>(), 0u64..1 << 31).prop_map(
         |(algorithm, [extended, outer_ipv4, udp], last)| {
-            // Just before the low half begins anew, where there is a high half to carry to.
+            // Just before the low half wraps, if there is a high half to carry to.
             let last = if extended { u64::from(u32::MAX) - last % 4 } else { last };
             Options { algorithm, extended, outer_ipv4, udp, last, ..Options::PLAIN }
         },
@@ -17,8 +17,9 @@ fn any_options() -> impl Strategy<Value = Options> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// All algorithms, both versions inside and outside, any length: what went in comes out,
-    /// and on the way it is seen by nobody.
+    /// For all algorithms, both IP versions inside and outside and any length: the output equals
+    /// the input,
+    /// and the input is not visible in between.
     #[test]
     fn tunnels_bring_packets_to_the_other_end(
         options in any_options(),
@@ -41,7 +42,7 @@ proptest! {
         let (mut out, counted) = pair.decrypt(&sealed);
         prop_assert_eq!(counted.dropped_total(), 0, "{:?}", counted.dropped);
         let mut expected: Vec<_> = frames.into_iter().map(hops_less).collect();
-        // IPv4 and IPv6 of one batch may overtake each other.
+        // IPv4 and IPv6 packets of one batch may overtake each other.
         out.sort();
         expected.sort();
         prop_assert_eq!(out, expected);
@@ -50,12 +51,12 @@ proptest! {
             prop_assert_eq!(counters.packets(), lengths.len() as u64);
             prop_assert_eq!(counters.bytes(), bytes as u64);
         }
-        // Every one of them a second time: none passes.
+        // The same packets a second time: none passes.
         let (out, counted) = pair.decrypt(&sealed);
         prop_assert_eq!((out.len(), counted.dropped["esp-replayed"]), (0, sealed.len() as u64));
     }
 
-    /// Any bit flipped, any byte cut off: nothing passes, everything is counted.
+    /// With any bit flipped or any byte cut off, nothing passes, and everything is counted.
     #[test]
     fn nothing_forged_comes_through(
         options in any_options(),
@@ -67,7 +68,7 @@ proptest! {
         match cut {
             Some(cut) => frame.truncate(cut.index(frame.len())),
             None => {
-                // From the ESP header on: what stands before is not authenticated.
+                // From the ESP header on, since the headers before it are not authenticated.
                 let start = 14 + if options.outer_ipv4 { 20 } else { 40 } + if options.udp { 8 } else { 0 };
                 let bit = bit.index((frame.len() - start) * 8);
                 frame[start + bit / 8] ^= 1 << (bit % 8);
@@ -89,7 +90,7 @@ fn wrong_spis_are_counted() {
     assert_eq!(counted.dropped["esp-unknown-association"], 1);
 }
 
-/// Bytes without any structure but an outer header: no panic, every frame accounted for.
+/// Random bytes after an outer header: no panic, and every frame is accounted for.
 #[test]
 fn fuzz_esp_packets() {
     bolero::check!().with_type::<Vec<(bool, bool, Vec<u8>)>>().for_each(|packets| {

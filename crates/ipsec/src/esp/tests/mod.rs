@@ -1,4 +1,4 @@
-//! Gateways as a whole: what goes into one comes out of the other, and nothing else does.
+//! Whole gateways: packets into one come out of the other, and no others do.
 
 mod hostile;
 mod rules;
@@ -16,8 +16,9 @@ use std::sync::Arc;
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::testing::{MAC_A, MAC_B, Router, fix_checksum, frame4, frame6, net};
 
-/// A tunnel between 198.51.100.1 and .2, or between their IPv6 counterparts. Both ends are the
-/// same machine's here: what it encrypts on one port it may decrypt from another.
+/// A tunnel between 198.51.100.1 and .2, or between their IPv6 counterparts. Both ends belong to
+/// the
+/// same machine here, so it may decrypt from one port what it encrypted on another.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     algorithm: Algorithm,
@@ -99,7 +100,7 @@ fn policies(decision: Decision) -> Vec<Policy> {
         .into()
 }
 
-/// Two gateways. What the first sends by its port 1 comes to port 0 of the second.
+/// Two gateways; port 1 of the first is connected to port 0 of the second.
 struct Pair {
     near: Router,
     far: Router,
@@ -130,14 +131,14 @@ impl Pair {
         pair
     }
 
-    /// Frames as they leave the first gateway.
+    /// Frames that leave the first gateway.
     fn encrypt(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         frames.iter().for_each(|frame| self.near.ports[0].send(frame));
         self.near.settle();
         self.near.ports[1].sent()
     }
 
-    /// Frames as they leave the second after it got these from the first.
+    /// Frames that leave the second gateway after it received these from the first.
     fn decrypt(&mut self, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, Snapshot) {
         for frame in frames {
             let mut frame = frame.clone();
@@ -151,7 +152,7 @@ impl Pair {
     }
 }
 
-/// As two routers leave it.
+/// The frame after two routers.
 fn hops_less(mut frame: Vec<u8>) -> Vec<u8> {
     frame[..6].copy_from_slice(&wattline_dataplane::testing::MAC_NEIGHBOUR);
     frame[6..12].copy_from_slice(&MAC_B);

@@ -1,4 +1,4 @@
-//! Policies, limits, lengths and headers, one by one; and workers that share associations.
+//! Policies, limits, lengths and headers one by one, and workers that share SAs.
 
 use super::*;
 use wattline_packet::ipv4::Ipv4Packet;
@@ -42,20 +42,20 @@ fn what_a_policy_protects_passes_in_no_other_way() {
         policies: policies(decision),
         ..Contents::default()
     };
-    // Without an association nothing leaves.
+    // Without an SA nothing leaves.
     publisher.publish(contents(vec![None], Decision::Protect(0)));
     let mut router = Router::with_features(crate::esp::features(&publisher, 1000, 50));
     let frame = frame4(MAC_A, 64, b"payload.");
     router.ports[0].send(&frame);
     assert_eq!(router.settle().dropped["ipsec-no-association"], 1);
-    // Discarded both ways, and bypassed.
+    // Discarded in both directions, then bypassed.
     publisher.publish(contents(vec![], Decision::Discard));
     router.ports[0].send(&frame);
     assert_eq!(router.settle().dropped["ipsec-policy"], 1);
     publisher.publish(contents(vec![], Decision::Bypass));
     router.ports[0].send(&frame);
     assert_eq!(router.settle().forwarded, 1);
-    // What should have come through the tunnel came in clear: source and destination swapped.
+    // A packet that should have come through the tunnel came in clear: addresses swapped.
     publisher.publish(contents(vec![None], Decision::Protect(0)));
     let mut back = frame.clone();
     back.copy_within(14 + 12..14 + 16, 14 + 4);
@@ -101,7 +101,7 @@ fn what_does_not_fit_is_cut_before_it_is_encrypted_or_its_sender_is_told() {
     let inner = pair.outbound.common.inner_mtu(1400);
     // 20 of IP, 8 of ESP, 8 of IV, 16 of ICV, 2 of trailer.
     assert_eq!(inner, 1400 - 54);
-    // The longest that fits, and one byte more, which may be cut.
+    // The longest packet that fits, and one byte more, which may be fragmented.
     let whole = frame4(MAC_A, 64, &vec![1; inner - 20]);
     let sealed = pair.encrypt(&[whole]);
     assert_eq!(sealed.len(), 1);
@@ -116,7 +116,7 @@ fn what_does_not_fit_is_cut_before_it_is_encrypted_or_its_sender_is_told() {
         .flat_map(|frame| Ipv4Packet::parse(&frame[14..]).unwrap().payload.to_vec())
         .collect();
     assert_eq!(joined, long[34..]);
-    // One that must not be cut: ICMP with the MTU of the tunnel, both versions.
+    // A packet that must not be fragmented: ICMP with the MTU of the tunnel, both versions.
     for (frame, kind, at) in [
         (unfragmentable(long.clone()), [3, 4], 14 + 26),
         (frame6(MAC_A, 64, &vec![1; inner - 39]), [2, 0], 14 + 46),
@@ -131,13 +131,13 @@ fn what_does_not_fit_is_cut_before_it_is_encrypted_or_its_sender_is_told() {
     }
     assert_eq!(pair.near.settle().dropped["too-big"], 2);
 
-    // Where the outer packet may be fragmented, it is.
+    // If the outer packet may be fragmented, it is.
     let mut pair = Pair::new(Options { dont_fragment: DontFragment::Clear, ..options });
     let sealed = pair.encrypt(&[unfragmentable(long)]);
     assert_eq!((sealed.len(), sealed[0][20] & 0x40), (1, 0));
 }
 
-/// Over a way that is narrower than what IP asks of a link, plus what ESP adds.
+/// The path is narrower than the least MTU that IP requires of a link, plus ESP's overhead.
 #[test]
 fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
     let way = |pair: &mut Pair, mtu| {
@@ -161,7 +161,7 @@ fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
     };
     let small = frame4(MAC_A, 64, &[7; 80]);
     let least6 = frame6(MAC_A, 64, &[7; 1240]);
-    // An inner MTU of less than 68, of less than 1280.
+    // An inner MTU of less than 68, and of less than 1280.
     for (frame, mtu, least) in [(&small, 68, 68), (&least6, 1280, 1280)] {
         let mut pair = Pair::new(Options::PLAIN);
         assert!(pair.outbound.common.inner_mtu(mtu.into()) < least);
@@ -170,14 +170,14 @@ fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
         let whole = joined(&sealed, mtu.into());
         assert_eq!(pair.decrypt(&[whole]).0, [hops_less(frame.clone())]);
     }
-    // One byte more than every link of IPv6 must carry: its sender is told of no less than that.
+    // One byte more than every IPv6 link must carry: the sender is told no smaller MTU than that.
     let mut pair = Pair::new(Options::PLAIN);
     way(&mut pair, 1280);
     assert!(pair.encrypt(&[frame6(MAC_A, 64, &[7; 1241])]).is_empty());
     let told = pair.near.ports[0].sent();
     assert_eq!((told.len(), &told[0][14 + 44..14 + 48]), (1, &[0, 0, 5, 0][..]));
-    // Where the outer packet must not be cut either, nothing is sent in part, and whoever let his
-    // packet be cut is told nothing.
+    // If the outer packet must not be fragmented either, nothing is sent in part, and a sender that
+    // allowed fragmentation is told nothing.
     let set = Options { dont_fragment: DontFragment::Set, ..Options::PLAIN };
     for (options, mtu) in [(set, 68), (Options { outer_ipv4: false, ..Options::PLAIN }, 130)] {
         let mut pair = Pair::new(options);
@@ -186,7 +186,7 @@ fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
         let counted = pair.near.settle();
         assert_eq!((counted.dropped["too-big"], counted.generated), (1, 0), "{options:?}");
     }
-    // Wide enough for IPv4, however little: cut before.
+    // Just wide enough for IPv4: fragmented before encryption.
     for mtu in [124, 130, 576] {
         let mut pair = Pair::new(Options::PLAIN);
         way(&mut pair, mtu);
@@ -207,7 +207,7 @@ fn outer_headers_take_dscp_and_ecn_from_inner_ones() {
         fix_checksum(&mut frame);
         let mut sealed = pair.encrypt(&[frame]);
         assert_eq!((sealed[0][15], sealed[0][22]), (expected, 64));
-        // A router on the way has met congestion.
+        // A router on the path has met congestion.
         sealed[0][15] |= 3;
         fix_checksum(&mut sealed[0]);
         assert_eq!(pair.decrypt(&sealed).0[0][15], 0xbb);
@@ -224,7 +224,7 @@ fn expired_packets_are_answered_and_never_encrypted() {
     assert_eq!(pair.near.settle().dropped["ttl-expired"], 2);
 }
 
-/// A packet that expires at the far gateway: the answer quotes it, so it must go back through a
+/// A packet expires at the far gateway. The answer quotes it, so the answer must return through a
 /// tunnel or not at all. Here there is none.
 #[test]
 fn answers_about_decrypted_packets_do_not_leave_in_clear() {
@@ -251,14 +251,15 @@ fn ike_and_keepalives_are_the_kernels() {
     };
     let (_, counted) = pair.decrypt(&[with(&[0; 28]), with(&[0xff]), with(&[1, 2])]);
     assert_eq!((counted.punted, counted.dropped["esp-malformed"]), (2, 1));
-    // Without UDP it is not what was agreed upon.
+    // Without UDP it does not match what was negotiated.
     let mut bare = Pair::new(Options::PLAIN);
     let frame = bare.encrypt(&[frame4(MAC_A, 64, b"payload.")]);
     assert_eq!(pair.decrypt(&frame).1.dropped["ipsec-policy"], 1);
 }
 
-/// Several gateways share one association each way; packets come to whichever. Each is
-/// accepted once, though all are sent to two of them.
+/// Several gateways share one SA in each direction, and packets arrive at any of them. Each is
+/// accepted
+/// once, though all are sent to two gateways.
 #[test]
 fn workers_share_associations_while_packets_move_between_them() {
     const WORKERS: usize = 4;
@@ -349,7 +350,7 @@ fn with_options(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Makes the checksum of an IPv4 header right, options included.
+/// Corrects the checksum of an IPv4 header, options included.
 fn refresh(frame: &mut [u8]) {
     let end = 14 + usize::from(frame[14] & 0xf) * 4;
     frame[24..26].fill(0);
@@ -357,7 +358,7 @@ fn refresh(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Source and destination the other way round.
+/// The frame with source and destination swapped.
 fn turned(mut frame: Vec<u8>) -> Vec<u8> {
     let (at, length) = if frame[12..14] == [8, 0] { (26, 4) } else { (22, 16) };
     let source = frame[at..at + length].to_vec();
@@ -377,7 +378,7 @@ fn options_go_through_the_tunnel_with_their_packet() {
     let sealed = pair.encrypt(&frames);
     assert_eq!(sealed.len(), 2);
     assert_eq!(pair.near.settle().punted, 0);
-    // The far gateway forwards them as they are: the kernel might quote them in clear.
+    // The far gateway forwards them itself, since the kernel might quote them in clear.
     let (out, counted) = pair.decrypt(&sealed);
     assert_eq!((out.len(), counted.punted), (2, 0));
     for (out, frame) in out.iter().zip(&frames) {
@@ -391,7 +392,7 @@ fn what_is_left_to_the_kernel_is_held_against_the_policies() {
     let mut pair = Pair::new(Options::PLAIN);
     for frame in both_families() {
         let mut dropped = 0;
-        // What should have come through the tunnel, and what no policy knows.
+        // A packet that should have come through the tunnel, and one that no policy knows.
         let back = with_options(&turned(frame.clone()));
         let mut elsewhere = with_options(&frame);
         let other = if frame[12..14] == [8, 0] { 14 + 16 } else { 14 + 24 };
@@ -410,8 +411,9 @@ fn what_is_left_to_the_kernel_is_held_against_the_policies() {
         }
         assert_eq!(dropped, 1);
     }
-    // Behind a tag that is not routed here the kernel would find it; and so by a way that leads
-    // out of an interface that is no port.
+    // After a tag that is not routed here, the kernel would find it; so would it through an egress
+    // interface
+    // that is no port.
     for tag in [[0x81, 0, 0, 0], [0x81, 0, 0, 9]] {
         for mut frame in both_families() {
             frame.splice(12..12, tag);
@@ -430,8 +432,9 @@ fn what_is_left_to_the_kernel_is_held_against_the_policies() {
     assert_eq!(pair.near.settle().punted, before);
 }
 
-/// Whoever sent the packet is behind an interface that is no port: ICMP errors about it are the
-/// kernel's, and the packet with them.
+/// The sender is behind an interface that is no port: the kernel sends ICMP errors about its
+/// packet, so
+/// the packet goes to the kernel.
 #[test]
 fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
     let mut pair = Pair::new(Options::PLAIN);
@@ -457,7 +460,7 @@ fn what_came_through_a_tunnel_and_has_expired_is_not_shown_to_the_kernel() {
         pair.far.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();
     }
     pair.far.routes.publish().unwrap();
-    // One hop is taken by the gateway that encrypts.
+    // The encrypting gateway takes one hop.
     for (hops, punted) in [(2, 0), (3, 1)] {
         for frame in [frame4(MAC_A, hops, b"payload."), frame6(MAC_A, hops, b"payload.")] {
             let before = pair.far.settle().punted;

@@ -1,23 +1,27 @@
 //! MAXP: windows whose first bytes hash higher than those of all windows nearby.
 //!
-//! Selected windows lie more evenly than those of MODP, so fewer regions slip through, and only
-//! they get a fingerprint. "Nearby" is half a period on both sides (Bjørner, Blass and Gurevich,
+//! The selected windows are spaced more evenly than with MODP, so fewer regions are missed, and
+//! only
+//! they need a fingerprint. "Nearby" means half a period on both sides (Bjørner, Blass and
+//! Gurevich,
 //! "Content-dependent chunking for differential compression, the local maximum approach", 2010).
-//! The highest of so many neighbours is found by doubling: of two, of four, and so on, each a pass
-//! without branches over 16-bit numbers, of which any x86-64 takes eight at once.
+//! The
+//! maximum over the neighbours is found by doubling: of two, of four, and so on. Each step is a
+//! pass
+//! without branches over 16-bit numbers, eight of which fit a vector on any x86-64.
 
 use super::{Sample, WINDOW, push};
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
-/// Positions that are looked at together.
+/// Number of positions processed together.
 const BLOCK: usize = 16;
 
 pub(super) struct Maxp {
-    /// Half a period.
+    /// Half a period, in positions.
     horizon: usize,
-    /// Hashes by position, with the lowest before and behind them.
+    /// Hashes by position, with the lowest value before and after them.
     values: Vec<i16>,
-    /// The highest of `horizon` values from a position on.
+    /// Maximum of the `horizon` values from each position on.
     highest: Vec<i16>,
     spare: Vec<i16>,
 }
@@ -47,7 +51,7 @@ impl Maxp {
         let blocks = values.chunks(BLOCK).zip(left.chunks(BLOCK)).zip(right.chunks(BLOCK));
         for (number, ((values, left), right)) in blocks.enumerate() {
             let both = || values.iter().zip(left).zip(right);
-            // Of equal ones the first.
+            // Among equal values, the first one wins.
             let is_highest =
                 |((value, left), right): ((&i16, &i16), &i16)| (value > left) & (value >= right);
             if !both().fold(false, |any, it| any | is_highest(it)) {
@@ -55,7 +59,7 @@ impl Maxp {
             }
             for (inside, _) in both().enumerate().filter(|(_, it)| is_highest(*it)) {
                 let at = number * BLOCK + inside;
-                // Never the first of a row of equals, such as the end of padding.
+                // Never the first of a run of equal values, such as the end of padding.
                 let next = self.values.get(horizon + at + 1);
                 if at < count && next != self.values.get(horizon + at) {
                     push(samples, payload, at);
@@ -69,7 +73,7 @@ impl Maxp {
         self.highest.extend_from_slice(&self.values);
         let mut width = 1;
         while width < self.horizon {
-            // Twice as many, or as many as are wanted: the two parts may overlap.
+            // Doubles the width, up to the one wanted; the two parts may overlap.
             let step = width.min(self.horizon - width);
             let ahead = self.highest.get(step..).unwrap_or_default();
             self.spare.clear();

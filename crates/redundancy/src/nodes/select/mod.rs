@@ -1,8 +1,9 @@
-//! Which windows of a payload are looked up and remembered, by their fingerprints.
+//! Selection of the windows of a payload that are looked up and stored by their fingerprints.
 //!
-//! A window is [`WINDOW`] bytes. To look at every one costs too much, so about one in `period`
-//! is selected, by what is in it and not by where it stands: content that comes again, shifted
-//! by whatever stands before it, has the same windows selected again.
+//! A window is [`WINDOW`] bytes. Processing every window costs too much, so about one in `period`
+//! is
+//! selected. The selection depends on the content and not on the position, so repeated content that
+//! is shifted has the same windows selected again.
 //!
 //! - MODP: fingerprints that are small enough (Spring and Wetherall, SIGCOMM 2000, after Rabin
 //!   and Manber)
@@ -19,29 +20,29 @@ use modp::Modp;
 use samplebyte::SampleByte;
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
-/// Bytes that a fingerprint stands for, as in EndRE.
+/// Number of bytes per fingerprint, as in EndRE.
 pub const WINDOW: usize = 32;
-/// Fewer bytes than this between selected windows are not allowed.
+/// Smallest period in bytes.
 pub const SHORTEST_PERIOD: usize = 8;
-/// Most windows of one payload: of the longest one, one in [`SHORTEST_PERIOD`].
+/// Largest number of windows of one payload: one in [`SHORTEST_PERIOD`] of the longest.
 const MOST_SAMPLES: usize = LONGEST_PAYLOAD / SHORTEST_PERIOD;
 
-/// How windows are selected.
+/// Method of selecting windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
-    /// By the fingerprint's value.
+    /// Selection by the value of the fingerprint.
     Modp,
-    /// Local maxima.
+    /// Selection of local maxima.
     Maxp,
-    /// By the first byte.
+    /// Selection by the first byte.
     SampleByte,
 }
 
 impl Selection {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 3] = [Self::Modp, Self::Maxp, Self::SampleByte];
 
-    /// As configurations call it.
+    /// Name in configurations.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,13 +56,13 @@ impl Selection {
 /// A selected window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Of its bytes; all bits are of use.
+    /// Fingerprint of the window's bytes; all bits are usable.
     pub fingerprint: u64,
-    /// Where it begins in the payload.
+    /// Offset of the window in the payload.
     pub offset: u16,
 }
 
-/// Selects windows; one per worker, for it has memory of its own.
+/// Selects windows; one per worker, since it has working memory.
 pub struct Selector {
     how: How,
     samples: Vec<Sample>,
@@ -74,7 +75,7 @@ enum How {
 }
 
 impl Selector {
-    /// Selects about one window in `period`, which is at least [`SHORTEST_PERIOD`].
+    /// A selector of about one window in `period`, which is at least [`SHORTEST_PERIOD`].
     #[must_use]
     pub fn new(selection: Selection, period: usize) -> Self {
         let period = period.max(SHORTEST_PERIOD);
@@ -86,7 +87,7 @@ impl Selector {
         Self { how, samples: Vec::with_capacity(MOST_SAMPLES + 1) }
     }
 
-    /// The windows selected in a payload, in their order.
+    /// Selected windows of a payload, in their order.
     pub fn select(&mut self, payload: &[u8]) -> &[Sample] {
         self.samples.clear();
         let payload = &payload[..payload.len().min(LONGEST_PAYLOAD)];
@@ -97,14 +98,14 @@ impl Selector {
             How::SampleByte(bytes) => bytes.select(payload, &mut self.samples),
         }
         if self.samples.is_empty() {
-            // Of content without any contrast, such as zeros, one window is as good as another.
+            // In content without contrast, such as zeros, any window will do.
             push(&mut self.samples, payload, last / 2);
         }
         &self.samples
     }
 }
 
-/// Notes the window at `offset`, if there is room.
+/// Adds the window at `offset`, if there is room.
 #[inline]
 fn push(samples: &mut Vec<Sample>, payload: &[u8], offset: usize) {
     let Some(window) = payload.get(offset..).and_then(|rest| rest.first_chunk()) else { return };
@@ -116,8 +117,8 @@ fn push(samples: &mut Vec<Sample>, payload: &[u8], offset: usize) {
 const MULTIPLIERS: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-/// A hash of a window: products of 64 by 64 bits, folded, as wyhash (public domain, Wang Yi)
-/// mixes. Equal fingerprints only suggest equal bytes.
+/// Hash of a window: products of 64 by 64 bits, folded, as in wyhash (public domain, Wang Yi).
+/// Equal fingerprints only suggest equal bytes.
 #[inline]
 fn fingerprint(window: &[u8; WINDOW]) -> u64 {
     let (words, _) = window.as_chunks::<8>();
@@ -134,7 +135,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same in every run.
+    /// Pseudo-random bytes, the same in every run.
     pub fn noise(seed: u64, length: usize) -> Vec<u8> {
         let mut state = seed.wrapping_mul(2) + 1;
         let mut next = || {
@@ -175,8 +176,7 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// What makes it work: where content is shifted, so is what is selected in it, but for
-        /// the neighbourhood of its ends.
+        /// Content that is shifted has the same windows selected, except near its ends.
         #[test]
         fn selection_follows_the_content(seed: u64, shift in 0usize..600, which in 0usize..3) {
             let mut selector = Selector::new(Selection::ALL[which], 32);

@@ -1,14 +1,14 @@
 //! MODP: windows whose rolling hash is below a bound.
 //!
-//! Spring and Wetherall take Rabin's polynomials, which cost a chain of two table look-ups per
-//! byte. The cyclic polynomial (Cohen 1997) costs a rotation and an exclusive or in the chain,
-//! and of its 64 bits 33 adjacent ones are pairwise independent for a window of 32 (Lemire and
-//! Kaser, "Recursive n-gram hashing is pairwise independent, at best", 2010): more than enough.
+//! Spring and Wetherall use Rabin's polynomials, which cost a chain of two table look-ups per byte.
+//! The cyclic polynomial (Cohen 1997) costs a rotation and an exclusive or. For a window of 32, 33
+//! adjacent bits of its 64 are pairwise independent (Lemire and Kaser, "Recursive n-gram hashing is
+//! pairwise independent, at best", 2010), which is more than enough.
 
 use super::{MULTIPLIERS, Sample, WINDOW, push};
 
 pub(super) struct Modp {
-    /// The upper half of a rolling hash must be below.
+    /// Bound for the upper half of the rolling hash; windows below it are selected.
     bound: u32,
     table: Box<[u64; 256]>,
 }
@@ -36,7 +36,7 @@ impl Modp {
             push(samples, payload, 0);
         }
         for (before, (gone, come)) in payload.iter().zip(rest).enumerate() {
-            // Both look-ups are outside of the chain.
+            // Both look-ups are outside the dependency chain.
             let change = value(gone).rotate_left(WINDOW as u32) ^ value(come);
             hash = hash.rotate_left(1) ^ change;
             if ((hash >> 32) as u32) < self.bound {

@@ -1,12 +1,12 @@
 //! SAMPLEBYTE: windows that begin with a byte of a fixed set, then half a period is skipped.
 //!
-//! The cheapest: one look-up per byte, and of half of the bytes none. EndRE trains the set on
-//! the traffic; here it is fixed, half of it spread over all values and half taken from what is
+//! This is the cheapest method: one look-up per byte, and none for half of the bytes. EndRE trains
+//! the set on the traffic. Here it is fixed: half of it is spread over all values, and half is
 //! neither rare nor too common in text, so that binary content and text are both sampled.
 
 use super::{Sample, WINDOW, push};
 
-/// Spread over all values, then bytes of text; taken by turns.
+/// Bytes of text, which alternate with bytes spread over all values.
 const TEXT: &[u8; 32] = b"dlucmpfgaonhrist0123e<=/\"DSCAT,-";
 
 pub(super) struct SampleByte {
@@ -17,7 +17,7 @@ pub(super) struct SampleByte {
 impl SampleByte {
     pub fn new(period: usize) -> Self {
         let skip = period / 2;
-        // With so many of 256 the wait for the next is half a period on average.
+        // With this many of 256 values, the next match is half a period away on average.
         let wanted = (256 / skip.max(1)).clamp(2, 128);
         let mut begins = Box::new([false; 256]);
         let mut chosen = 0;
