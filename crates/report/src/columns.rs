@@ -1,12 +1,12 @@
-//! Rows of text under a head, lined up.
+//! Aligned columns of text.
 
 use std::fmt;
 
-/// Writes them; the first `left` columns to the left, numbers after them to the right. Rows
-/// are as long as the head.
+/// Writes rows of text under a head. The first `left` columns are aligned to the left, the others
+/// (numbers) to the right. Rows are as long as the head.
 ///
 /// # Errors
-/// When `out` takes no more.
+/// Fails when `out` fails.
 pub fn write<const N: usize>(
     out: &mut fmt::Formatter<'_>,
     head: [&str; N],

@@ -1,4 +1,4 @@
-//! Pages in HTML: one file each, which needs nothing from elsewhere.
+//! HTML pages in one file each, without external resources.
 
 use crate::check::{Check, Verdict};
 use crate::escape::escape;
@@ -16,7 +16,7 @@ th{background:#f2f2f2}td.n{text-align:right;white-space:nowrap}
 .paper-contradicts-itself{color:#7a3b69}.figure-lost,.not-testable{color:#666}
 details summary{cursor:pointer}nav a{margin-right:.8rem}";
 
-/// What every page begins with; `title` is plain text. Close it with [`end`].
+/// Beginning of every page; `title` is plain text. [`end`] closes the page.
 pub fn begin(title: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -36,7 +36,7 @@ pub fn put(page: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = page.write_fmt(arguments);
 }
 
-/// Appends a table of plain texts: the first column to the left, numbers after it to the right.
+/// Appends a table of plain text: the first column aligned to the left, numbers to the right.
 pub fn table<const N: usize>(
     page: &mut String,
     head: [&str; N],
@@ -56,7 +56,7 @@ pub fn table<const N: usize>(
     page.push_str("</table>\n");
 }
 
-/// Ours beside what is published, as a table; nothing where nothing was checked.
+/// Appends a table of comparisons with published values; nothing if there are no checks.
 pub fn checks(page: &mut String, checks: &[Check]) {
     if checks.is_empty() {
         return;
@@ -83,7 +83,7 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     page.push_str("</table>\n");
 }
 
-/// A verdict in its colour.
+/// A verdict in its colour, as HTML.
 pub fn verdict(verdict: Verdict) -> String {
     let text = verdict.text();
     format!("<span class=\"v {}\">{text}</span>", text.replace(' ', "-"))

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// Columns with their units in the head, and rows.
+/// Rows under columns whose names include the units.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
     /// Names of the columns; a quantity's name ends in its unit.
     pub columns: Vec<String>,
-    /// As many cells as columns each.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -28,7 +28,7 @@ impl Table {
     }
 }
 
-/// A number with six significant digits, without superfluous zeros.
+/// A number with six significant digits, without trailing zeros.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { String::new() };

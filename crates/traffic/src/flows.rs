@@ -20,8 +20,7 @@ pub enum Popularity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// The same number of flows on each of the 128 entries: "traffic is evenly spread across
-    /// queues"
-    /// (PowerSave, section 3).
+    /// queues" (PowerSave, section 3).
     Even,
     /// Random: some entries have more flows than others.
     Hash,

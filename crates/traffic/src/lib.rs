@@ -1,8 +1,7 @@
 //! Sources of packets and requests over time: captures, synthetic mixes, bursts, day profiles.
 //!
 //! A [`Source`] returns [`Packet`]s in order of time, one [`Block`] at a time. [`capture`] reads
-//! and
-//! writes capture files; [`requests`] has the requests of clients to servers.
+//! and writes capture files; [`requests`] has the requests of clients to servers.
 #![forbid(unsafe_code)]
 
 pub mod capture;

@@ -7,12 +7,10 @@ use wattline_units::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// Arrival time of the last bit, in picoseconds since the start of the run. 64 bits keep a
-    /// packet at 16
-    /// bytes and last 213 days, more than any simulated run.
+    /// packet at 16 bytes and last 213 days, more than any simulated run.
     pub picos: u64,
     /// 32-bit RSS hash of its flow, which also identifies the flow. Two synthetic flows of a source
-    /// never
-    /// have the same hash; two flows of a capture only by a collision.
+    /// never have the same hash; two flows of a capture only by a collision.
     pub flow: u32,
     /// Length of the frame in bytes, as it counts for rates.
     pub length: u16,
@@ -32,8 +30,7 @@ impl Packet {
 /// A sequence of packets in order of time.
 ///
 /// Sources fill whole blocks, so that their state stays in registers. A block of
-/// [`Block::CAPACITY`]
-/// packets fits into the first-level cache.
+/// [`Block::CAPACITY`] packets fits into the first-level cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     packets: Vec<Packet>,

@@ -5,8 +5,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Exp1};
 
 /// A fast generator with a fixed algorithm. A seed always gives the same packets, which `SmallRng`
-/// does
-/// not promise.
+/// does not promise.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(Xoshiro256PlusPlus);
 
@@ -36,8 +35,7 @@ impl Random {
 /// Draws an index by weight in constant time (Vose's alias method).
 ///
 /// With integer thresholds and a single random number it is several times as fast as the general
-/// method
-/// of `rand_distr`. It is used once or twice per packet.
+/// method of `rand_distr`. It is used once or twice per packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     columns: Vec<Column>,

@@ -1,4 +1,4 @@
-//! Lines and points over two axes.
+//! Charts of lines and points over two axes.
 
 use super::axis::Axis;
 use super::frame::{self, Legend};
@@ -6,7 +6,7 @@ use super::palette::colour;
 use super::scale::Scale;
 use super::svg::Svg;
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// A line.
@@ -15,48 +15,48 @@ pub enum Mark {
     Points,
     /// A line with its points marked.
     LineAndPoints,
-    /// Points that a paper printed: black crosses.
+    /// Published points, as black crosses.
     Published,
 }
 
-/// A named run of points, in order of x for lines.
+/// A named list of points, ordered by x for lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// As the legend names it.
+    /// Name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Drawing style.
     pub mark: Mark,
-    /// (x, y); points outside the axes are left out, and break a line.
+    /// Points (x, y); those outside the axes are left out and interrupt a line.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A range of y that a paper printed: a grey band.
+/// A published range of y, drawn as a grey band.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// As the legend names it.
+    /// Name in the legend.
     pub name: String,
-    /// From.
+    /// Lower bound.
     pub low: f64,
-    /// To.
+    /// Upper bound.
     pub high: f64,
 }
 
 /// A plot of series over two axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Above the plot.
+    /// Text above the plot.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the last on top.
+    /// Series in drawing order; the last one is on top.
     pub series: Vec<Series>,
-    /// What is drawn below that.
+    /// Bands below the series.
     pub bands: Vec<Band>,
 }
 
-/// Line styles, so that more than six lines can be told apart.
+/// Line styles, which distinguish more than six lines.
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 
 impl Chart {
@@ -175,7 +175,7 @@ mod tests {
     fn a_gap_in_the_data_breaks_the_line() {
         let points = [(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 1.0)];
         let chart = Chart::new("", Axis::new("x"), Axis::new("y")).series("s", Mark::Line, points);
-        // Two pieces and the sample in the legend.
+        // Two pieces, and the sample in the legend.
         assert_eq!(chart.svg().matches("<polyline").count(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What all plots share: the area, title, axes, grid and legend.
+//! Parts of all plots: area, title, axes, grid and legend.
 
 use super::axis::Axis;
 use super::scale::Scale;
@@ -12,7 +12,7 @@ pub(super) const TOP: f64 = 44.0;
 pub(super) const BOTTOM: f64 = 360.0;
 const GRID: &str = "#dddddd";
 const AXIS: &str = "#444444";
-/// Letters of a legend entry before it is broken.
+/// Length in characters from which a legend entry is broken.
 const LEGEND_LETTERS: usize = 26;
 
 pub(super) fn title(svg: &mut Svg, text: &str) {
@@ -43,14 +43,14 @@ pub(super) fn x_label(svg: &mut Svg, label: &str) {
     svg.text(((LEFT + RIGHT) / 2.0, BOTTOM + 44.0), Anchor::Middle, 14, label);
 }
 
-/// The two axes over everything drawn between them.
+/// Draws the two axes over everything between them.
 pub(super) fn border(svg: &mut Svg) {
     svg.line((LEFT, TOP), (LEFT, BOTTOM), AXIS, 1.5);
     svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), AXIS, 1.5);
 }
 
-/// Writes legend entries from the top down, breaking long names; `sign` draws what stands
-/// before a name.
+/// Writes legend entries from the top down and breaks long names; `sign` draws the symbol before a
+/// name.
 #[derive(Debug)]
 pub(super) struct Legend {
     y: f64,

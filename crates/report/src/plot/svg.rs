@@ -3,7 +3,7 @@
 use crate::escape::escape;
 use std::fmt::Write as _;
 
-/// Where a text is held.
+/// Alignment of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -49,7 +49,7 @@ impl Svg {
         ));
     }
 
-    /// x, y, width, height.
+    /// Draws a rectangle at x, y with a width and a height.
     pub(super) fn rect(&mut self, at: (f64, f64, f64, f64), fill: &str, stroke: Option<&str>) {
         let (x, y, w, h) = at;
         let stroke = stroke.unwrap_or("none");
@@ -76,7 +76,7 @@ impl Svg {
         ));
     }
 
-    /// One of four shapes, so that series differ in more than colour.
+    /// Draws one of four shapes, so that series differ in more than colour.
     pub(super) fn marker(&mut self, shape: usize, (x, y): (f64, f64), fill: &str) {
         match shape % 4 {
             0 => {
@@ -92,8 +92,8 @@ impl Svg {
         }
     }
 
-    /// The sign for what a paper published: a black cross over a white one, visible on
-    /// every colour.
+    /// Draws the symbol of published values: a black cross over a white one, visible on every
+    /// colour.
     pub(super) fn cross(&mut self, (x, y): (f64, f64)) {
         for (stroke, width) in [("#ffffff", 5.0), ("#000000", 2.2)] {
             self.line((x - 5.0, y - 5.0), (x + 5.0, y + 5.0), stroke, width);
@@ -109,7 +109,7 @@ impl Svg {
         ));
     }
 
-    /// Reads from below to above.
+    /// Writes text that reads upwards.
     pub(super) fn text_upright(&mut self, (x, y): (f64, f64), size: u32, text: &str) {
         self.put(format_args!(
             r##"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="{size}" fill="#222222">{}</text>"##,

@@ -37,9 +37,8 @@ impl<R: Read> Buffer<R> {
     }
 
     /// Reads until the window holds `wanted` bytes or the stream ends; true if it holds them. A
-    /// length
-    /// that a hostile file only announces costs no memory, since the buffer doubles only when it is
-    /// full.
+    /// length that a hostile file only announces costs no memory, since the buffer doubles only
+    /// when it is full.
     pub(super) fn fill(&mut self, wanted: usize) -> Result<bool> {
         while self.end - self.start < wanted {
             if self.end == self.bytes.len() {

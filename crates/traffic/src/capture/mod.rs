@@ -1,8 +1,7 @@
 //! Packet captures: reads pcap and pcapng, writes pcap.
 //!
 //! A capture is data from outside. Reading it gives packets or one clear [`CaptureError`], whatever
-//! it
-//! contains. It never panics, and memory is bounded.
+//! it contains. It never panics, and memory is bounded.
 
 mod buffer;
 mod error;

@@ -17,8 +17,7 @@ pub enum Resolution {
 }
 
 /// Writes packets to a pcap file. Call [`Writer::finish`] at the end: a writer that is only dropped
-/// may
-/// lose the last packets without an error.
+/// may lose the last packets without an error.
 #[derive(Debug)]
 pub struct Writer<W: Write = BufWriter<File>> {
     file: PathBuf,
@@ -75,8 +74,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Appends a packet that was captured completely. `timestamp` counts from 1970 or from another
-    /// start of
-    /// the caller's choice. Its seconds must fit into 32 bits; larger values are capped.
+    /// start of the caller's choice. Its seconds must fit into 32 bits; larger values are capped.
     ///
     /// # Errors
     /// Fails when writing fails or when the packet is longer than [`MAX_PACKET`].

@@ -20,10 +20,8 @@ pub struct Request {
 /// The endless sequence of one core's requests in order of time.
 ///
 /// Bursts arrive as a Poisson process. The number of requests in a burst is geometrically
-/// distributed,
-/// and the gaps between them exponentially; bursts may overlap. With one request per burst this is
-/// a
-/// Poisson process of requests.
+/// distributed, and the gaps between them exponentially; bursts may overlap. With one request per
+/// burst this is a Poisson process of requests.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     random: Random,

@@ -5,12 +5,10 @@ use thiserror::Error;
 use wattline_units::Span;
 
 /// Default mean length of a burst. This is fitted: with it, the least P95 of Co-PI's server at P4
-/// and the
-/// medium load is the printed 1 ms (CP-037); a Poisson process stays below a fifth of that.
+/// and the medium load is the printed 1 ms (CP-037); a Poisson process stays below a fifth of that.
 const BURST: f64 = 7.5;
 /// Default mean time between two requests of a burst. This is assumed: a client's threads send one
-/// after
-/// the other, and the link carries a short request in 0.15 us.
+/// after the other, and the link carries a short request in 0.15 us.
 const GAP_MICROS: u64 = 2;
 const MOST_REQUESTS_PER_SECOND: f64 = 1e9;
 const LONGEST_BURST: f64 = 1e4;
@@ -47,8 +45,7 @@ impl RequestSpec {
     }
 
     /// Parses `WORKLOAD[:RATE][,burst=N][,gap=TIME][,connections=N]`. The default rate is the
-    /// published
-    /// medium load.
+    /// published medium load.
     ///
     /// # Errors
     /// Returns all faults of the text at once.
@@ -122,8 +119,8 @@ impl RequestSpec {
     }
 
     /// Shares of the cores, which add up to 1: equal ones, or those that follow from hashing
-    /// connections into
-    /// an indirection table of `entries` entries, which are assigned to the cores in turn.
+    /// connections into an indirection table of `entries` entries, which are assigned to the cores
+    /// in turn.
     pub fn shares(&self, cores: usize, entries: usize, seed: u64) -> Vec<f64> {
         let cores = cores.max(1);
         if self.connections == 0 {

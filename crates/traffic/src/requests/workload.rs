@@ -33,8 +33,7 @@ const KEY: (f64, f64, f64) = (30.7984, 8.20449, 0.078688);
 /// Scale and shape of the value lengths of ETC, a generalised Pareto distribution (the same).
 const VALUE: (f64, f64) = (214.476, 0.348238);
 /// Length in bytes at which values are cut off. memcached's default limit is 1 MB, but the
-/// distribution was
-/// fitted to values far below.
+/// distribution was fitted to values far below.
 const LONGEST_VALUE: f64 = 16_384.0;
 /// A `GET` with the headers of a load generator. Assumed: Co-PI does not print it.
 const HTTP_REQUEST: f64 = 120.0;

@@ -5,8 +5,7 @@ use crate::capture::CaptureError;
 use crate::packet::Block;
 
 /// Packets at a constant rate. A rate in packets spaces them equally. A rate in bits spaces each by
-/// its own
-/// length, so that the bit rate is constant at any moment.
+/// its own length, so that the bit rate is constant at any moment.
 #[derive(Debug, Clone)]
 pub struct Constant {
     content: Content,

@@ -6,10 +6,9 @@ use crate::random::Random;
 /// The load over a day: low at night, two humps by day, and some spikes.
 ///
 /// PowerSave's Figure 14 is lost. The profile has the properties that the text gives: a mean of
-/// about 35 % of
-/// the router's capacity, sudden spikes, and never more than the links carry (section 7). Between
-/// two steps
-/// the rate is interpolated linearly. The mean is exact over a whole day, and the day repeats.
+/// about 35 % of the router's capacity, sudden spikes, and never more than the links carry (section
+/// 7). Between two steps the rate is interpolated linearly. The mean is exact over a whole day, and
+/// the day repeats.
 #[derive(Debug, Clone)]
 pub struct DayProfile {
     /// Packets per second at the beginning of each step.
@@ -27,8 +26,7 @@ impl DayProfile {
     pub const STEPS: usize = 288;
 
     /// Makes the profile from mean and highest rate in packets per second (the mean below the
-    /// highest), the
-    /// length of the day in seconds, and the number of spikes.
+    /// highest), the length of the day in seconds, and the number of spikes.
     pub fn new(mean: f64, highest: f64, seconds: f64, spikes: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, 0xda7);
         let mut rates: Vec<f64> = (0..Self::STEPS)

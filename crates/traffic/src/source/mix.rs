@@ -8,8 +8,7 @@ use std::collections::BinaryHeap;
 use wattline_units::Time;
 
 /// Merges the packets of several sources in order of time; at equal times, the source listed first
-/// comes first.
-/// It ends when all sources have ended.
+/// comes first. It ends when all sources have ended.
 pub struct Mix {
     inputs: Vec<Input>,
     /// Time of the next packet of every source that has one, with the number of the source.

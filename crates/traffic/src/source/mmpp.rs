@@ -15,8 +15,7 @@ pub struct Mmpp {
 
 impl Mmpp {
     /// Makes the source from the mean rate in packets per second, the ratio of the high to the low
-    /// rate, and the
-    /// mean times in the high and in the low state in seconds. All must be positive.
+    /// rate, and the mean times in the high and in the low state in seconds. All must be positive.
     pub fn new(rate: f64, ratio: f64, high: f64, low: f64, seed: u64) -> Self {
         let low_rate = rate * (high + low) / (ratio * high + low);
         let mut random = Random::new(seed, 0x33b);

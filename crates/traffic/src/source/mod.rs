@@ -35,8 +35,7 @@ use crate::sizes::Sizes;
 /// Synthetic sources never end. They depend only on their parameters and the seed.
 pub trait Source: Send {
     /// Replaces the contents of `out` by the next packets in order of time, not earlier than the
-    /// last ones. `out`
-    /// is empty when the source has ended.
+    /// last ones. `out` is empty when the source has ended.
     ///
     /// # Errors
     /// Fails only if packets come from a file, with the fault of the file.
@@ -84,8 +83,7 @@ pub struct Links {
     /// Rate of each link in bits per second.
     pub bits_per_second: f64,
     /// Bytes that a packet occupies on the link in addition to its length. Ethernet's preamble and
-    /// gap are 20;
-    /// PowerSave's "40 Gbps" count none.
+    /// gap are 20; PowerSave's "40 Gbps" count none.
     pub overhead: u16,
 }
 
@@ -146,8 +144,7 @@ impl Content {
     }
 
     /// Fills a block with packets. `arrive` gets the length of a packet and returns its arrival
-    /// time in
-    /// picoseconds.
+    /// time in picoseconds.
     #[inline]
     fn fill(&mut self, out: &mut Block, mut arrive: impl FnMut(u16) -> f64) {
         let Self { flows, sizes, random } = self;

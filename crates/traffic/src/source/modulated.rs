@@ -36,8 +36,7 @@ impl<M: Modulator> Source for Modulated<M> {
         let Self { content, modulator, random, mean_gap, picos, until } = self;
         content.fill(out, |_| {
             // Exponential gaps have no memory, so a gap that exceeds its step is drawn again from
-            // the end of the step,
-            // at the rate of the next one.
+            // the end of the step, at the rate of the next one.
             loop {
                 let next = *picos + random.exponential() * *mean_gap;
                 if next < *until {

@@ -6,9 +6,8 @@ use crate::packet::{Block, Packet};
 use crate::random::Random;
 
 /// Sends bursts of `burst` packets back to back at the link's rate on every port, followed by
-/// silence, at a
-/// constant mean rate (PowerSave, section 7, "Impact of traffic burstiness"). A burst of 1 is
-/// uniform traffic.
+/// silence, at a constant mean rate (PowerSave, section 7, "Impact of traffic burstiness"). A burst
+/// of 1 is uniform traffic.
 #[derive(Debug, Clone)]
 pub struct OnOff {
     burst: u32,
@@ -32,8 +31,7 @@ struct Port {
 
 impl OnOff {
     /// Makes the source with `burst` packets per burst. The mean rate of all ports together must be
-    /// positive and
-    /// within the links. The seed determines the phases of the ports.
+    /// positive and within the links. The seed determines the phases of the ports.
     pub fn new(rate: Rate, burst: u32, links: Links, content: &Content, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0ff);
         let rate = rate.times(1.0 / f64::from(links.ports));

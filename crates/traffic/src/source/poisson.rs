@@ -6,8 +6,7 @@ use crate::packet::Block;
 use crate::random::Random;
 
 /// Independent arrivals at a constant mean rate, with exponential gaps. Links do not pace them,
-/// since the result
-/// would not be a Poisson process.
+/// since the result would not be a Poisson process.
 #[derive(Debug, Clone)]
 pub struct Poisson {
     content: Content,

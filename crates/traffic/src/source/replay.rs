@@ -31,8 +31,7 @@ pub struct Trace {
 
 impl Trace {
     /// Reads a whole capture. Headers are enough, since packets count with their original length.
-    /// Captures without
-    /// Ethernet headers count as if they had them.
+    /// Captures without Ethernet headers count as if they had them.
     ///
     /// # Errors
     /// Fails when the capture is invalid or holds no packet.
@@ -57,8 +56,7 @@ impl Trace {
         };
         let span = last.picos as f64;
         // The next round starts a mean gap after the last packet. If all packets have the same
-        // time, the capture
-        // counts as one millisecond long.
+        // time, the capture counts as one millisecond long.
         let period = if span > 0.0 && packets.len() > 1 {
             span * packets.len() as f64 / (packets.len() - 1) as f64
         } else {
@@ -109,8 +107,7 @@ impl Replay {
     }
 
     /// Makes one of several copies of a trace. It starts at a random position, has its own flows,
-    /// and arrives on the
-    /// port with its number.
+    /// and arrives on the port with its number.
     #[must_use]
     pub fn copy(mut self, number: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, 0xc0 + u64::from(number));

@@ -8,10 +8,8 @@ use std::collections::BinaryHeap;
 /// The sum of many independent sources, each on and off for Pareto-distributed times.
 ///
 /// The sum tends to fractional Gaussian noise with Hurst parameter H = (3 - alpha) / 2 (Taqqu,
-/// Willinger and
-/// Sherman 1997). A largest time bounds the self-similarity to shorter scales, but it gives the
-/// process a mean
-/// that a run of a few such times reaches.
+/// Willinger and Sherman 1997). A largest time bounds the self-similarity to shorter scales, but it
+/// gives the process a mean that a run of a few such times reaches.
 #[derive(Debug, Clone)]
 pub struct SelfSimilar {
     /// Next switch of each source in picoseconds, soonest first.
@@ -29,8 +27,7 @@ pub struct SelfSimilar {
 
 impl SelfSimilar {
     /// Makes the source from the mean rate in packets per second, the Hurst parameter between 0.5
-    /// and 1, the number
-    /// of sources, and the shortest and longest on or off time in seconds.
+    /// and 1, the number of sources, and the shortest and longest on or off time in seconds.
     pub fn new(
         rate: f64,
         hurst: f64,
@@ -67,8 +64,7 @@ impl SelfSimilar {
     }
 
     /// Draws the remaining time of a source's state at a random moment, in picoseconds. Long times
-    /// are met in
-    /// proportion to their length.
+    /// are met in proportion to their length.
     fn remaining(&mut self) -> u64 {
         loop {
             let seconds = self.seconds();

@@ -56,8 +56,7 @@ impl TrainShape {
 }
 
 /// Makes each packet of a source the head of a train, whose other packets follow back to back on
-/// its port. A
-/// train waits until the one before it on its port has passed.
+/// its port. A train waits until the one before it on its port has passed.
 pub struct Trains {
     heads: Box<dyn Source>,
     block: Block,
@@ -95,8 +94,7 @@ const MOST_DRAWS: usize = 10_000;
 
 impl Trains {
     /// Makes the source. `heads` gives the first packet of each train, so its rate is the packet
-    /// rate divided by the
-    /// mean length of a train. `content` gives the other packets.
+    /// rate divided by the mean length of a train. `content` gives the other packets.
     pub fn new(
         heads: Box<dyn Source>,
         shape: TrainShape,

@@ -24,8 +24,8 @@ const PIECES: usize = 32;
 
 impl Wave {
     /// Makes the wave from the mean rate in packets per second, the ratio of the high to the low
-    /// rate, the period in
-    /// seconds, the share of it that is high, and the duration of a rise or fall of a square.
+    /// rate, the period in seconds, the share of it that is high, and the duration of a rise or
+    /// fall of a square.
     pub fn new(
         shape: WaveShape,
         mean: f64,

@@ -21,8 +21,7 @@ pub enum BuildError {
 
 impl Spec {
     /// Opens all captures and starts at time zero. The same seed gives the same packets; a `seed`
-    /// in the description
-    /// takes precedence.
+    /// in the description takes precedence.
     ///
     /// # Errors
     /// Fails when a capture cannot be used, or when its packets at this rate exceed the links.

@@ -18,8 +18,7 @@ pub(super) struct Field {
 }
 
 /// Returns values by key with their types and ranges. Every error is recorded, and a default
-/// replaces the value,
-/// so that the rest can still be checked.
+/// replaces the value, so that the rest can still be checked.
 pub(super) struct Fields<'a> {
     kind: &'a str,
     fields: &'a [Field],

@@ -99,10 +99,8 @@ pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
 }
 
 /// Parameters of a stand-in. The paper gives only the origin of its traces and that Abilene-I has
-/// headers only,
-/// while M57 has payloads (section 7). The sizes here are typical of a backbone and an office
-/// network of that
-/// time, not those of the traces.
+/// headers only, while M57 has payloads (section 7). The sizes here are typical of a backbone and
+/// an office network of that time, not those of the traces.
 struct StandIn {
     sizes: &'static [(u16, f64)],
     hurst: f64,
