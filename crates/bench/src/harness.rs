@@ -1,5 +1,5 @@
-//! A running harness of `bench/peers`. It reads a line and answers with a line of JSON, so that
-//! its measurements can take turns with those made here.
+//! A running harness of `bench/peers`. It reads a line and answers with a line of JSON, so that its
+//! measurements can take turns with those made here.
 
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Error, Write};

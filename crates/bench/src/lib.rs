@@ -1,5 +1,5 @@
-//! Benchmarks of this machine. They are built so that a noisy machine shows: ratios within one
-//! run are meaningful, absolute figures are not.
+//! Benchmarks of this machine. They are built so that a noisy machine shows: ratios within one run
+//! are meaningful, absolute figures are not.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "applications")]

@@ -138,8 +138,7 @@ pub struct MemoryRouter {
 
 impl MemoryRouter {
     /// Makes a router with these prefixes, spread over a few neighbours at the egress port, and
-    /// with
-    /// the nodes of the applications. It takes up to `batch` frames at once.
+    /// with the nodes of the applications. It takes up to `batch` frames at once.
     ///
     /// # Errors
     /// Fails when tables or graph refuse them.
@@ -219,8 +218,7 @@ impl MemoryRouter {
                 return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
             }
             // The next window reuses the chunks of the packets that came out: an application may
-            // have moved
-            // a packet to another chunk.
+            // have moved a packet to another chunk.
             for (frame, sent) in self.frames.iter_mut().zip(&self.sent) {
                 frame.offset = sent.offset - sent.offset % CHUNK + HEADROOM;
             }

@@ -1,8 +1,8 @@
 //! Saving and speed of redundancy elimination, on streams of known redundancy and on captures.
 //!
-//! Encoder and decoder run without a router, on one core. The saving of `zstd -3 --long=27` on
-//! the same payloads in one piece serves as an upper reference: it also compresses within
-//! packets, needs all packets before it writes any, and cannot decode if one of them is missing.
+//! Encoder and decoder run without a router, on one core. The saving of `zstd -3 --long=27` on the
+//! same payloads in one piece serves as an upper reference: it also compresses within packets,
+//! needs all packets before it writes any, and cannot decode if one of them is missing.
 
 use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
@@ -93,8 +93,8 @@ pub struct Outcome {
     pub decode_gbps: Sample,
 }
 
-/// Encodes and decodes a stream, and compares every payload with the original. `None` if
-/// `repeats` is zero.
+/// Encodes and decodes a stream, and compares every payload with the original. `None` if `repeats`
+/// is zero.
 ///
 /// # Panics
 /// Panics when a decoded payload differs from the original.

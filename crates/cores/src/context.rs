@@ -71,8 +71,7 @@ impl Sink {
     }
 
     /// Sends finished packets over the output links up to `now`, which all cores have reached.
-    /// Nothing
-    /// is sent while packets are held back, since these may go first.
+    /// Nothing is sent while packets are held back, since these may go first.
     pub fn carry(&mut self, now: u64) {
         if self.watch.moved_at().is_none()
             && let Some(mut egress) = self.egress.take()
@@ -119,10 +118,8 @@ pub enum Stop {
 
 impl Stop {
     /// Trigger for the policy on a machine with `cores` cores. The queue of port p and core c has
-    /// the
-    /// number p × cores + c. If the policy asked for both the batch and the fill level, the trigger
-    /// is
-    /// the fill level, which says more.
+    /// the number p × cores + c. If the policy asked for both the batch and the fill level, the
+    /// trigger is the fill level, which says more.
     pub fn trigger(&self, core: usize, cores: usize) -> Trigger {
         match *self {
             Self::Batch { port, full: true, .. } => Trigger::Fill { queue: port * cores + core },

@@ -105,8 +105,7 @@ impl Egress {
     /// `left` with arrival and exit of each packet whose last bit is sent by `now`.
     pub fn carry(&mut self, now: u64, mut left: impl FnMut(u64, u64)) {
         // Each core finishes packets in order, so a sort that merges runs is nearly linear. Packets
-        // of a
-        // flow that were held back until the same moment stay in order of arrival.
+        // of a flow that were held back until the same moment stay in order of arrival.
         self.pending.sort_by_key(|departure| (departure.done, departure.arrival));
         let due = self.pending.partition_point(|departure| departure.done <= now);
         let ports = self.outputs.len();

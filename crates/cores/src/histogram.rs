@@ -1,7 +1,7 @@
 //! Counts of values in buckets whose width grows with the value.
 
-/// Logarithm of the value below which every value has its own bucket. Above, each doubling has
-/// 2^10 buckets, so that a value is known to three significant digits.
+/// Logarithm of the value below which every value has its own bucket. Above, each doubling has 2^10
+/// buckets, so that a value is known to three significant digits.
 const EXACT_BITS: u32 = 11;
 /// Number of doublings beyond the exact values: up to 2^37.
 const DOUBLINGS: usize = 26;

@@ -80,8 +80,7 @@ impl Watch {
     }
 
     /// Records that a core has finished a packet. True if it may leave at once; otherwise
-    /// [`Self::end`]
-    /// reports its departure.
+    /// [`Self::end`] reports its departure.
     #[inline]
     pub fn done(&mut self, departure: Departure) -> bool {
         self.moved_at.is_none() || self.free(departure)

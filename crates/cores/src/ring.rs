@@ -15,8 +15,7 @@ use wattline_units::Span;
 #[derive(Debug)]
 pub struct Ring {
     /// Packets in order of time: taken ones before `head`, waiting ones before `tail`, coming ones
-    /// from
-    /// `next` on. Between `tail` and `next` are the gaps of dropped packets.
+    /// from `next` on. Between `tail` and `next` are the gaps of dropped packets.
     packets: Vec<Packet>,
     head: usize,
     tail: usize,
@@ -67,8 +66,7 @@ impl Ring {
     }
 
     /// Removes taken and dropped packets to make room for the next block, if at least as many can
-    /// be
-    /// removed as must be moved.
+    /// be removed as must be moved.
     pub fn compact(&mut self) {
         let stay = self.fill() + self.packets.len() - self.next;
         if self.packets.len() < Self::WORTH_COMPACTING.max(2 * stay) {
@@ -161,8 +159,7 @@ impl Ring {
     }
 
     /// Time at which the ring raises an interrupt if its core sleeps: for the oldest waiting packet
-    /// or
-    /// the next one, as soon as moderation allows.
+    /// or the next one, as soon as moderation allows.
     #[inline]
     pub(crate) fn interrupt_due(&self) -> Option<u64> {
         Some(self.earliest()?.max(self.interrupt_allowed))

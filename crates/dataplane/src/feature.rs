@@ -18,12 +18,10 @@ const ANY: &str = "@any";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Between `ip4-input` or `ip6-input` and the lookup. The packets are valid, and their next hop
-    /// is
-    /// not known yet. Packets for the router itself pass here as well.
+    /// is not known yet. Packets for the router itself pass here as well.
     Received,
     /// Between the lookup and `ip4-rewrite` or `ip6-rewrite`. The next hop is known and reachable,
-    /// the
-    /// TTL is still the received one, and the length has not been compared with the MTU.
+    /// the TTL is still the received one, and the length has not been compared with the MTU.
     Routed,
     /// Before `punt`, from any node: all packets that are left to the kernel. Packets of both IP
     /// versions and of other protocols go to the node that [`Feature::ipv4`] names.

@@ -1,11 +1,11 @@
 //! The tables that the nodes read: next hops, ports, and the FIBs that lead to them.
 //!
 //! # Order
-//! A worker looks up an address in the FIB *first* and fetches the next-hop table *after* that.
-//! The control plane ([`crate::routes`]) publishes a next hop in a table before a FIB entry names
-//! it. The table therefore knows every id that a lookup can return. Ids are reused only after a
-//! grace period, and a worker reports itself quiescent only between batches. An id therefore keeps
-//! its meaning for the whole batch, in every newer table as well.
+//! A worker looks up an address in the FIB *first* and fetches the next-hop table *after* that. The
+//! control plane ([`crate::routes`]) publishes a next hop in a table before a FIB entry names it.
+//! The table therefore knows every id that a lookup can return. Ids are reused only after a grace
+//! period, and a worker reports itself quiescent only between batches. An id therefore keeps its
+//! meaning for the whole batch, in every newer table as well.
 
 use crate::next_hop::{Adjacency, NextHop};
 use crate::own_addresses::OwnAddresses;
@@ -71,8 +71,7 @@ pub struct Hop {
     /// Destination and source MAC address, in the order in which they are written into a frame.
     pub macs: [u8; 12],
     /// Largest IP packet in bytes; 0 unless `kind` is [`HopKind::Forward`]. A single comparison
-    /// then
-    /// also rejects packets whose next hop has no egress port.
+    /// then also rejects packets whose next hop has no egress port.
     pub mtu: u16,
     /// Egress port.
     pub port: PortId,
@@ -177,8 +176,7 @@ impl Table {
     }
 
     /// Addresses of the interface on which a packet arrived; those of all ports if that interface
-    /// has
-    /// none.
+    /// has none.
     pub fn addresses(&self, port: PortId, vlan: u16) -> impl Iterator<Item = &IpNet> {
         let own = self.port(port).map_or(&[][..], |config| {
             match config.vlans.iter().find(|known| vlan != 0 && known.id == vlan) {

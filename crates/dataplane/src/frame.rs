@@ -7,8 +7,8 @@ pub const BATCH_MAX: usize = 64;
 
 /// A packet in the memory of a worker.
 ///
-/// This is a descriptor; the bytes are in the [`FramePool`]'s memory at `offset`. The holder of
-/// the descriptor owns the chunk, which must end in a transmit ring or in [`FramePool::free`].
+/// This is a descriptor; the bytes are in the [`FramePool`]'s memory at `offset`. The holder of the
+/// descriptor owns the chunk, which must end in a transmit ring or in [`FramePool::free`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Frame {
@@ -47,8 +47,7 @@ impl FrameMemory for Vec<u8> {
 
 impl FramePool {
     /// Divides `memory` into free chunks of `chunk` bytes. A frame that the data plane writes
-    /// itself
-    /// begins `headroom` bytes into its chunk.
+    /// itself begins `headroom` bytes into its chunk.
     ///
     /// # Panics
     /// Panics when the memory exceeds 4 GiB, `chunk` is zero, or `headroom` is not below `chunk`.

@@ -1,8 +1,8 @@
 //! The data plane: frames, batches, nodes, the graph and the worker loop.
 //!
 //! It does not know where frames come from: it receives and sends through [`port::PortQueue`]. One
-//! worker owns one queue of every port, one pool of frames and one graph. No packet passes from
-//! one worker to another, so nothing here takes a lock.
+//! worker owns one queue of every port, one pool of frames and one graph. No packet passes from one
+//! worker to another, so nothing here takes a lock.
 //!
 //! - [`worker`]: the loop of receive, graph and transmit; its idle modes and its end
 //! - [`graph`]: movement of batches between nodes; [`nodes`]: the nodes, one file each;

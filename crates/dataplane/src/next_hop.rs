@@ -17,10 +17,8 @@ pub enum NextHop {
     /// Send through a port to a known neighbour.
     Forward(Adjacency),
     /// Send through a port to a neighbour whose MAC address is not known yet. The packet is held,
-    /// and
-    /// the control plane is asked to resolve the address. `gateway` is `None` for a connected
-    /// prefix,
-    /// where the packet's destination is the neighbour.
+    /// and the control plane is asked to resolve the address. `gateway` is `None` for a connected
+    /// prefix, where the packet's destination is the neighbour.
     Resolve {
         /// Egress port.
         port: PortId,
@@ -36,8 +34,7 @@ pub enum NextHop {
     /// Discard and send ICMP communication administratively prohibited.
     Prohibit,
     /// Choose one of these next hops by flow hash. No member is a group. Repetitions of an id
-    /// express
-    /// its weight.
+    /// express its weight.
     Group(Vec<NextHopId>),
 }
 

@@ -22,10 +22,8 @@ pub trait Node: Send {
     fn next(&self) -> &'static [&'static str];
 
     /// Processes a batch of at most [`BATCH_MAX`](crate::frame::BATCH_MAX) packets. Sets the edge
-    /// of
-    /// each packet, or [`CONSUMED`] if the packet goes no further. `edges` is as long as `packets`;
-    /// its
-    /// initial content is undefined.
+    /// of each packet, or [`CONSUMED`] if the packet goes no further. `edges` is as long as
+    /// `packets`; its initial content is undefined.
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
 
     /// Runs about every millisecond and after every change of routes, for nodes that wait.

@@ -8,17 +8,15 @@ pub use crate::port_id::PortId;
 /// One queue pair (receive and transmit) of one port, owned by one worker.
 ///
 /// No method blocks, and no call makes more than one system call per batch. Chunks travel in a
-/// circle: pool → fill ring → [`PortQueue::receive`] → graph → [`PortQueue::transmit`] →
-/// completion ([`PortQueue::recycle`]) → pool.
+/// circle: pool → fill ring → [`PortQueue::receive`] → graph → [`PortQueue::transmit`] → completion
+/// ([`PortQueue::recycle`]) → pool.
 pub trait PortQueue: Send {
     /// Receives up to `frames.len()` frames into `frames` and returns their number. Their chunks
-    /// then
-    /// belong to the caller.
+    /// then belong to the caller.
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize;
 
     /// Queues frames for transmission, in order, and returns how many of the first ones were
-    /// accepted.
-    /// The rest still belongs to the caller, who counts and frees it.
+    /// accepted. The rest still belongs to the caller, who counts and frees it.
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize;
 
     /// Drop reason of the frames that [`Self::transmit`] does not accept.
@@ -33,15 +31,13 @@ pub trait PortQueue: Send {
     fn recycle(&mut self, pool: &mut FramePool);
 
     /// Number of frames that wait now, as far as the port can tell: received frames (ring fill
-    /// level),
-    /// and those that the last kick could not send. The worker may block only if it is zero.
+    /// level), and those that the last kick could not send. The worker may block only if it is
+    /// zero.
     fn pending(&mut self) -> usize;
 
     /// Arrival time of the oldest waiting or next frame by the port's time stamps; `None` if no
-    /// frame
-    /// waits or the port has no time stamps. A frame with a later time can be received at once, so
-    /// a
-    /// caller that asks must itself wait for that time.
+    /// frame waits or the port has no time stamps. A frame with a later time can be received at
+    /// once, so a caller that asks must itself wait for that time.
     fn next_arrival(&mut self) -> Option<wattline_units::Time> {
         None
     }
@@ -52,8 +48,7 @@ pub trait PortQueue: Send {
     }
 
     /// Descriptor that becomes readable when frames arrive, for a blocking worker; `None` when the
-    /// port
-    /// can only be polled.
+    /// port can only be polled.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
     }
@@ -80,8 +75,7 @@ pub struct PortCounters {
     /// Frames rejected by the port because they were malformed or too long for a chunk.
     pub receive_invalid: u64,
     /// Frames in the receive ring at the last look, including those taken then. This is a level,
-    /// not a
-    /// count.
+    /// not a count.
     pub waiting: u64,
 }
 

@@ -6,8 +6,7 @@ use crate::frame::{Frame, FramePool};
 /// Receives the packets that the data plane leaves to the kernel.
 pub trait PuntSink: Send {
     /// Accepts a frame. Its chunk then belongs to the sink, which returns it to the pool (at once
-    /// if it
-    /// has copied the bytes).
+    /// if it has copied the bytes).
     ///
     /// # Errors
     /// Returns the reason if the frame is not accepted; its chunk still belongs to the caller.

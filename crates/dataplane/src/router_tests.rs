@@ -237,8 +237,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// For any input there is no panic, every frame is accounted for, no chunk is lost, and the
-    /// output
-    /// is well-formed according to etherparse.
+    /// output is well-formed according to etherparse.
     #[test]
     fn nothing_is_lost_whatever_comes(
         frames in prop::collection::vec((0usize..2, any_frame()), 0..100),

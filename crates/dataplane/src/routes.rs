@@ -109,18 +109,15 @@ impl Routes {
     }
 
     /// Replaces the router's own addresses and their prefix lengths with the next publication.
-    /// Packets
-    /// with these source addresses are not forwarded, and addresses that the hosts of such a
-    /// network
-    /// share are not answered.
+    /// Packets with these source addresses are not forwarded, and addresses that the hosts of such
+    /// a network share are not answered.
     pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
         self.own = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
     }
 
     /// Id of a next hop, with one reference, which the caller must [`Self::release`]. Equal next
-    /// hops
-    /// have the same id.
+    /// hops have the same id.
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -139,8 +136,7 @@ impl Routes {
     }
 
     /// An id that is not shared with equal next hops, with one reference for the caller; for next
-    /// hops
-    /// that will change individually with [`Self::set`].
+    /// hops that will change individually with [`Self::set`].
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -170,8 +166,7 @@ impl Routes {
     }
 
     /// Changes the next hop of an id for all routes that use it at once: a neighbour was resolved,
-    /// has
-    /// moved, or was lost.
+    /// has moved, or was lost.
     ///
     /// # Errors
     /// Fails when the id does not exist or a group is invalid.

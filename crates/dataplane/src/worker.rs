@@ -187,8 +187,7 @@ impl Worker {
     }
 
     /// Ports and frame memory, between iterations; for callers of [`Self::step_with`] that inspect
-    /// the
-    /// ports first.
+    /// the ports first.
     pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
         (&mut self.ports, &mut self.context.pool)
     }
@@ -302,8 +301,7 @@ impl Worker {
     }
 
     /// Repeats [`Self::step`] until told to end or until no port can receive a frame again; then
-    /// frees
-    /// all held packets. `waiter` blocks the worker when its mode says so.
+    /// frees all held packets. `waiter` blocks the worker when its mode says so.
     pub fn run(&mut self, waiter: &mut dyn Waiter) {
         let start = self.clock.now();
         let mut empty = 0u32;
@@ -352,8 +350,7 @@ impl Worker {
     /// Blocks unless a port has pending frames; true if it blocked.
     fn block(&mut self, waiter: &mut dyn Waiter) -> bool {
         // `step` has just refilled the fill rings, so a frame that arrives from now on makes a
-        // descriptor
-        // readable, and a frame that arrived before is pending.
+        // descriptor readable, and a frame that arrived before is pending.
         if self.ports.iter_mut().any(|port| port.pending() > 0) {
             return false;
         }
@@ -362,8 +359,7 @@ impl Worker {
     }
 
     /// Blocks for at most `longest`, or less while packets are held for a neighbour. The control
-    /// plane
-    /// does not wait for a blocked worker.
+    /// plane does not wait for a blocked worker.
     pub fn sleep(&mut self, waiter: &mut dyn Waiter, longest: Duration) {
         let totals = &self.context.counters.totals;
         totals.sleeps.add(1);

@@ -1,7 +1,7 @@
-//! The demonstration, in two parts: [`day`], a day on emulated cores under several policies,
-//! with power; and [`compare`], the same traffic by the kernel and by Wattline in real time.
+//! The demonstration, in two parts: [`day`] is a day on emulated cores under several policies, with
+//! power; [`compare`] sends the same traffic through the kernel and through Wattline in real time.
 //!
-//! [`scale`] drives the emulated cores of the first with packets of its own.
+//! [`scale`] runs the emulated cores of the first part with its own packets.
 #![forbid(unsafe_code)]
 
 pub mod compare;

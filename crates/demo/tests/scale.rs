@@ -1,8 +1,8 @@
-//! The platform `scale` beside the simulator: one policy, one model, the same packets. And
-//! every frame accounted for by sequence number, while cores come and go.
+//! The platform `scale` compared with the simulator: one policy, one model, the same packets. Every
+//! frame is accounted for by sequence number while cores come and go.
 //!
-//! The figures are those of the model, so a slow machine does no harm; one whose threads lag
-//! far behind the model may. Such a run says so itself, and is repeated.
+//! The figures are those of the model, so a slow machine does no harm. A machine whose threads lag
+//! far behind the model may. Such a run reports this and is repeated.
 
 use std::sync::{Mutex, PoisonError};
 use wattline_demo::scale::{Outcome, Plan, run};
@@ -15,11 +15,11 @@ use wattline_units::{Accuracy, Source, Span};
 
 const DILATION: u32 = 500;
 const ATTEMPTS: usize = 3;
-/// Lag of a thread behind the model, in real time, from which on a run of some two seconds says
-/// nothing where it differs.
+/// Lag of a thread behind the model in real time, from which on a difference in a run of about two
+/// seconds proves nothing.
 const LATE_SECONDS: f64 = 0.05;
 
-/// Two emulations at once would only disturb each other.
+/// Two emulations at once would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn plan(policy: &str, duration: Span) -> Plan {
@@ -61,8 +61,8 @@ fn simulated(plan: &Plan, traffic: &Spec) -> Report {
     wattline_sim::run(&setting, source.as_mut()).unwrap()
 }
 
-/// What holds in every run, disturbed or not: no frame is lost, none overtakes another of its
-/// flow, wherever the table moved, and parts make up wholes.
+/// Properties of every run, disturbed or not: no frame is lost, none overtakes another of its flow
+/// wherever the table moved, and parts make up wholes.
 fn assert_accounted_for(outcome: &Outcome) {
     let delivery = &outcome.delivery;
     assert_eq!(delivery.lost_packets(), 0, "{delivery:?}");
@@ -82,7 +82,7 @@ fn assert_accounted_for(outcome: &Outcome) {
             + interval.empty_core_seconds
             + interval.asleep_core_seconds;
         let passed = 12.0 * interval.duration_seconds;
-        // A report asked for too late says what was done a little beyond its time.
+        // A late report includes work a little beyond its time.
         assert!((states / passed - 1.0).abs() < 1e-2, "{states} of {passed} core seconds");
     }
     let sum = |of: fn(&wattline_governor::account::Interval) -> f64| {
@@ -122,7 +122,7 @@ fn agree(policy: &str, traffic: &str, duration: Span) {
         if agrees {
             return;
         }
-        // Cores whose threads lag at the end have not booked what they did last.
+        // Cores whose threads lag at the end have not accounted their last work.
         let disturbed = outcome.is_disturbed() || disturbance.lateness_max_seconds > LATE_SECONDS;
         assert!(disturbed, "they differ, and nothing disturbed the run");
         println!(
@@ -154,7 +154,7 @@ fn scale_and_simulator_agree_over_a_short_day() {
 #[test]
 fn cores_come_and_go_without_a_packet_lost_or_out_of_order() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // As nervous as it can be: it acts on every sample.
+    // The most nervous setting: it reacts to every sample.
     let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let plan = plan(nervous, Span::from_millis(10));
     let traffic = Spec::parse("mmpp:3Mpps,ratio=20,high=500us,low=500us,size=64").unwrap();
@@ -183,7 +183,7 @@ fn cores_come_and_go_without_a_packet_lost_or_out_of_order() {
     );
     assert_eq!(sim.reordered_packets, 0);
     assert!(whole.core_changes >= 200, "only {} changes", whole.core_changes);
-    // It is the holding back that keeps them in order.
+    // Flows stay in order because packets are held back.
     assert!(outcome.holds.held_packets > 0, "{:?}", outcome.holds);
     assert_eq!(outcome.delivery.dropped_packets, 0);
 }

@@ -1,21 +1,16 @@
 //! Eight cells of a table at once with the gathers of AVX2.
 //!
 //! The writer stores cells while readers gather them. To the compiler, the intrinsic for a gather
-//! is
-//! eight plain loads, which would be a data race and undefined. The instruction is therefore inline
-//! assembly with the semantics of the machine. Each lane, a load of an aligned 32-bit word, counts
-//! as
-//! a relaxed atomic load of the cell (or the two 16-bit cells) in that word.
+//! is eight plain loads, which would be a data race and undefined. The instruction is therefore
+//! inline assembly with the semantics of the machine. Each lane, a load of an aligned 32-bit word,
+//! counts as a relaxed atomic load of the cell (or the two 16-bit cells) in that word.
 //!
 //! Semantics of the machine: Intel's manual (volume 2, VPGATHERDD) lets each lane read from memory
 //! separately and in any order. The order with other instructions follows the ordinary memory
-//! model,
-//! in which no load overtakes an earlier one. The promise that aligned 32-bit words are read
+//! model, in which no load overtakes an earlier one. The promise that aligned 32-bit words are read
 //! atomically (volume 3A, "Guaranteed Atomic Operations") neither names gathers nor excludes them;
-//! no
-//! processor is known to tear one. A torn read could give an address a wrong next hop for one
-//! batch,
-//! but never lead outside the table, since numbers beyond its end are replaced first.
+//! no processor is known to tear one. A torn read could give an address a wrong next hop for one
+//! batch, but never lead outside the table, since numbers beyond its end are replaced first.
 
 #![allow(unsafe_code)] // gathers, loads and stores of whole vectors take pointers
 
@@ -46,16 +41,14 @@ impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
 
 impl Words<'_> {
     /// Loads the words with these numbers in the lanes whose top bit is set in `lanes`; the other
-    /// lanes
-    /// keep the value of `others`. Numbers beyond the end read the last word.
+    /// lanes keep the value of `others`. Numbers beyond the end read the last word.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(crate) fn gather(self, numbers: __m256i, lanes: __m256i, others: __m256i) -> __m256i {
         let numbers = _mm256_min_epu32(numbers, _mm256_set1_epi32(self.last as i32));
         let mut words = others;
         // SAFETY: loads only, of aligned words inside the region, which outlives `self`. The head
-        // of this
-        // file explains why concurrent stores are allowed.
+        // of this file explains why concurrent stores are allowed.
         unsafe {
             asm!(
                 "vpgatherdd {words}, [{first} + 4 * {numbers}], {lanes}",

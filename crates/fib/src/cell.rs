@@ -11,8 +11,7 @@ pub trait Cell: Send + Sync {
     const EXTENDED: u32;
 
     /// Loads the entry with relaxed order. An acquire fence must follow before a read of the group
-    /// that
-    /// the entry names.
+    /// that the entry names.
     fn read(&self) -> u32;
 
     /// Stores the entry; a reader that follows it sees everything written before.

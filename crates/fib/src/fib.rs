@@ -22,10 +22,8 @@ impl<F: Family> Fib<F> {
     }
 
     /// An empty table of at most `groups` groups of 256 entries, which hold prefixes of more than
-    /// 24
-    /// bits. The number is limited to what entries can name. A group that readers may still use
-    /// counts
-    /// as well.
+    /// 24 bits. The number is limited to what entries can name. A group that readers may still use
+    /// counts as well.
     pub fn with_groups(grace: &Grace, groups: usize) -> Self {
         let table = Multibit::new(grace, groups.min(F::MAX_GROUPS));
         Self { routes: PrefixMap::new(), table }
@@ -106,8 +104,7 @@ impl<F: Family> Fib<F> {
     }
 
     /// How much of the readers' cells the kernel keeps in huge pages, which it was asked to do;
-    /// `None` if
-    /// the kernel does not say. Slow: for reports.
+    /// `None` if the kernel does not say. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
         HugePages::of(&[tables.root.range(), tables.groups.range()])

@@ -1,11 +1,9 @@
 //! Grace periods: they tell when memory that readers may have used can be reused.
 //!
 //! This is quiescent-state-based reclamation. Each reader owns a slot. Between batches it stores
-//! there
-//! the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load, and one store
-//! in
-//! its own cache line. The writer starts an epoch when it retires something, and may reuse it once
-//! every slot has reached that epoch. A reader that blocks announces this first
+//! there the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load, and one
+//! store in its own cache line. The writer starts an epoch when it retires something, and may reuse
+//! it once every slot has reached that epoch. A reader that blocks announces this first
 //! ([`ReaderSlot::offline`]), and the writer does not wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -54,8 +52,7 @@ impl Grace {
     }
 
     /// Starts an epoch after something was unlinked. When [`Grace::passed`] is true for the result,
-    /// no
-    /// reader can use the unlinked memory any more.
+    /// no reader can use the unlinked memory any more.
     pub fn retire(&self) -> Epoch {
         fence(Ordering::SeqCst);
         Epoch(self.0.epoch.fetch_add(1, Ordering::SeqCst) + 1)

@@ -1,10 +1,8 @@
 //! Longest-prefix match for IPv4 and IPv6.
 //!
 //! There is one writer (the control plane) and any number of readers (the workers). A reader takes
-//! no
-//! lock. Memory that a reader may still use is reused only after a grace period ([`grace`]), in
-//! which
-//! every registered reader has reported that it holds no reference.
+//! no lock. Memory that a reader may still use is reused only after a grace period ([`grace`]), in
+//! which every registered reader has reported that it holds no reference.
 //!
 //! A table maps prefixes to [`NextHopId`]s; the data plane defines the meaning of an id.
 

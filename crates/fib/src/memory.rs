@@ -9,8 +9,7 @@ use std::ptr::NonNull;
 use wattline_memory::{Pages, Supply};
 
 /// A fixed number of cells, all zero at first, aligned to a huge page. The memory extends to the
-/// end
-/// of the last page.
+/// end of the last page.
 ///
 /// The kernel supplies memory when it is first touched, so a generous limit costs nothing.
 #[derive(Debug)]

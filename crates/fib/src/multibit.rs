@@ -1,13 +1,11 @@
 //! The multibit trie of both families, from the point of view of its one writer.
 //!
 //! The first 24 bits of an address select a cell of the root; every further 8 bits select one of
-//! the
-//! 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names the
-//! group that distinguishes them. A prefix is written into every cell that it covers and that no
-//! longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
-//! Lookups
-//! Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta, Lin and McKeown,
-//! "Routing Lookups in Hardware at Memory Access Speeds", 1998).
+//! the 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names
+//! the group that distinguishes them. A prefix is written into every cell that it covers and that
+//! no longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
+//! Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta, Lin and
+//! McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
 //!
 //! For every cell the writer also stores the length of its prefix. An update then knows which cells
 //! belong to it without a search per cell.
@@ -116,8 +114,7 @@ impl<C: Cell> Cells<C> {
     }
 
     /// Writes `entry` for a prefix of `length` into those of `cells`, and of the cells in groups
-    /// below
-    /// them, whose present prefix length `replaces` accepts.
+    /// below them, whose present prefix length `replaces` accepts.
     fn paint(
         &mut self,
         node: Node,
@@ -209,15 +206,13 @@ impl<C: Cell> Multibit<C> {
     }
 
     /// Removes a prefix that is in the table. Its cells get the entry of the longest prefix that
-    /// covers
-    /// it.
+    /// covers it.
     pub(crate) fn remove(&mut self, prefix: Prefix, cover_entry: u32, cover_length: u8) {
         let (mut node, mut depth) = self.descend(prefix);
         self.cells.paint(node, prefix.cells(), cover_entry, cover_length, &|l| l == prefix.length);
 
         // A group without prefixes of its own and without groups below has the same entry in all
-        // cells, so
-        // one cell above can replace it.
+        // cells, so one cell above can replace it.
         while let Some(group) = node
             && self.groups.lost(group)
         {

@@ -33,9 +33,8 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// Adds and removes a route per host in a table with few groups. Meanwhile two threads, one for
-/// each
-/// implementation that the processor supports, look up the addresses of all hosts. Each address may
-/// give its own id or the default, never that of another host.
+/// each implementation that the processor supports, look up the addresses of all hosts. Each
+/// address may give its own id or the default, never that of another host.
 macro_rules! flips_routes {
     ($name:ident, $fib:ty, $net:ty, $bits:ty, $length:expr, $groups:expr, $base:expr, $stride:expr) => {
         #[test]

@@ -1,6 +1,5 @@
 //! After any sequence of updates the tables agree with the trie of prefixes, and any file of routes
-//! is
-//! either read or refused.
+//! is either read or refused.
 //!
 //! Runs some random sequences under `cargo test`; `cargo bolero test ipv4` explores.
 

@@ -1,6 +1,5 @@
 //! The application `ipsec`: tunnels with keys from the configuration, or with the keys of an IKE
-//! daemon
-//! that are in the kernel.
+//! daemon that are in the kernel.
 //!
 //! - [`esp`]: ESP (RFC 4303), the nodes in every worker, and the cryptography
 //! - `control`: tunnels and their keys, sequence numbers on disk, reports to the kernel

@@ -1,5 +1,4 @@
-//! Memory as the data path needs it: in huge pages ([`Pages`]), and on its way to the processor
-//! before it is needed ([`prefetch()`]).
+//! Memory for the data path: in huge pages ([`Pages`]), and prefetched before use ([`prefetch()`]).
 
 mod pages;
 mod prefetch;

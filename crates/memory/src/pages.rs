@@ -1,7 +1,7 @@
 //! Zero-filled memory in huge pages.
 //!
-//! A random access to tens of MiB misses the cache; in pages of 4 KiB it misses the TLB as well,
-//! and waits twice.
+//! A random access to tens of MiB misses the cache. In pages of 4 KiB it also misses the TLB and
+//! waits twice.
 
 #![allow(unsafe_code)] // mmap and madvise: nothing in std asks for huge pages
 
@@ -12,21 +12,22 @@ use std::ptr::NonNull;
 /// Bytes of a huge page of x86-64 and of most arm64 kernels.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// When the kernel supplies the memory.
+/// Time at which the kernel supplies the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
-    /// As it is first touched, so that a generous bound costs nothing; in transparent huge pages
-    /// where the kernel has them.
+    /// On first touch, so that a generous limit costs nothing; in transparent huge pages where the
+    /// kernel has them.
     AsTouched,
-    /// When it is mapped, so that no later access waits for it: of the machine's reserved huge
-    /// pages if enough are free, else in transparent ones.
+    /// When mapped, so that no later access waits: from the machine's reserved huge pages if enough
+    /// are free, else in transparent huge pages.
     AtOnce,
 }
 
-/// An anonymous private mapping, zero at first, that begins at a multiple of [`HUGE_PAGE`] and has
-/// whole huge pages. Dropping it unmaps it.
+/// An anonymous private mapping of whole huge pages, zero at first, that begins at a multiple of
+/// [`HUGE_PAGE`]. Dropping it unmaps it.
 ///
-/// It owns the memory and never accesses it: whoever makes references into it answers for them.
+/// It owns the memory and never accesses it. The code that makes references into it is responsible
+/// for them.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -45,7 +46,7 @@ impl Pages {
     /// Maps at least `length` bytes.
     ///
     /// # Errors
-    /// The kernel's, as when address space or memory are used up.
+    /// Returns the kernel's error, such as exhausted address space or memory.
     pub fn map(length: usize, supply: Supply) -> Result<Self, Errno> {
         let length = length.checked_next_multiple_of(HUGE_PAGE).ok_or(Errno::NOMEM)?;
         if supply == Supply::AtOnce {
@@ -68,14 +69,14 @@ impl Pages {
         let start = unsafe { mapping.byte_add(offset) };
         let populate = (supply == Supply::AtOnce).then_some(Advice::LinuxPopulateWrite);
         for advice in [Some(Advice::LinuxHugepage), populate].into_iter().flatten() {
-            // Only advice: where it is refused, small pages or later ones serve.
+            // This is only advice: if it is refused, small pages do as well.
             // SAFETY: the range lies in the mapping made above, and neither changes its content.
             let _ = unsafe { madvise(start.as_ptr().cast(), length, advice) };
         }
         Ok(Self { start, length, reserved: false, mapping, mapped })
     }
 
-    /// The first byte.
+    /// Address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -85,7 +86,7 @@ impl Pages {
         self.length
     }
 
-    /// True when it lies in huge pages that the machine had reserved.
+    /// True if it lies in huge pages that the machine had reserved.
     pub fn reserved(&self) -> bool {
         self.reserved
     }

@@ -1,9 +1,8 @@
-//! Asking the processor for a line of memory before it is needed.
+//! Prefetches a line of memory before it is needed.
 
 #![allow(unsafe_code)] // std has the instruction only as an unsafe function
 
-/// Starts loading the cache line of `cell`; nothing on processors without such an
-/// instruction.
+/// Starts loading the cache line of `cell`; does nothing on processors without such an instruction.
 #[inline(always)]
 pub fn prefetch<T>(cell: &T) {
     #[cfg(target_arch = "x86_64")]

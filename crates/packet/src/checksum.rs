@@ -1,20 +1,20 @@
 //! The Internet checksum: whole (RFC 1071) and incremental (RFC 1624).
 //!
-//! A sum is kept in *native* byte order while it is added up: the one's complement sum
-//! commutes with byte swapping (RFC 1071 section 2 B), so only its end has to be turned.
+//! A sum is kept in *native* byte order while it is computed. The one's complement sum commutes
+//! with byte swapping (RFC 1071 section 2 B), so only the result has to be swapped.
 
-/// A one's complement sum in the making.
+/// A one's complement sum in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Nothing added yet.
+    /// An empty sum.
     pub const fn new() -> Self {
         Self(0)
     }
 
-    /// Adds bytes; an odd last byte counts as if a zero followed, so only the last
-    /// piece of a message may be odd.
+    /// Adds bytes. An odd last byte counts as if a zero followed, so only the last piece of a
+    /// message may be odd.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<4>();
@@ -31,7 +31,7 @@ impl Sum {
         self
     }
 
-    /// Adds a number as it would stand on the wire.
+    /// Adds a number in the byte order of the wire.
     #[must_use]
     pub fn word(mut self, value: u32) -> Self {
         self.0 += u64::from(value.to_be());
@@ -44,7 +44,7 @@ impl Sum {
         !u16::from_be(fold(self.0))
     }
 
-    /// True when what was added, its checksum field included, is intact.
+    /// True when the added bytes, including their checksum field, are intact.
     #[must_use]
     pub fn is_intact(self) -> bool {
         fold(self.0) == 0xffff
@@ -74,9 +74,9 @@ pub fn ipv4_header_is_intact(header: &[u8; 20]) -> bool {
     // (RFC 1071 section 2 C): three additions here, carries put back in.
     let (sum, carry) = a.overflowing_add(b);
     let (sum, more) = sum.overflowing_add(u64::from(last) + u64::from(carry));
-    // Carries put back in make a remainder by 65535, in which all ones is zero: so the sum
-    // must be a multiple of that (not 0, since the version is not). Multiples are what the
-    // inverse of 65535 modulo 2^64 takes to the smallest numbers.
+    // Adding the carries back is a remainder by 65535, in which all ones is zero. The sum must
+    // therefore be a multiple of 65535 (not 0, since the version is not 0). Multiplication by the
+    // inverse of 65535 modulo 2^64 maps exactly its multiples to the smallest numbers.
     const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
     const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
     (sum + u64::from(more)).wrapping_mul(INVERSE) <= u64::MAX / 0xffff
@@ -95,8 +95,8 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !(((sum >> 16) + (sum & 0xffff)) as u16)
 }
 
-/// TTL, protocol and checksum of an IPv4 header, which stand there one after the other: as
-/// one number, so that TTL and checksum change in one addition.
+/// TTL, protocol and checksum of an IPv4 header, which are adjacent, as one number, so that TTL and
+/// checksum change in one addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TtlAndChecksum(u32);
 
@@ -115,9 +115,9 @@ impl TtlAndChecksum {
         self.0 as u8
     }
 
-    /// With a TTL, which must not be 0, that is one less: [`update`] with TTL as the first
-    /// byte of its word. In little-endian order `HC' = HC + 1` in one's complement, and
-    /// 0xffff is written as 0x0000.
+    /// The same with the TTL decremented; the TTL must not be 0. This is [`update`] with the TTL as
+    /// the first byte of its word. In little-endian order it is `HC' = HC + 1` in one's complement,
+    /// and 0xffff is written as 0x0000.
     #[inline]
     #[must_use]
     pub fn decremented(self) -> Self {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Word by word, as RFC 1071 section 4.1 writes it down.
+    /// Word by word, as in RFC 1071 section 4.1.
     fn by_the_book(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {

@@ -1,5 +1,5 @@
-//! ESP (RFC 4303): what stands before and behind an encrypted packet, and its UDP
-//! encapsulation (RFC 3948).
+//! ESP (RFC 4303): the parts before and after the encrypted data, and encapsulation in UDP (RFC
+//! 3948).
 //!
 //! ```text
 //! SPI (4)  sequence (4)  IV  encrypted { payload  padding  pad length (1)  next header (1) }  ICV
@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const HEADER: usize = 8;
 /// Pad length and next header, in bytes.
 pub const TRAILER: usize = 2;
-/// The next header of a packet that only hides how much is sent (RFC 4303 section 2.6).
+/// Next header of a dummy packet, which only hides the amount of traffic (RFC 4303 section 2.6).
 pub const DUMMY: u8 = 59;
 /// The lowest SPI that may be used: 0 is never sent, 1 to 255 are reserved (section 2.1).
 pub const SPI_MIN: u32 = 256;
@@ -21,11 +21,11 @@ pub const UDP_PORT: u16 = 4500;
 /// Length of a UDP header in bytes.
 pub const UDP_HEADER: usize = 8;
 
-/// What stands first.
+/// The ESP header.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct EspHeader {
-    /// Which security association the packet belongs to.
+    /// SPI, which identifies the security association.
     pub spi: U32,
     /// The low half of the sequence number.
     pub sequence: U32,
@@ -41,25 +41,25 @@ pub struct UdpHeader {
     pub destination: U16,
     /// Length of header and payload in bytes.
     pub length: U16,
-    /// Of pseudo-header, header and payload; 0 where there is none.
+    /// Checksum of pseudo-header, header and payload; 0 for none.
     pub checksum: U16,
 }
 
-/// What a datagram to or from [`UDP_PORT`] carries (RFC 3948 section 2).
+/// Contents of a datagram to or from [`UDP_PORT`] (RFC 3948 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encapsulated<'a> {
     /// An ESP packet, from its header on.
     Esp(&'a [u8]),
-    /// An IKE message: four zero bytes stand where an SPI would.
+    /// An IKE message, marked by four zero bytes in place of an SPI.
     Ike,
     /// One byte that keeps the mapping of a NAT alive.
     Keepalive,
-    /// Too short for anything else.
+    /// The payload is too short for anything else.
     Malformed,
 }
 
 impl<'a> Encapsulated<'a> {
-    /// What a UDP payload is.
+    /// Determines the contents of a UDP payload.
     pub fn of(payload: &'a [u8]) -> Self {
         match payload {
             [0xff] => Self::Keepalive,
@@ -70,14 +70,14 @@ impl<'a> Encapsulated<'a> {
     }
 }
 
-/// Bytes of padding that make `payload` bytes and the trailer a multiple of `alignment`,
-/// which is a power of two from 4 to 128 (RFC 4303 section 2.4).
+/// Number of padding bytes that make `payload` bytes and the trailer a multiple of `alignment`, a
+/// power of two from 4 to 128 (RFC 4303 section 2.4).
 pub fn padding(payload: usize, alignment: usize) -> usize {
     (payload + TRAILER).next_multiple_of(alignment) - payload - TRAILER
 }
 
-/// Writes padding (1, 2, 3 and so on, section 2.4), its length and the next header over the
-/// whole of `trailer`; nothing where that has less than 2 or more than 257 bytes.
+/// Fills `trailer` with padding (1, 2, 3 and so on, section 2.4), its length and the next header.
+/// Does nothing if `trailer` has less than 2 or more than 257 bytes.
 pub fn write_trailer(trailer: &mut [u8], next_header: u8) {
     let Some((padding, [length, next])) = trailer.split_last_chunk_mut::<TRAILER>() else { return };
     let Ok(count) = u8::try_from(padding.len()) else { return };
@@ -88,8 +88,8 @@ pub fn write_trailer(trailer: &mut [u8], next_header: u8) {
     *next = next_header;
 }
 
-/// The payload and the next header of what was decrypted; `None` where the padding is not
-/// what [`write_trailer`] writes (section 2.4: "should inspect").
+/// Payload and next header of decrypted data; `None` if the padding differs from that of
+/// [`write_trailer`] (section 2.4: "should inspect").
 pub fn read_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
     let (rest, [length, next_header]) = plain.split_last_chunk::<TRAILER>()?;
     let (payload, padding) = rest.split_at_checked(rest.len().checked_sub((*length).into())?)?;
@@ -97,17 +97,16 @@ pub fn read_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
     right.then_some((payload, *next_header))
 }
 
-/// The sequence number that the low half `low` stands for, given the highest one received
-/// and the size of the window (RFC 4303 appendix A2.2); `None` where it would lie before the
-/// first.
+/// Full sequence number for the low half `low`, given the highest number received and the size of
+/// the window (RFC 4303 appendix A2.2); `None` if it would be before the first number.
 pub fn extended_sequence(low: u32, highest: u64, window: u32) -> Option<u64> {
     let (top_high, top_low) = ((highest >> 32) as u32, highest as u32);
     let bottom = top_low.wrapping_sub(window.saturating_sub(1));
     let high = if top_low >= window.saturating_sub(1) {
-        // The window lies within one run of the low half.
+        // The window lies within one cycle of the low half.
         if low >= bottom { Some(top_high) } else { top_high.checked_add(1) }
     } else if low >= bottom {
-        // The window reaches back into the run before, and so does this.
+        // The window extends into the previous cycle, and so does this number.
         top_high.checked_sub(1)
     } else {
         Some(top_high)
@@ -148,12 +147,12 @@ mod tests {
 
     #[test]
     fn the_high_half_is_found_at_its_borders() {
-        // Within one run.
+        // Within one cycle.
         assert_eq!(extended_sequence(5, 100, 64), Some(1 << 32 | 5));
         assert_eq!(extended_sequence(37, 100, 64), Some(37));
         assert_eq!(extended_sequence(0xffff_ffff, 0xffff_fff0, 64), Some(0xffff_ffff));
         assert_eq!(extended_sequence(3, 0xffff_fff0, 64), Some(1 << 32 | 3));
-        // The window reaches back into the run before.
+        // The window extends into the previous cycle.
         assert_eq!(extended_sequence(0xffff_ffff, 1 << 32 | 3, 64), Some(0xffff_ffff));
         assert_eq!(extended_sequence(4, 1 << 32 | 3, 64), Some(1 << 32 | 4));
         // Before the first packet ever.
@@ -178,12 +177,12 @@ mod tests {
             prop_assert_eq!(read_trailer(&bytes), Some((&payload[..], next)));
         }
 
-        /// Any number in or just above the window is found again from its low half alone.
+        /// Any number in or just above the window can be recovered from its low half.
         #[test]
         fn low_halves_suffice(highest: u64, window in 32u32..5000, back in 0u64..5000, ahead: u32) {
             let highest = highest.min(u64::MAX - (1 << 32));
             let below = highest.saturating_sub(back.min(u64::from(window) - 1));
-            // Beyond 2^32 less the window nobody can tell.
+            // Beyond 2^32 minus the window, the number is ambiguous.
             let above = highest + u64::from(ahead).min((1 << 32) - u64::from(window));
             for sequence in [below, above] {
                 prop_assert_eq!(

@@ -27,7 +27,7 @@ pub struct EthernetHeader {
     pub destination: [u8; 6],
     /// Source MAC address.
     pub source: [u8; 6],
-    /// What follows.
+    /// EtherType of the following data.
     pub ether_type: U16,
 }
 
@@ -37,7 +37,7 @@ pub struct EthernetHeader {
 pub struct VlanTag {
     /// Priority (3 bits), drop eligible (1 bit), VLAN id (12 bits).
     pub control: U16,
-    /// What follows.
+    /// EtherType of the following data.
     pub ether_type: U16,
 }
 

@@ -1,8 +1,8 @@
-//! Flow keys: which packets must stay in order, and so on one path.
+//! Flow keys: packets with the same key must stay in order, and therefore on one path.
 //!
-//! Addresses, protocol and, where every packet of the flow shows them, ports. Fragments
-//! carry no ports but the first, so none of them is keyed by ports (RFC 6438 likewise
-//! keeps a datagram's fragments together).
+//! A key consists of addresses, protocol and, if every packet of the flow shows them, ports. Only
+//! the first fragment of a datagram carries ports, so no fragment uses them in its key (RFC 6438
+//! also keeps the fragments of a datagram together).
 
 use crate::ipv4::Ipv4Packet;
 use crate::ipv6::{self, Fragment, Ipv6Header};
@@ -10,21 +10,21 @@ use crate::protocol;
 use std::net::IpAddr;
 use zerocopy::FromBytes;
 
-/// What makes a flow.
+/// The fields that identify a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// Source address.
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol number; for IPv6 that of the payload behind extension headers.
+    /// Protocol number; for IPv6, that of the payload after extension headers.
     pub protocol: u8,
-    /// Source and destination port, where the protocol has ports and this is no fragment.
+    /// Source and destination port; `None` if the protocol has no ports, or for fragments.
     pub ports: Option<(u16, u16)>,
 }
 
 impl FlowKey {
-    /// The key of a checked IPv4 packet.
+    /// Key of a checked IPv4 packet.
     pub fn of_ipv4(packet: &Ipv4Packet) -> Self {
         let header = packet.header;
         let whole = !header.is_fragment();
@@ -36,7 +36,7 @@ impl FlowKey {
         }
     }
 
-    /// The key of an IPv6 packet that begins at `packet`; `None` when its headers do not fit.
+    /// Key of an IPv6 packet that begins at `packet`; `None` if its headers are malformed.
     pub fn of_ipv6(packet: &[u8]) -> Option<Self> {
         let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
         let payload = ipv6::payload(packet)?;
@@ -50,8 +50,8 @@ impl FlowKey {
         })
     }
 
-    /// A hash whose bits are all of use; the same on every machine and in every run. Where
-    /// routers decide by it, each decides by its own: [`seeded`].
+    /// Hash with well distributed bits, the same on every machine and in every run. Where routers
+    /// decide by it, each must use its own variant: [`seeded`].
     pub fn hash(&self) -> u32 {
         let (high, low) = halves(self.source);
         let (far_high, far_low) = halves(self.destination);
@@ -64,9 +64,9 @@ impl FlowKey {
     }
 }
 
-/// A flow's hash as one router sees it. Routers that choose between several ways by the same hash
-/// choose alike: behind one that has sent half of the flows this way, another would send all of
-/// those one way (polarisation). With seeds of their own they choose independently.
+/// Hash of a flow for one router. Routers that choose between next hops by the same hash make the
+/// same choices: after one router that sends half of the flows this way, another would send all of
+/// those one way (polarisation). With their own seeds they choose independently.
 pub fn seeded(hash: u32, seed: u64) -> u32 {
     (mix(u64::from(hash) ^ seed) >> 32) as u32
 }
@@ -150,12 +150,12 @@ mod tests {
             let hash = FlowKey::of_ipv4(&Ipv4Packet::parse(&bytes).unwrap()).hash();
             counts[((u64::from(hash) * 3) >> 32) as usize] += 1;
         }
-        // Binomial with mean 1000 and deviation 26: six of them.
+        // Binomial with mean 1000 and deviation 26; the bound is six deviations.
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
     }
 
-    /// Of flows that one router sends to the first of its ways, another sends as many to each of
-    /// its own.
+    /// Of the flows that one router sends to its first next hop, another router sends equally many
+    /// to each of its own.
     #[test]
     fn routers_with_seeds_of_their_own_choose_independently() {
         let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;
@@ -166,7 +166,7 @@ mod tests {
                 let mut first = flows.clone();
                 first.retain(|hash| member(*hash, one, count) == 0);
                 let (all, share) = (first.len() as f64, 1.0 / count as f64);
-                // Binomial; six standard deviations.
+                // Binomial; the bound is six standard deviations.
                 let allowed = 6.0 * (all * share * (1.0 - share)).sqrt();
                 for way in 0..count {
                     let taken = first.iter().filter(|hash| member(**hash, other, count) == way);

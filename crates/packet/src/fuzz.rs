@@ -1,4 +1,4 @@
-//! Every parser on whatever bytes: nothing panics, and etherparse agrees on what is IP.
+//! Every parser with arbitrary bytes: nothing panics, and etherparse agrees on what is IP.
 
 use crate::flow::FlowKey;
 use crate::icmp4::{self, Icmp4Error};

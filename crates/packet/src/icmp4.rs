@@ -1,16 +1,16 @@
-//! ICMP (RFC 792) error messages, and when none may be sent.
+//! ICMP (RFC 792) error messages, and the rules for sending them.
 
 use crate::checksum::Sum;
 use crate::ipv4::{self, AddressKind, Ipv4Header, Ipv4Packet};
 use crate::protocol;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// An error message has at most this length, headers included (RFC 1812 section 4.3.2.3).
+/// Largest length of an error message, headers included (RFC 1812 section 4.3.2.3).
 pub const MAXIMUM: usize = 576;
 /// Length of the ICMP header of an error message.
 const ICMP_HEADER: usize = 8;
 
-/// What to report: type, code and the four bytes whose meaning they decide.
+/// Kind of an error: type, code and the four bytes that depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icmp4Error {
     /// Type 11 code 0.
@@ -19,7 +19,7 @@ pub enum Icmp4Error {
     NetworkUnreachable,
     /// Type 3 code 1.
     HostUnreachable,
-    /// Type 3 code 4, with the MTU of the way out (RFC 1191 section 4).
+    /// Type 3 code 4, with the MTU of the egress interface (RFC 1191 section 4).
     FragmentationNeeded {
         /// Largest packet in bytes that would pass.
         mtu: u16,
@@ -41,9 +41,9 @@ impl Icmp4Error {
     }
 }
 
-/// True when an error about this packet may be sent (RFC 1812 section 4.3.2.7): not about
-/// another ICMP error, a multicast or broadcast, a fragment but the first, nor to a source
-/// that is no single host. What came by link-layer broadcast is for the caller to exclude.
+/// True when an error about this packet may be sent (RFC 1812 section 4.3.2.7). It may not about
+/// another ICMP error, a multicast or broadcast, a fragment other than the first, or a packet whose
+/// source is no single host. The caller must exclude packets that came by link-layer broadcast.
 pub fn may_report(packet: &Ipv4Packet) -> bool {
     let header = packet.header;
     let about_error = header.protocol == protocol::ICMP
@@ -54,17 +54,17 @@ pub fn may_report(packet: &Ipv4Packet) -> bool {
         && ipv4::kind_of(header.destination.get()) == AddressKind::Unicast
 }
 
-/// Messages that are no errors: errors about them are allowed. An unknown type might be
-/// an error, so it is taken for one.
+/// Whether a message type is no error, so that errors about it are allowed. Unknown types count as
+/// errors, since they might be.
 fn is_query(kind: u8) -> bool {
     matches!(kind, 0 | 8 | 9 | 10 | 13..=18 | 42 | 43)
 }
 
-/// Writes an error about `packet` (from its IPv4 header on) into `buffer`, from the IPv4
-/// header on; returns its length. Quotes as much as 576 bytes hold.
+/// Writes an error about `packet` into `buffer`; both begin with the IPv4 header. Returns the
+/// length of the message, which quotes as much as fits into 576 bytes.
 ///
-/// `None` when `packet` is no IPv4 packet or `buffer` does not hold at least the headers
-/// and the quoted header with eight bytes of payload.
+/// `None` if `packet` is no IPv4 packet, or if `buffer` cannot hold the headers and the quoted
+/// header with eight bytes of payload.
 pub fn write(
     buffer: &mut [u8],
     error: Icmp4Error,
@@ -81,8 +81,8 @@ pub fn write(
         return None;
     }
     let total = ipv4::HEADER + ICMP_HEADER + quoted.len();
-    // Precedence is that of the packet, at least 6 for the network's sake
-    // (RFC 1812 section 4.3.2.5).
+    // The precedence is that of the packet, but at least 6, as for network control (RFC 1812
+    // section 4.3.2.5).
     let mut header = Ipv4Header {
         version_ihl: 0x45,
         service: 0xc0,
@@ -109,8 +109,8 @@ pub fn write(
     Some(total)
 }
 
-/// True when the bytes are an IPv4 header that begins an ICMP message of ours: for tests
-/// and for counting what comes back.
+/// Type and code of the ICMP message in an IPv4 packet; `None` if it holds none. For tests and for
+/// counting answers.
 pub fn type_and_code(packet: &[u8]) -> Option<(u8, u8)> {
     let (header, _) = Ipv4Header::ref_from_prefix(packet).ok()?;
     let payload = packet.get(header.header_length()..)?;

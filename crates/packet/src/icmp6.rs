@@ -1,4 +1,4 @@
-//! ICMPv6 (RFC 4443) error messages, and when none may be sent.
+//! ICMPv6 (RFC 4443) error messages, and the rules for sending them.
 
 use crate::checksum::Sum;
 use crate::ipv6::{self, AddressKind, Fragment, Ipv6Header, MINIMUM_MTU};
@@ -7,18 +7,18 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const ICMP_HEADER: usize = 8;
 
-/// What to report.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icmp6Error {
     /// Type 1 code 0: no route to the destination.
     NoRoute,
     /// Type 1 code 1: communication administratively prohibited.
     Prohibited,
-    /// Type 1 code 2: the source address has not the scope to be routed.
+    /// Type 1 code 2: the source address is beyond its scope.
     BeyondScope,
     /// Type 1 code 3: the neighbour does not answer.
     AddressUnreachable,
-    /// Type 2, with the MTU of the way out.
+    /// Type 2, with the MTU of the egress interface.
     PacketTooBig {
         /// Largest packet in bytes that would pass.
         mtu: u16,
@@ -40,14 +40,14 @@ impl Icmp6Error {
     }
 }
 
-/// True when `error` about the packet that begins at `packet` may be sent (RFC 4443
-/// section 2.4 e): not about an ICMPv6 error or redirect, not to a source that names no
-/// single node, and about multicasts only that they are too big. What came by link-layer
-/// broadcast is for the caller to exclude.
+/// True when `error` about the packet that begins at `packet` may be sent (RFC 4443 section 2.4 e).
+/// It may not about an ICMPv6 error or redirect, nor to a source that names no single node; about
+/// multicasts only "packet too big" is allowed. The caller must exclude packets that came by
+/// link-layer broadcast.
 pub fn may_report(packet: &[u8], error: Icmp6Error) -> bool {
     let Ok((header, _)) = Ipv6Header::ref_from_prefix(packet) else { return false };
     let Some(payload) = ipv6::payload(packet) else { return false };
-    // Of a later fragment nobody can tell whether it belongs to an error.
+    // A later fragment does not show whether it belongs to an error.
     let about_error = payload.protocol == protocol::ICMP6
         && (payload.fragment == Fragment::Later
             || packet.get(payload.offset).is_none_or(|kind| *kind < 128 || *kind == 137));
@@ -61,10 +61,10 @@ pub fn may_report(packet: &[u8], error: Icmp6Error) -> bool {
         && (!multicast || too_big)
 }
 
-/// Writes an error about `packet` (from its IPv6 header on) into `buffer`, from the IPv6
-/// header on; returns its length. Quotes as much as the minimum MTU holds.
+/// Writes an error about `packet` into `buffer`; both begin with the IPv6 header. Returns the
+/// length of the message, which quotes as much as fits into the minimum MTU.
 ///
-/// `None` when `packet` is shorter than it says or `buffer` than the headers need.
+/// `None` if `packet` is shorter than its length field, or if `buffer` cannot hold the headers.
 pub fn write(
     buffer: &mut [u8],
     error: Icmp6Error,

@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791) headers, and what RFC 1812 says of addresses.
+//! IPv4 (RFC 791) headers, and the address rules of RFC 1812.
 
 use crate::checksum::Sum;
 use zerocopy::byteorder::network_endian::{U16, U32};
@@ -23,15 +23,15 @@ pub struct Ipv4Header {
     pub service: u8,
     /// Length of header and payload in bytes.
     pub total_length: U16,
-    /// Which datagram a fragment is of.
+    /// Identifies the datagram of a fragment.
     pub identification: U16,
     /// Flags (3 bits) and offset in units of 8 bytes (13 bits).
     pub fragment: U16,
-    /// Hops left.
+    /// Remaining hops.
     pub ttl: u8,
-    /// What follows.
+    /// Protocol number of the payload.
     pub protocol: u8,
-    /// Of the header alone.
+    /// Checksum of the header.
     pub checksum: U16,
     /// Source address.
     pub source: U32,
@@ -39,10 +39,10 @@ pub struct Ipv4Header {
     pub destination: U32,
 }
 
-/// Why bytes are no IPv4 packet (RFC 1812 section 5.2.2).
+/// Reasons why bytes are no IPv4 packet (RFC 1812 section 5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ipv4Error {
-    /// Fewer bytes than the header says, or than a header needs.
+    /// There are fewer bytes than the header says, or than a header needs.
     #[error("truncated IPv4 header")]
     Truncated,
     /// The version is not 4.
@@ -51,30 +51,30 @@ pub enum Ipv4Error {
     /// The header length is below 20 bytes.
     #[error("the IPv4 header length is below 20 bytes")]
     HeaderLength,
-    /// The checksum does not hold.
+    /// The checksum is wrong.
     #[error("wrong IPv4 header checksum")]
     Checksum,
-    /// The total length is shorter than the header or longer than the bytes there are.
+    /// The total length is shorter than the header, or exceeds the available bytes.
     #[error("the IPv4 total length does not fit")]
     TotalLength,
 }
 
-/// A checked IPv4 packet over bytes that may be longer (Ethernet padding).
+/// A checked IPv4 packet; the bytes may be longer (Ethernet padding).
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4Packet<'a> {
     /// The fixed header.
     pub header: &'a Ipv4Header,
     /// Options, padding included; empty in most packets.
     pub options: &'a [u8],
-    /// What follows the header, up to the total length.
+    /// Bytes after the header, up to the total length.
     pub payload: &'a [u8],
 }
 
 impl<'a> Ipv4Packet<'a> {
-    /// Checks all that RFC 1812 section 5.2.2 asks for, in its order.
+    /// Performs all checks of RFC 1812 section 5.2.2, in its order.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the first check that fails.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, rest) =
             Ipv4Header::ref_from_prefix(bytes).map_err(|_| Ipv4Error::Truncated)?;
@@ -103,34 +103,34 @@ impl Ipv4Header {
     pub fn version(&self) -> u8 {
         self.version_ihl >> 4
     }
-    /// Length of the header in bytes, options included, as it says itself (0 to 60).
+    /// Length of the header in bytes, options included, according to its field (0 to 60).
     pub fn header_length(&self) -> usize {
         usize::from(self.version_ihl & 0xf) * 4
     }
-    /// True when routers may not fragment it.
+    /// True when routers must not fragment the packet.
     pub fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
-    /// True for the first fragment and all others.
+    /// True for any fragment, including the first.
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | OFFSET) != 0
     }
-    /// True when it begins with the payload's header: whole datagrams and first fragments.
+    /// True when the payload begins with its own header: whole datagrams and first fragments.
     pub fn is_first(&self) -> bool {
         self.fragment.get() & OFFSET == 0
     }
-    /// Computes the checksum anew, for a header without options.
+    /// Computes the checksum of a header without options.
     pub fn fill_checksum(&mut self) {
         self.checksum.set(0);
         self.checksum.set(Sum::new().bytes(self.as_bytes()).checksum());
     }
 }
 
-/// What kind of address this is, as far as its first byte tells (RFC 1812 sections
-/// 4.2.2.11 and 5.3.7, RFC 6890).
+/// Kind of an address, as far as its first byte shows (RFC 1812 sections 4.2.2.11 and 5.3.7, RFC
+/// 6890).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressKind {
-    /// A host somewhere.
+    /// A single host.
     Unicast,
     /// 0.0.0.0/8, "this network": never on the wire as a destination.
     ThisNetwork,
@@ -144,7 +144,7 @@ pub enum AddressKind {
     Broadcast,
 }
 
-/// The kind of an address in host byte order.
+/// Kind of an address in host byte order.
 #[inline]
 pub fn kind_of(address: u32) -> AddressKind {
     match address >> 24 {
@@ -237,7 +237,7 @@ mod tests {
                 bytes[2] = 0;
                 bytes[3] %= 90;
             }
-            // Etherparse looks into authentication headers (protocol 51); a router does not.
+            // Etherparse parses authentication headers (protocol 51); a router does not.
             if bytes.get(9) == Some(&51) {
                 bytes[9] = 17;
             }

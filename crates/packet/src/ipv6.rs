@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Length of the fixed header in bytes.
 pub const HEADER: usize = 40;
-/// Every link carries packets of this length (RFC 8200 section 5).
+/// Least MTU of every link in bytes (RFC 8200 section 5).
 pub const MINIMUM_MTU: usize = 1280;
 
 /// The fixed IPv6 header.
@@ -15,11 +15,11 @@ pub const MINIMUM_MTU: usize = 1280;
 pub struct Ipv6Header {
     /// Version (4 bits), traffic class (8 bits), flow label (20 bits).
     pub version_class_flow: U32,
-    /// Length of what follows this header, in bytes.
+    /// Number of bytes after this header.
     pub payload_length: U16,
-    /// What follows: an extension header or the payload.
+    /// Protocol number of the next header: an extension header or the payload.
     pub next_header: u8,
-    /// Hops left.
+    /// Remaining hops.
     pub hop_limit: u8,
     /// Source address.
     pub source: [u8; 16],
@@ -32,16 +32,16 @@ impl Ipv6Header {
     pub fn version(&self) -> u8 {
         (self.version_class_flow.get() >> 28) as u8
     }
-    /// Header and payload together, in bytes.
+    /// Length of header and payload in bytes.
     pub fn total_length(&self) -> usize {
         HEADER + usize::from(self.payload_length.get())
     }
 }
 
-/// What kind of address this is (RFC 4291 section 2.4).
+/// Kind of an address (RFC 4291 section 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressKind {
-    /// A host somewhere.
+    /// A single host with global scope.
     Global,
     /// `::`.
     Unspecified,
@@ -53,7 +53,7 @@ pub enum AddressKind {
     Multicast,
 }
 
-/// The kind of an address.
+/// Kind of an address.
 #[inline]
 pub fn kind_of(address: &[u8; 16]) -> AddressKind {
     match u128::from_be_bytes(*address) {
@@ -65,14 +65,14 @@ pub fn kind_of(address: &[u8; 16]) -> AddressKind {
     }
 }
 
-/// Where a walk over the extension headers ended.
+/// End of a walk over the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload {
-    /// Protocol number of what begins at `offset`.
+    /// Protocol number of the data at `offset`.
     pub protocol: u8,
-    /// From the start of the IPv6 header, in bytes.
+    /// Offset in bytes from the start of the IPv6 header.
     pub offset: usize,
-    /// What a fragment header on the way said.
+    /// Contents of a fragment header on the way.
     pub fragment: Fragment,
 }
 
@@ -81,19 +81,19 @@ pub struct Payload {
 pub enum Fragment {
     /// No fragment header, or an atomic one (RFC 6946).
     Whole,
-    /// The first of several: the payload's header is there.
+    /// The first of several fragments, which contains the payload's header.
     First,
-    /// Another one: the payload's header is elsewhere.
+    /// A later fragment, without the payload's header.
     Later,
 }
 
-/// Extension headers that a walk goes through at most; honest packets have at most six.
+/// Largest number of extension headers in a walk; valid packets have at most six.
 const MOST_HEADERS: usize = 16;
 
 /// Walks from the fixed header at the start of `packet` to the payload.
 ///
-/// `None` when the chain is longer than the bytes or than any honest one. The walk stops
-/// at what it cannot look into (ESP, unknown protocols, later fragments).
+/// `None` if the chain exceeds the bytes or is longer than any valid one. The walk ends at data
+/// that it cannot parse (ESP, unknown protocols, later fragments).
 pub fn payload(packet: &[u8]) -> Option<Payload> {
     let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
     let mut next = header.next_header;

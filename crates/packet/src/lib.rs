@@ -1,10 +1,10 @@
 //! Wire formats, checksums, the receive-side-scaling hash and flow keys.
 //!
-//! Two kinds of things: *views*, fixed-layout headers laid over bytes without a copy
-//! (`ref_from_prefix` and friends of `zerocopy`, re-exported here), and *writers* that
-//! build a message into a buffer. A view is given only where the bytes suffice; nothing
-//! here panics, whatever the bytes are. Field values are as on the wire: what they mean
-//! together (a length that fits, a checksum that holds) is checked by `parse` functions.
+//! There are two kinds of items. *Views* are fixed-layout headers over bytes, without a copy
+//! (`ref_from_prefix` and similar functions of `zerocopy`, re-exported here). *Writers* build a
+//! message in a buffer. A view exists only if there are enough bytes, and nothing here panics,
+//! whatever the bytes are. Field values are as on the wire; `parse` functions check their
+//! consistency (a length that fits, a correct checksum).
 #![forbid(unsafe_code)]
 
 pub mod checksum;
@@ -21,7 +21,7 @@ pub mod toeplitz;
 
 pub use zerocopy::{FromBytes, IntoBytes};
 
-/// IP protocol numbers (IANA) that the data plane has to know.
+/// IP protocol numbers (IANA) that the data plane uses.
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;

@@ -1,8 +1,8 @@
 //! The Toeplitz hash of receive-side scaling.
 //!
-//! Source: Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation"; its
-//! published vectors are the test below. A card hashes source and destination address,
-//! and for TCP (and UDP where set) source and destination port, all in network order.
+//! Source: Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation", with the
+//! published vectors in the test below. A card hashes source and destination address, and for TCP
+//! (and UDP if enabled) source and destination port, all in network order.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,7 @@ impl Toeplitz {
         Self { key }
     }
 
-    /// The hash of at most 36 bytes (IPv6 with ports); what is beyond does not count.
+    /// Hash of at most 36 bytes (IPv6 with ports); further bytes are ignored.
     pub fn hash(&self, input: &[u8]) -> u32 {
         let mut result = 0;
         for (byte, window) in input.iter().zip(self.key.windows(5)) {
@@ -47,7 +47,7 @@ impl Toeplitz {
         result
     }
 
-    /// Addresses alone.
+    /// Hash of the addresses only.
     pub fn ipv4(&self, source: Ipv4Addr, destination: Ipv4Addr) -> u32 {
         let mut input = [0; 8];
         input[..4].copy_from_slice(&source.octets());
@@ -55,7 +55,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Addresses and ports.
+    /// Hash of addresses and ports.
     pub fn ipv4_ports(
         &self,
         (source, source_port): (Ipv4Addr, u16),
@@ -69,7 +69,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Addresses alone.
+    /// Hash of the addresses only.
     pub fn ipv6(&self, source: Ipv6Addr, destination: Ipv6Addr) -> u32 {
         let mut input = [0; 32];
         input[..16].copy_from_slice(&source.octets());
@@ -77,7 +77,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Addresses and ports.
+    /// Hash of addresses and ports.
     pub fn ipv6_ports(
         &self,
         (source, source_port): (Ipv6Addr, u16),

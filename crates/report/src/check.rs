@@ -1,28 +1,28 @@
-//! Ours beside what is published, and what came of it.
+//! Comparison of a computed figure with a published one, and the verdict.
 
 use crate::table::number;
 use serde::Serialize;
 
-/// What came of a claim.
+/// Verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Ours is within the tolerance.
+    /// The computed figure is within the tolerance.
     Meets,
-    /// Ours is within the tolerance, by a figure that was fitted or assumed: no confirmation.
+    /// The figure is within the tolerance, but rests on a fitted or assumed value: no confirmation.
     Fitted,
-    /// Ours is not, and the check says why.
+    /// The figure is outside the tolerance, and the check says why.
     Differs,
-    /// The paper's own figures cannot all hold.
+    /// The paper's own figures contradict each other.
     PaperContradictsItself,
-    /// The figure or number is not in the text that is left.
+    /// The figure or number is missing from the surviving text.
     FigureLost,
-    /// A description, a motive or a setting: nothing that a model could meet or miss.
+    /// A description, a motive or a setting, which no model can confirm or refute.
     NotTestable,
 }
 
 impl Verdict {
-    /// All of them, the best first.
+    /// All verdicts, best first.
     pub const ALL: [Self; 6] = [
         Self::Meets,
         Self::Fitted,
@@ -32,7 +32,7 @@ impl Verdict {
         Self::NotTestable,
     ];
 
-    /// As the page shows it.
+    /// Text of the verdict on the page.
     pub fn text(self) -> &'static str {
         match self {
             Self::Meets => "meets",
@@ -45,46 +45,46 @@ impl Verdict {
     }
 }
 
-/// What our figure rests on.
+/// Origin of a computed figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grounds {
-    /// Packet by packet in the simulator.
+    /// The packet simulator.
     Simulated,
     /// Real packets through emulated cores.
     Emulated,
-    /// Real packets, timed on the machine that the note names.
+    /// Real packets, timed on the machine named in the note.
     Measured,
-    /// An identity of the model's equations.
+    /// The equations of the model.
     Equation,
-    /// A parameter in the server's file.
+    /// A parameter of the server file.
     Parameter,
     /// The program itself: a default, a list, a rule.
     Program,
-    /// Computed from the cells of the paper's own tables.
+    /// The cells of the paper's own tables.
     Tables,
-    /// Access by access in the simulator of caches.
+    /// The cache simulator.
     Caches,
 }
 
-/// Ours beside the paper's.
+/// A computed figure compared with the paper's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// Rows of `claims.csv` that it answers.
+    /// Rows of `claims.csv` that the check answers.
     pub claims: Vec<&'static str>,
-    /// What is compared, with its unit.
+    /// Compared quantity with its unit.
     pub quantity: String,
-    /// What we have.
+    /// Computed value.
     pub ours: String,
-    /// What the paper prints.
+    /// Value printed in the paper.
     pub published: String,
-    /// How far apart they may be.
+    /// Allowed difference.
     pub tolerance: String,
-    /// What our figure rests on.
+    /// Origin of the computed value.
     pub grounds: Grounds,
-    /// What came of it.
+    /// Verdict of the comparison.
     pub verdict: Verdict,
-    /// Why, where it does not meet; or what else should be known.
+    /// Reason for a difference, or other remarks.
     pub note: String,
 }
 
@@ -107,7 +107,7 @@ impl Check {
         }
     }
 
-    /// Ours is to be within `tolerance` of what is published.
+    /// Checks that `ours` is within `tolerance` of the published value.
     pub fn near(
         claims: &[&'static str],
         quantity: &str,
@@ -119,7 +119,7 @@ impl Check {
         Self::new(claims, quantity, texts, (ours - published).abs() <= tolerance)
     }
 
-    /// Ours is to lie in the published range, give or take `tolerance`.
+    /// Checks that `ours` lies within the published range, extended by `tolerance`.
     pub fn within(
         claims: &[&'static str],
         quantity: &str,
@@ -132,19 +132,19 @@ impl Check {
         Self::new(claims, quantity, texts, (low - tolerance..=high + tolerance).contains(&ours))
     }
 
-    /// Ours is to be above a published bound.
+    /// Checks that `ours` is above a published bound.
     pub fn above(claims: &[&'static str], quantity: &str, ours: f64, bound: f64) -> Self {
         let texts = [number(ours), format!("> {}", number(bound)), String::new()];
         Self::new(claims, quantity, texts, ours > bound)
     }
 
-    /// Ours is to be below a published bound.
+    /// Checks that `ours` is below a published bound.
     pub fn below(claims: &[&'static str], quantity: &str, ours: f64, bound: f64) -> Self {
         let texts = [number(ours), format!("< {}", number(bound)), String::new()];
         Self::new(claims, quantity, texts, ours < bound)
     }
 
-    /// A statement that is to hold.
+    /// Checks that a statement holds.
     pub fn holds(
         claims: &[&'static str],
         quantity: &str,
@@ -155,28 +155,28 @@ impl Check {
         Self::new(claims, quantity, [ours.into(), published.to_owned(), String::new()], holds)
     }
 
-    /// Rests on something else than a simulation.
+    /// Sets another origin than the simulator.
     #[must_use]
     pub fn on(mut self, grounds: Grounds) -> Self {
         self.grounds = grounds;
         self
     }
 
-    /// Adds what should be known, and, where it differs, why.
+    /// Adds a remark, and the reason if the check differs.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// The tolerance as it is shown, where the comparison adds a hair to it.
+    /// Sets the tolerance to be shown, if the comparison uses a slightly larger one.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = format!("± {}", number(tolerance));
         self
     }
 
-    /// Says when the tolerance was set, and why it is what it is.
+    /// Adds the date on which the tolerance was set, and its reason.
     #[must_use]
     pub fn planned(mut self, date: &str, why: &str) -> Self {
         let bounds = if self.tolerance.is_empty() { "" } else { "; " };
@@ -184,7 +184,7 @@ impl Check {
         self
     }
 
-    /// Ours rests on something fitted or assumed: where it meets, it only agrees.
+    /// Marks the value as fitted or assumed, so that the best verdict is "fitted".
     #[must_use]
     pub fn fitted(mut self, what: impl Into<String>) -> Self {
         if self.verdict == Verdict::Meets {
@@ -195,7 +195,7 @@ impl Check {
         self
     }
 
-    /// The paper's own figures cannot all hold: whatever ours is, this is the verdict.
+    /// Sets the verdict to a contradiction within the paper, whatever the computed value.
     #[must_use]
     pub fn contradiction(mut self, why: impl Into<String>) -> Self {
         self.verdict = Verdict::PaperContradictsItself;

@@ -1,6 +1,6 @@
-//! Text that stands between tags.
+//! Escapes text for XML and HTML.
 
-/// Text as it may stand in XML and HTML.
+/// The text with all special characters of XML and HTML escaped.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,9 +1,9 @@
-//! Tables, charts and pages: what people look at, in a terminal and in a browser.
+//! Tables, charts and pages for people, in a terminal and in a browser.
 //!
-//! [`columns`] lines up text and [`sparkline`] draws a curve in one line of it; [`plot`] draws
-//! charts as SVG; [`Table`] is the data of a figure; [`Check`] holds a figure of ours against a
-//! published one; [`page`] joins them into one HTML page that needs nothing from elsewhere.
-//! Nothing here knows where a figure comes from.
+//! [`columns`] aligns text, and [`sparkline`] draws a curve in one line of it. [`plot`] draws
+//! charts as SVG. [`Table`] is the data of a figure, and [`Check`] compares a computed figure with
+//! a published one. [`page`] combines them into one HTML page without external resources. This
+//! crate knows nothing of the origin of figures.
 #![forbid(unsafe_code)]
 
 pub mod check;

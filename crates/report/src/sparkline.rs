@@ -1,9 +1,9 @@
-//! A curve in a line of text.
+//! A curve in one line of text.
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last `width` values as bars from zero to `top`, or to the highest where that is none;
-/// a blank for what is not known.
+/// Draws the last `width` values as bars from zero to `top`, or to the highest value without `top`.
+/// Unknown values are blanks.
 pub fn sparkline(values: &[f64], width: usize, top: Option<f64>) -> String {
     let shown = &values[values.len().saturating_sub(width)..];
     let highest = shown.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);

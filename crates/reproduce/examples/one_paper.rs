@@ -1,5 +1,5 @@
-//! Reproduces the named papers or figures and prints every check and verdict. Use it to look at
-//! one paper while working on its model, without building the rest of the program.
+//! Reproduces the named papers or figures and prints every check and verdict. Use it to look at one
+//! paper while working on its model, without building the rest of the program.
 
 use wattline_reproduce::{Target, reproduce, write};
 

@@ -34,8 +34,8 @@ pub fn steps(targets: &[Target]) -> usize {
 }
 
 /// Reproduces papers or single figures. `begins` is called with the name of every step before the
-/// step runs. If only some figures of a paper are wanted, only the claims that these figures
-/// answer are reported.
+/// step runs. If only some figures of a paper are wanted, only the claims that these figures answer
+/// are reported.
 ///
 /// # Errors
 /// Fails when a model, a simulation or the shipped table of claims fails, but not when results

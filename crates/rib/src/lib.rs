@@ -1,9 +1,8 @@
 //! Routing state: turns events of the kernel and the configuration into the workers' tables.
 //!
 //! This is pure logic. [`Rib::apply`] takes an event, and [`Rib::commit`] writes all changes since
-//! the
-//! last call into [`Routes`]. There is no clock, socket or thread; recorded events give the same
-//! tables again.
+//! the last call into [`Routes`]. There is no clock, socket or thread; recorded events give the
+//! same tables again.
 //!
 //! - Of several routes to a prefix, the best *usable* one applies: one whose link is running.
 //! - A gateway or on-link destination is a next hop with its own id. When its neighbour is
@@ -39,8 +38,7 @@ use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 
 /// Source of an event. Each source has its own dumps: an object that a dump of one source omits is
-/// not
-/// removed from the other.
+/// not removed from the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The configuration; its routes win over the kernel's for the same prefix.
@@ -169,8 +167,7 @@ impl Rib {
     }
 
     /// Link through which a packet leaves `port` for the neighbour `address`: the port's own link,
-    /// or a
-    /// VLAN subinterface of it.
+    /// or a VLAN subinterface of it.
     pub fn link_towards(&self, port: PortId, address: IpAddr) -> Option<u32> {
         let on_link = self
             .on_link(address)
@@ -195,8 +192,7 @@ impl Rib {
     }
 
     /// Links of the present routes with several next hops, 0 for members without a link;
-    /// repetitions are
-    /// possible.
+    /// repetitions are possible.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         self.hops.links_of_groups()
     }
@@ -227,10 +223,8 @@ impl Rib {
     }
 
     /// Makes a link the port, or leaves the port without a link. Packets that leave through a link
-    /// that is
-    /// not a port go to the kernel. At first, the port is the first link seen with its name. When
-    /// that
-    /// link is gone, the port has none until this is called.
+    /// that is not a port go to the kernel. At first, the port is the first link seen with its
+    /// name. When that link is gone, the port has none until this is called.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         let before = self.links.of_port(port);
         self.links.serve(port, link);
@@ -297,8 +291,7 @@ impl Rib {
         dirty_prefixes.extend(prefixes.over(&affected));
         dirty_hops.extend(hops.keys().filter(|key| key.is_over(&affected)).cloned());
         // Neighbours on other links are affected too: of a route over two links, the remaining link
-        // may now
-        // lead directly to them.
+        // may now lead directly to them.
         dirty_prefixes.extend(neighbours.keys().map(|(address, _)| IpNet::from(*address)));
     }
 

@@ -39,8 +39,7 @@ struct Port {
 }
 
 /// Link that serves as a port. It is not simply the one with the port's name: sockets and programs
-/// are
-/// bound to one interface, and another interface of the same name does not affect them.
+/// are bound to one interface, and another interface of the same name does not affect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Serves {
     /// The first link that is seen with the port's name.

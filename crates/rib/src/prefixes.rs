@@ -77,8 +77,7 @@ impl Prefixes {
     }
 
     /// Adds a route. With `replace`, it replaces the one with the same metric. An IPv6 multipath
-    /// route
-    /// replaces its parts, since the kernel announces it as a whole when it grows.
+    /// route replaces its parts, since the kernel announces it as a whole when it grows.
     pub fn add(&mut self, prefix: IpNet, new: Candidate, replace: bool) {
         let list = &mut self.entries.entry(prefix).or_default().candidates;
         if let Some(known) = list.iter_mut().find(|known| known.same(&new)) {
@@ -102,8 +101,7 @@ impl Prefixes {
     }
 
     /// Removes a route: an equal one, else (IPv6) a part of a multipath route, else the one with
-    /// its
-    /// metric.
+    /// its metric.
     pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) {
         let Some(entry) = self.entries.get_mut(&prefix) else { return };
         let list = &mut entry.candidates;

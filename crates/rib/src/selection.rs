@@ -68,8 +68,7 @@ impl Rib {
     }
 
     /// Link on which an address is a neighbour, according to the longest usable route, and that
-    /// route's
-    /// MTU.
+    /// route's MTU.
     pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
         match self.prefixes.covering(address).find_map(|entry| self.best(entry))? {
             HopKey::OnLink { link, mtu } => Some((link, mtu)),

@@ -1,6 +1,5 @@
 //! Measures accesses per second of the cache simulator: of the cache alone, and of the whole
-//! receive
-//! path. Run with `cargo run --release -p wattline-server --example cache_speed`.
+//! receive path. Run with `cargo run --release -p wattline-server --example cache_speed`.
 
 use std::hint::black_box;
 use wattline_server::receive::{Cache, Data, Phase, ReceivePath};

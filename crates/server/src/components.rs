@@ -1,6 +1,5 @@
 //! Component data (`servers/components/*.toml`): network cards and hosts whose papers print the
-//! power
-//! of parts, not of a whole router.
+//! power of parts, not of a whole router.
 
 use crate::input::{Document, Figure, InvalidFile, LoadError, Origin, Section};
 use crate::library;
@@ -168,8 +167,7 @@ impl NicCard {
     }
 
     /// Second metric of the paper: throughput per watt of card and host, in Gbit/s per W. The host
-    /// draws
-    /// `idle`, plus `per_cpu_percent` for each percent of one processor.
+    /// draws `idle`, plus `per_cpu_percent` for each percent of one processor.
     pub fn server_gigabits_per_watt(&self, idle: Watts, per_cpu_percent: Watts) -> Option<f64> {
         let host = idle + per_cpu_percent * self.host_cpu_percent?;
         Some(self.throughput?.0 / 1e9 / (host + self.active?).0)

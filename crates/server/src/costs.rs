@@ -2,10 +2,8 @@
 //! conversion to another server.
 //!
 //! Cycles of one machine and program differ from those of another, so measured cycles never go into
-//! a
-//! server model unchanged. [`MeasuredCosts::on`] converts them by one of two rules ([`Scaling`]).
-//! The
-//! result is modelled, and its name and description say so.
+//! a server model unchanged. [`MeasuredCosts::on`] converts them by one of two rules ([`Scaling`]).
+//! The result is modelled, and its name and description say so.
 
 use crate::input::{Document, InvalidFile, LoadError, Origin, Section};
 use crate::library::{self, Kind};
@@ -18,12 +16,10 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
     /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It
-    /// assumes
-    /// that the server is slower for all code by the same factor as for IPv4.
+    /// assumes that the server is slower for all code by the same factor as for IPv4.
     Ratio,
     /// Adds to the server's own cost of IPv4 the cycles measured beyond IPv4. It assumes that the
-    /// server
-    /// runs the application's own code as fast as the measured machine.
+    /// server runs the application's own code as fast as the measured machine.
     Added,
 }
 
@@ -176,12 +172,9 @@ impl MeasuredCosts {
     }
 
     /// The model of `server` with converted costs. Its cost of IPv4 stays; applications that were
-    /// not
-    /// measured are removed. Costs in server models are linear in the length. The line goes through
-    /// the
-    /// shortest and the longest frames, or from the origin through the longest if it would
-    /// otherwise begin
-    /// below zero cycles.
+    /// not measured are removed. Costs in server models are linear in the length. The line goes
+    /// through the shortest and the longest frames, or from the origin through the longest if it
+    /// would otherwise begin below zero cycles.
     ///
     /// # Errors
     /// Fails when the server has no cost of IPv4, or when an application would cost nothing.

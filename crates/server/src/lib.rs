@@ -3,8 +3,7 @@
 //! A server is data: `servers/*.toml` (`docs/reference/server-model.md` describes the format).
 //! [`ServerModel::load`] reads a shipped file by name or another file by path, and checks it
 //! completely. The model's methods are used by the simulator and by the closed forms against which
-//! the
-//! simulator is checked.
+//! the simulator is checked.
 #![forbid(unsafe_code)]
 
 pub mod bolla;

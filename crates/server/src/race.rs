@@ -1,9 +1,8 @@
 //! "Hare or tortoise" and "strength in speed or in numbers": PowerSave's equations 1 to 3.
 //!
 //! Sections 5.1 and 5.2 of the paper compare ways to do the same work in the same time on ideal
-//! cores.
-//! The result depends on how active power grows with frequency. For a real machine, the fitted
-//! [`crate::ServerModel`] decides.
+//! cores. The result depends on how active power grows with frequency. For a real machine, the
+//! fitted [`crate::ServerModel`] decides.
 
 use wattline_units::{Hertz, Joules, Span, Watts};
 
@@ -31,8 +30,7 @@ impl IdealCore {
 
     /// Equation 1: energy of one core that does `cycles` at `frequency` within `period`. It spends
     /// `transitions` at active power in going to sleep and waking, and idles for the rest. `None`
-    /// if this
-    /// does not fit into the period.
+    /// if this does not fit into the period.
     pub fn energy(
         &self,
         cycles: f64,
@@ -70,10 +68,8 @@ impl IdealCore {
     }
 
     /// Exponent at which tortoise and hare (without transitions) need the same energy, for a load
-    /// of
-    /// `utilisation` of the highest frequency. Above it the tortoise wins. `None` if the same one
-    /// wins at
-    /// every exponent.
+    /// of `utilisation` of the highest frequency. Above it the tortoise wins. `None` if the same
+    /// one wins at every exponent.
     pub fn break_even_exponent(&self, utilisation: f64) -> Option<f64> {
         let hare = (self.fixed + self.scaling) * utilisation + self.idle * (1.0 - utilisation);
         let exponent = ((hare - self.fixed) / self.scaling).ln() / utilisation.ln();

@@ -46,8 +46,7 @@ impl Nic {
     }
 
     /// Packets that have arrived per table entry, port after port; empty unless asked for. The
-    /// cores
-    /// must have admitted what has arrived.
+    /// cores must have admitted what has arrived.
     pub fn arrivals(&mut self, cores: &[Core]) -> &[u64] {
         self.arrivals.clone_from(&self.led);
         if !self.led.is_empty() {
@@ -85,9 +84,8 @@ impl Nic {
     }
 
     /// Rewrites the indirection tables for these cores; packets that arrive after `now` follow
-    /// them.
-    /// Watches the entries whose old core still has packets of them, and returns how many entries
-    /// moved.
+    /// them. Watches the entries whose old core still has packets of them, and returns how many
+    /// entries moved.
     pub fn redirect(
         &mut self,
         now: u64,

@@ -63,8 +63,7 @@ impl Scenario<'_> {
     }
 
     /// Runs the simulation with a policy of the caller instead, and counts the packets that took
-    /// longer
-    /// than `late_after` ([`Report::late_packets`]).
+    /// longer than `late_after` ([`Report::late_packets`]).
     ///
     /// # Errors
     /// Fails like [`Self::run`], or when `make` fails.
@@ -105,8 +104,7 @@ impl Scenario<'_> {
     }
 
     /// Refuses traffic that the links cannot carry even without preambles and gaps, which papers do
-    /// not
-    /// count. Packets lost to preambles and gaps are reported as `beyond_link_packets`.
+    /// not count. Packets lost to preambles and gaps are reported as `beyond_link_packets`.
     fn check_links(&self) -> Result<(), SimError> {
         let Some(offered) = self.traffic.bit_rate() else { return Ok(()) };
         let nic = &self.server.nic;

@@ -28,8 +28,7 @@ pub struct Setting<'a> {
     /// Seed of policy and service times; the traffic has its own seed.
     pub seed: u64,
     /// Whether to log all states of all cores. This is for tests and short plots, since the log
-    /// grows
-    /// with the simulated time.
+    /// grows with the simulated time.
     pub log_states: bool,
     /// Whether to measure the real time of the simulator's parts.
     pub profile: bool,

@@ -1,14 +1,14 @@
-//! The flow that a captured packet belongs to.
+//! Flow hash of a captured packet.
 
 use crate::capture::LinkType;
 use wattline_packet::protocol;
 use wattline_packet::toeplitz::Toeplitz;
 
-/// The RSS hash of a packet: over addresses and, where it shows them, ports; over the
-/// first bytes where there is no IP.
+/// RSS hash of a packet over its addresses and, if present, ports; over the first bytes if it is
+/// not IP.
 ///
-/// Unlike the router's own parsing this takes packets that were cut short or damaged:
-/// a header-only capture has flows too.
+/// Unlike the router's own parser, this accepts truncated and damaged packets, since a capture of
+/// headers has flows as well.
 pub(crate) fn flow_hash(rss: &Toeplitz, link_type: LinkType, data: &[u8]) -> u32 {
     network_header(link_type, data)
         .and_then(|packet| five_tuple(rss, packet))
@@ -70,7 +70,7 @@ mod tests {
         tagged.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(flow_hash(&rss, LinkType::ETHERNET, &tagged), 0x51cc_c178);
 
-        // Without ports, as a first fragment or cut by a snap length: addresses alone.
+        // Without ports (a first fragment, or cut by a snap length), only the addresses count.
         frame[14 + 6] = 0x20;
         assert_eq!(flow_hash(&rss, LinkType::ETHERNET, &frame), 0x323e_8fc2);
         frame[14 + 6] = 0;

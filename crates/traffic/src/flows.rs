@@ -1,28 +1,28 @@
-//! Which flow a packet belongs to.
+//! Assignment of packets to flows.
 
 use crate::random::{Alias, Random};
 
-/// How much each flow sends.
+/// Distribution of the packets over the flows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
-    /// Every flow in its turn: the packets of a link-paced source alternate evenly.
+    /// Flows take turns, so that the ports of a link-paced source alternate evenly.
     Turns,
-    /// Each packet is of any flow, with the same probability.
+    /// Every packet belongs to a random flow; all flows are equally likely.
     Uniform,
     /// The flow of rank k has a share proportional to k^-exponent.
     Zipf {
-        /// Usually about 1.
+        /// Exponent, usually about 1.
         exponent: f64,
     },
 }
 
-/// How the flows' hashes lie over the redirect table of the network card.
+/// Distribution of the flows' hashes over the indirection table of the card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// As many flows on every one of the 128 entries: "traffic is evenly spread across
+    /// The same number of flows on each of the 128 entries: "traffic is evenly spread across
     /// queues" (PowerSave, section 3).
     Even,
-    /// As the hash falls: some entries carry more flows than others.
+    /// Random: some entries have more flows than others.
     Hash,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub port: u8,
 }
 
-/// The flows of a source: their hashes, their ports, and how to pick the next one.
+/// The flows of a source: their hashes, their ports, and the choice of the next one.
 #[derive(Debug, Clone)]
 pub(crate) struct Flows {
     flows: Vec<Flow>,
@@ -47,11 +47,11 @@ enum Pick {
     Weighted(Alias),
 }
 
-/// Entries of a redirect table, indexed by the low bits of the hash (PowerSave, section 6.2).
+/// Entries of an indirection table, indexed by the low hash bits (PowerSave, section 6.2).
 const TABLE: u32 = 128;
 
 impl Flows {
-    /// `count` and `ports` are at least 1.
+    /// Makes the flows; `count` and `ports` must be at least 1.
     pub(crate) fn new(
         count: u32,
         ports: u8,
@@ -66,8 +66,8 @@ impl Flows {
                     Spread::Even => (bits & !(TABLE - 1)) | (i % TABLE),
                     Spread::Hash => bits,
                 };
-                // Shifted by one for each time round the table, so that every entry has
-                // flows on every port.
+                // Shifted by one after each round of the table, so that every entry has flows on
+                // every port.
                 let port = (i + i / TABLE) % u32::from(ports);
                 Flow { hash, port: port as u8 }
             })
@@ -84,7 +84,7 @@ impl Flows {
         Self { flows, pick }
     }
 
-    /// Where flows come in turn: those of the next packets, at least one and at most `most`.
+    /// Flows of the next packets, at least one and at most `most`, if flows take turns.
     pub(crate) fn in_turn(&mut self, most: usize) -> Option<&[Flow]> {
         let Pick::Turns { next } = &mut self.pick else { return None };
         let from = *next as usize;
@@ -93,7 +93,7 @@ impl Flows {
         Some(&self.flows[from..to])
     }
 
-    /// The next packet's flow.
+    /// Flow of the next packet.
     #[inline]
     pub(crate) fn next(&mut self, random: &mut Random) -> Flow {
         let count = self.flows.len() as u32;
@@ -109,8 +109,8 @@ impl Flows {
         self.flows[index]
     }
 
-    /// The flows of one port alone, for sources whose ports go their own ways. Where a
-    /// port has none, it gets all of them.
+    /// Flows of one port, for sources whose ports are independent. A port without flows gets all of
+    /// them.
     pub(crate) fn of_port(&self, port: u8) -> Self {
         let mut flows: Vec<Flow> =
             self.flows.iter().copied().filter(|flow| flow.port == port).collect();

@@ -1,8 +1,7 @@
-//! Sources of packets and of requests in time: captures, synthetic mixes, bursts, day profiles.
+//! Sources of packets and requests over time: captures, synthetic mixes, bursts, day profiles.
 //!
-//! A [`Source`] gives [`Packet`]s in order of time, by the [`Block`]; what happens to them
-//! is no concern of this crate. [`capture`] reads and writes capture files; [`requests`] has what
-//! clients ask of servers.
+//! A [`Source`] returns [`Packet`]s in order of time, one [`Block`] at a time. [`capture`] reads
+//! and writes capture files; [`requests`] has the requests of clients to servers.
 #![forbid(unsafe_code)]
 
 pub mod capture;

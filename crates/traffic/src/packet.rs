@@ -1,44 +1,43 @@
-//! What a source gives: packets in order of time, by the block.
+//! Output of a source: packets in order of time, in blocks.
 
 use std::ops::Deref;
 use wattline_units::Time;
 
-/// One packet as the network interface sees it arrive.
+/// One packet as it arrives at the network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// When its last bit has arrived, in picoseconds since the start of the run: 64 bits keep a
-    /// packet at 16 bytes, and a simulated run is shorter than their 213 days.
+    /// Arrival time of the last bit, in picoseconds since the start of the run. 64 bits keep a
+    /// packet at 16 bytes and last 213 days, more than any simulated run.
     pub picos: u64,
-    /// The 32-bit RSS hash of its flow, which also names the flow: two flows of one
-    /// source never share it by construction (synthetic) or only by a collision of the
-    /// hash (captures).
+    /// 32-bit RSS hash of its flow, which also identifies the flow. Two synthetic flows of a source
+    /// never have the same hash; two flows of a capture only by a collision.
     pub flow: u32,
-    /// Length of the frame in bytes, as rates count it.
+    /// Length of the frame in bytes, as it counts for rates.
     pub length: u16,
-    /// The port that it arrives on, from 0.
+    /// Port on which it arrives, from 0.
     pub port: u8,
 }
 
 const _: () = assert!(size_of::<Packet>() == 16);
 
 impl Packet {
-    /// When its last bit has arrived.
+    /// Arrival time of the last bit.
     pub const fn time(&self) -> Time {
         Time::from_picos(self.picos)
     }
 }
 
-/// A run of packets in order of time.
+/// A sequence of packets in order of time.
 ///
-/// Sources work by the block so that their state stays in registers; a block of
-/// [`Block::CAPACITY`] packets fits the first-level cache.
+/// Sources fill whole blocks, so that their state stays in registers. A block of
+/// [`Block::CAPACITY`] packets fits into the first-level cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     packets: Vec<Packet>,
 }
 
 impl Block {
-    /// Packets that fit one block.
+    /// Capacity of a block in packets.
     pub const CAPACITY: usize = 512;
 
     /// An empty block.
@@ -49,7 +48,7 @@ impl Block {
     pub fn clear(&mut self) {
         self.packets.clear();
     }
-    /// Whether there is room for no more.
+    /// Whether the block is full.
     pub fn is_full(&self) -> bool {
         self.packets.len() >= Self::CAPACITY
     }
@@ -58,16 +57,16 @@ impl Block {
         debug_assert!(self.packets.last().is_none_or(|last| last.picos <= packet.picos));
         self.packets.push(packet);
     }
-    /// How many packets there is room for.
+    /// Number of packets that still fit.
     pub fn room(&self) -> usize {
         Self::CAPACITY.saturating_sub(self.packets.len())
     }
-    /// Appends packets in order of time. An iterator of known length spares a check of the
-    /// capacity per packet.
+    /// Appends packets in order of time. An iterator of known length avoids a capacity check per
+    /// packet.
     pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
         self.packets.extend(packets);
     }
-    /// Replaces the content by a whole block from `next`.
+    /// Replaces the contents by a whole block from `next`.
     pub fn fill(&mut self, mut next: impl FnMut() -> Packet) {
         self.packets.clear();
         self.extend((0..Self::CAPACITY).map(|_| next()));

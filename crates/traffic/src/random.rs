@@ -1,18 +1,18 @@
-//! The random numbers of the sources.
+//! Random numbers for the sources.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Exp1};
 
-/// Fast generator of a named algorithm: a seed gives the same packets for ever, which
-/// `SmallRng` does not promise.
+/// A fast generator with a fixed algorithm. A seed always gives the same packets, which `SmallRng`
+/// does not promise.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The generator number `stream` of a run with the given seed; streams are independent.
+    /// Generator number `stream` of a run with this seed; streams are independent.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        // `seed_from_u64` mixes its argument well; this only keeps the pairs apart.
+        // `seed_from_u64` mixes its argument well; this only makes the pairs distinct.
         Self(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
     pub(crate) fn bits(&mut self) -> u64 {
@@ -22,7 +22,7 @@ impl Random {
     pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// Uniform in `0..bound`; the bias of at most `bound` / 2^32 does not matter here.
+    /// Uniform in `0..bound`; the bias of at most `bound` / 2^32 is negligible here.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(bound)) >> 32) as u32
     }
@@ -34,8 +34,8 @@ impl Random {
 
 /// Draws an index by weight in constant time (Vose's alias method).
 ///
-/// Integer thresholds and a single draw make it several times as fast as the general
-/// one of `rand_distr`, and it is drawn from once or twice per packet.
+/// With integer thresholds and a single random number it is several times as fast as the general
+/// method of `rand_distr`. It is used once or twice per packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     columns: Vec<Column>,
@@ -43,13 +43,13 @@ pub(crate) struct Alias {
 
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// Below it the column's own index is taken, else the alias.
+    /// Threshold below which the column's own index is taken; otherwise the alias is.
     threshold: u32,
     alias: u32,
 }
 
 impl Alias {
-    /// `weights` must be finite, not negative, and not all zero.
+    /// Makes the table; `weights` must be finite, not negative, and not all zero.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let count = weights.len();
         let total: f64 = weights.iter().sum();

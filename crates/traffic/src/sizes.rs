@@ -1,8 +1,8 @@
-//! How long a packet is.
+//! Packet lengths.
 
 use crate::random::{Alias, Random};
 
-/// The lengths of packets, in bytes, as rates in bit/s count them.
+/// Distribution of packet lengths in bytes, as they count for rates in bit/s.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     pick: Pick,
@@ -20,13 +20,13 @@ impl Sizes {
     /// frames without check sequence (the shortest one padded to 60).
     pub const IMIX: [(u16, f64); 3] = [(60, 7.0), (590, 4.0), (1514, 1.0)];
 
-    /// Every packet of the same length.
+    /// All packets have the same length.
     pub fn fixed(bytes: u16) -> Self {
         Self { pick: Pick::Fixed(bytes), mean: bytes.into() }
     }
 
-    /// Lengths with weights. `None` when the list is empty or a weight is negative, not a
-    /// number, or all are zero.
+    /// Lengths with weights. `None` if the list is empty, a weight is negative or NaN, or all are
+    /// zero.
     pub fn weighted(list: &[(u16, f64)]) -> Option<Self> {
         let weights: Vec<f64> = list.iter().map(|&(_, weight)| weight).collect();
         let total: f64 = weights.iter().sum();
@@ -46,7 +46,7 @@ impl Sizes {
         self.mean
     }
 
-    /// The length of all, if it is one.
+    /// The common length, if all packets have the same one.
     pub(crate) fn same(&self) -> Option<u16> {
         match self.pick {
             Pick::Fixed(bytes) => Some(bytes),

@@ -63,8 +63,8 @@ pub enum CostsError {
     },
 }
 
-/// Rows that are read, each with packets of one length. The cost in a server model is linear in
-/// the length, so mixes of lengths add nothing.
+/// Rows that are read, each with packets of one length. The cost in a server model is linear in the
+/// length, so mixes of lengths add nothing.
 const SIZES: [&str; 3] = ["64 B", "512 B", "1420 B"];
 
 /// Converts a report. `machine` describes the machine on which it was measured; it replaces the

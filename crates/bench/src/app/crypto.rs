@@ -1,7 +1,7 @@
 //! The cryptography of ESP alone: Wattline's and that of Intel's ipsec-mb.
 //!
-//! Both process packets whose length is the mean of those that went through the gateway. They
-//! work on one batch of buffers and run between the repeats of the gateway.
+//! Both process packets whose length is the mean of those that went through the gateway. They work
+//! on one batch of buffers and run between the repeats of the gateway.
 
 use super::args::Direction;
 use super::sealed::{body_of, length_of};

@@ -1,8 +1,8 @@
-//! `ipsec`: every packet enters an ESP tunnel (`ipsec-send`) or leaves one (`ipsec-receive`).
-//! The measurement covers everything from lookup to transmission.
+//! `ipsec`: every packet enters an ESP tunnel (`ipsec-send`) or leaves one (`ipsec-receive`). The
+//! measurement covers everything from lookup to transmission.
 //!
-//! Lengths are those of the inner packets in both directions. The cryptography alone is measured
-//! in the same run, between the repeats: [`super::crypto`].
+//! Lengths are those of the inner packets in both directions. The cryptography alone is measured in
+//! the same run, between the repeats: [`super::crypto`].
 
 use super::application::Application;
 use super::args::{Args, Direction};

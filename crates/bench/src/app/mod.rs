@@ -3,8 +3,8 @@
 //! One router forwards only, and there is one more router for each application. They run between
 //! memory rings ([`crate::memory_router`]) and get the same packets in turns. The result is the
 //! median of the differences within a turn: a machine that changes its speed changes it for all
-//! routers of that turn. A repeat counts with its median window, not with its sum, because
-//! another program on the machine may take a time slice out of some windows.
+//! routers of that turn. A repeat counts with its median window, not with its sum, because another
+//! program on the machine may take a time slice out of some windows.
 //!
 //! Each application is one file of this directory and one line in [`APPLICATIONS`].
 

@@ -72,8 +72,8 @@ impl Traffic for FlowTraffic {
     }
 }
 
-/// The forwardable packets of a capture in an endless loop. All go in one direction: the first
-/// byte of an address is changed where necessary.
+/// The forwardable packets of a capture in an endless loop. All go in one direction: the first byte
+/// of an address is changed where necessary.
 #[derive(Clone)]
 pub(super) struct Replay {
     frames: Arc<[Vec<u8>]>,
@@ -106,8 +106,8 @@ impl Replay {
     }
 }
 
-/// Whether a router would forward the frame. Captures hold wrong checksums where the sending
-/// card was to fill them in; hop-by-hop options go to the kernel.
+/// Whether a router would forward the frame. Captures hold wrong checksums where the sending card
+/// was to fill them in; hop-by-hop options go to the kernel.
 fn is_sound(frame: &[u8]) -> bool {
     let packet = &frame[14..];
     match packet.first().map(|byte| byte >> 4) {

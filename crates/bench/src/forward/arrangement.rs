@@ -18,8 +18,7 @@ pub enum Placement {
     /// machine that routes the interrupts of a card to another processor.
     Split,
     /// As split, but the contestant's threads have their processor only half of the time. They
-    /// never
-    /// run out of frames, so all their processor time is useful time, even if they poll.
+    /// never run out of frames, so all their processor time is useful time, even if they poll.
     Rationed,
 }
 

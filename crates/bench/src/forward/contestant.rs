@@ -254,8 +254,7 @@ impl L3fwd {
         let v6 = write("v6", "R2001:0db8:0000:0000:0000:0000:0000:0000/48 1\n")?;
         let device = |number: u8, interface: &str| {
             // By default the driver receives within its own system calls (preferred busy polling)
-            // and would
-            // take over the work of the generator's processor.
+            // and would take over the work of the generator's processor.
             format!(
                 "--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
                  busy_budget=0"

@@ -24,9 +24,9 @@ pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
 const HELPING: u32 = 1 << 18;
 
 /// Period after which a receiver that found no frames looks again. A timer wakes it, no sender
-/// does, as with the interrupt moderation of a card (`gro_flush_timeout`,
-/// `napi_defer_hard_irqs`). Without it, the contestant would pay for a wake-up of the sink every
-/// few frames. With this period, the 256 slots of a veth carry 5 million frames per second.
+/// does, as with the interrupt moderation of a card (`gro_flush_timeout`, `napi_defer_hard_irqs`).
+/// Without it, the contestant would pay for a wake-up of the sink every few frames. With this
+/// period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
 
 /// Numbers of frames since the start.
@@ -108,8 +108,7 @@ impl Course {
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
         let Arrangement { placement, sink, .. } = self.arrangement;
         // On the generator's processor, a receiver drains what the generator makes. On the
-        // contestant's
-        // processor, it makes what the contestant's threads drain.
+        // contestant's processor, it makes what the contestant's threads drain.
         let receiver = match placement.receiver() {
             OUTSIDE => Level::Drain,
             _ => Level::Source,
@@ -128,8 +127,7 @@ impl Course {
     }
 
     /// Offers load while `observe` runs on the calling thread. `observe` gets a function that
-    /// returns
-    /// the number of frames so far.
+    /// returns the number of frames so far.
     pub fn under_load<R>(
         &self,
         observe: impl FnOnce(Thread, &mut dyn FnMut() -> Result<Count, Error>) -> Result<R, Error>,

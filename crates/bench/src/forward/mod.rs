@@ -7,16 +7,16 @@
 //!
 //! The generator has one processor, the contestant's own threads the other. The [`Arrangement`]
 //! says where the kernel threads run that receive for the contestant and that free what it sent,
-//! and how much load is offered. Where the kernel or Wattline's XDP programs forward, there is
-//! only the receiving thread, which has the contestant's processor. Its time always counts for
-//! the contestant.
+//! and how much load is offered. Where the kernel or Wattline's XDP programs forward, there is only
+//! the receiving thread, which has the contestant's processor. Its time always counts for the
+//! contestant.
 //!
 //! Frames are counted at the sink. Processor time is what the scheduler charged to those threads
 //! (`/proc/…/schedstat`). Contestants take turns; each figure is the median of the rounds.
 //!
 //! All contestants run under `SCHED_FIFO`, so other programs on the machine take no more than the
-//! twentieth of a processor that the kernel reserves for ordinary programs. The priority belongs
-//! to threads that end with the benchmark, so nothing has to be restored afterwards.
+//! twentieth of a processor that the kernel reserves for ordinary programs. The priority belongs to
+//! threads that end with the benchmark, so nothing has to be restored afterwards.
 //!
 //! A contestant that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
 //! per packet is meaningful only where it never polls an empty queue: compare it in the rationed

@@ -16,8 +16,7 @@ pub enum Level {
     /// contestant.
     Source = 1,
     /// Threads that consume frames: the contestant's own. They go before the threads that make
-    /// their
-    /// frames; otherwise frames would be made only to be dropped.
+    /// their frames; otherwise frames would be made only to be dropped.
     Drain = 2,
     /// The kernel thread of the sink, the last one on the path of a frame.
     Sink = 3,

@@ -57,8 +57,7 @@ impl Core {
     }
 
     /// Idle state that the core has reached by `at`. An active core goes deeper the longer it
-    /// sleeps,
-    /// up to its limit; a removed core goes to its limit at once.
+    /// sleeps, up to its limit; a removed core goes to its limit at once.
     fn depth(&self, at: u64) -> usize {
         let State::Idle { since, from, .. } = self.state else { return 0 };
         if !self.active {

@@ -19,8 +19,7 @@ enum State {
     /// Polls empty rings without sleeping.
     Spinning,
     /// In an idle state until an interrupt or until `wake_at`. `from` is the state that it was in
-    /// at
-    /// `since`.
+    /// at `since`.
     Idle { since: u64, from: usize, wake_at: Option<u64> },
     /// Leaves an idle state; the first poll is at `Core::at`.
     Waking,
@@ -106,8 +105,7 @@ impl Core {
     }
 
     /// Runs through everything that begins before `until`. Stops earlier where the policy wants to
-    /// be
-    /// asked; the next call continues from there.
+    /// be asked; the next call continues from there.
     pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
         let stop = self.run(until, watched, sink);
         self.reached = self.reached.max(stop.map_or(until, |stop| stop.at()));
@@ -160,8 +158,7 @@ impl Core {
     }
 
     /// Time of the next known event in picoseconds: the end of a batch (by the mean service time),
-    /// the
-    /// end of a wake-up, or a coming packet that is polled or interrupts. `None` if no event is
+    /// the end of a wake-up, or a coming packet that is polled or interrupts. `None` if no event is
     /// known.
     pub fn next_event(&self) -> Option<u64> {
         match self.state {
@@ -187,8 +184,7 @@ impl Core {
     }
 
     /// Time at which the core has found its rings empty `after` times in a row, if no packet comes.
-    /// A
-    /// core that did so before anyone asked is due at once.
+    /// A core that did so before anyone asked is due at once.
     pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
         let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
         let due = self.at + wanted * self.costs.empty_poll;
@@ -196,10 +192,8 @@ impl Core {
     }
 
     /// Serves the packets of the batch that begin before `until`. Each begins when the one before
-    /// is
-    /// finished, and not before its own arrival: a caller with a clock may have polled the rings at
-    /// a
-    /// later time.
+    /// is finished, and not before its own arrival: a caller with a clock may have polled the rings
+    /// at a later time.
     #[inline]
     fn serve(&mut self, until: u64, sink: &mut Sink) {
         let ring = &mut self.rings[self.port];
@@ -309,8 +303,7 @@ impl Core {
     }
 
     /// State of the core as policies see it, after [`Self::book`] up to `now`; `frequencies` are
-    /// those
-    /// of the platform.
+    /// those of the platform.
     pub fn view(&self, now: u64, frequencies: &[Hertz]) -> CoreView {
         let spent = &self.spent;
         let mut residency = [Span::ZERO; MAX_IDLE_STATES];

@@ -1,8 +1,8 @@
 //! `ethernet-input`: checks the destination MAC address and the EtherType.
 //!
-//! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any
-//! single station are. Tagged frames are routed if their VLAN is routed on that port. Group
-//! addresses, ARP, other protocols and other VLANs go to the kernel.
+//! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any single
+//! station are. Tagged frames are routed if their VLAN is routed on that port. Group addresses,
+//! ARP, other protocols and other VLANs go to the kernel.
 //!
 //! - next: `ip4-input`, `ip6-input`, `punt`, `drop` (`truncated`, `other-station`)
 
@@ -24,8 +24,7 @@ const GROUP: u8 = 1;
 /// Mask of the destination address within the first eight bytes of a frame.
 const ADDRESS: u64 = u64::from_le_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
-/// Frames that a port accepts: those whose first eight bytes equal `own` in the bits set in
-/// `care`.
+/// Frames that a port accepts: those whose first eight bytes equal `own` in the bits set in `care`.
 struct Station {
     own: u64,
     care: u64,

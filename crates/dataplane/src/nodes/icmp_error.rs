@@ -37,28 +37,24 @@ pub trait Family: Send {
     /// Whether packets *to* an address that names no single host may be answered.
     const OF_SHARED_DESTINATIONS: bool;
     /// Whether the source address is one of the egress interface of the message, not of the
-    /// interface
-    /// on which the packet arrived.
+    /// interface on which the packet arrived.
     const FROM_WAY_OUT: bool;
     /// Type and code of a message, with their parameters.
     type Message: Copy;
 
     /// Message about a packet dropped for this reason; `None` if there is none. `mtu` is that of
-    /// the
-    /// egress interface in bytes, 0 if the interface has gone.
+    /// the egress interface in bytes, 0 if the interface has gone.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
     /// Source and destination of the packet that begins at `about`; `None` if its own headers
-    /// forbid a
-    /// message about it.
+    /// forbid a message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
 
     /// Whether this address of the router may be the source of messages.
     fn speaks_from(address: IpAddr) -> bool;
 
     /// Writes the message about a packet, from its network header on, and returns the length.
-    /// `None`
-    /// if `source` is of the other family or the buffer is too small.
+    /// `None` if `source` is of the other family or the buffer is too small.
     fn write(
         buffer: &mut [u8],
         message: Self::Message,
@@ -115,8 +111,7 @@ impl<F: Family> IcmpError<F> {
     }
 
     /// Makes the message about a packet and counts it as generated; `None` if none may be sent.
-    /// `mtu`
-    /// is that of the packet's egress interface in bytes.
+    /// `mtu` is that of the packet's egress interface in bytes.
     pub fn report(&mut self, context: &mut Context, packet: &Packet, mtu: u16) -> Option<Packet> {
         let message = F::message(packet.reason, mtu)?;
         let ends = Self::allowed(context, packet, message)?;

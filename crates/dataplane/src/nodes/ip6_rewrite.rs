@@ -1,7 +1,6 @@
 //! `ip6-rewrite`: rewrites the headers of a packet for its next hop, like `ip4-rewrite` but for
 //! IPv6: hop limit, MTU (routers do not fragment, RFC 8200 section 5), link header. A route may
-//! have
-//! an MTU below 1280, which is then applied unchanged, as in Linux (observed on 6.18).
+//! have an MTU below 1280, which is then applied unchanged, as in Linux (observed on 6.18).
 //!
 //! - next: `output`, `icmp6-error` (`ttl-expired`, `too-big`), `ip6-lookup` (the next hop
 //!   changed meanwhile), `drop` (`no-headroom`)

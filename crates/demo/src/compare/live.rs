@@ -1,13 +1,13 @@
-//! What is shown while the traffic flows: a bar on a terminal, nothing elsewhere.
+//! Progress display while the traffic flows: a bar on a terminal, otherwise nothing.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// A bar for one pass.
+/// Progress bar of one pass.
 pub struct Live(ProgressBar);
 
 impl Live {
-    /// A bar up to `total` packets; indicatif draws nothing where there is no terminal.
+    /// Makes a bar of `total` packets; indicatif draws nothing without a terminal.
     pub fn new(forwarder: &str, traffic: &str, total: u64) -> Self {
         let bar = ProgressBar::new(total).with_prefix(format!("{forwarder}: {traffic}"));
         if let Ok(style) = ProgressStyle::with_template(
@@ -19,7 +19,7 @@ impl Live {
         Self(bar)
     }
 
-    /// How far it is.
+    /// Updates the bar.
     pub fn show(&self, sent: u64, received: u64) {
         self.0.set_position(sent);
         self.0.set_message(format!(

@@ -1,5 +1,5 @@
-//! The demonstration without root: Wattline's graph between two ports in memory, fed with
-//! the frames that the namespaces would have carried.
+//! The demonstration without root: Wattline's graph between two ports in memory, with the same
+//! frames as in the namespaces.
 
 use super::live::Live;
 use super::namespaces::prepare;
@@ -35,9 +35,9 @@ const CHUNKS: u32 = 4_096;
 const CHUNK: u32 = 2_048;
 const HEADROOM: u32 = 128;
 const LONGEST_FRAME: usize = 1_514;
-/// A pause of whoever finds nothing to do.
+/// Pause of a thread that has nothing to do.
 const PAUSE: Duration = Duration::from_micros(20);
-/// How long the far end listens after the last frame went in.
+/// Time for which the far end listens after the last frame was sent.
 const DRAIN: Duration = Duration::from_millis(50);
 
 pub(super) fn run(settings: &Settings, reason: String) -> Result<Report, Error> {
@@ -78,7 +78,7 @@ fn add(all: &mut Totals, counted: &Snapshot) {
     }
 }
 
-/// A worker between two cables, and their far ends.
+/// A worker between two cables, and the far ends of the cables.
 fn router() -> Result<(Worker, Routes, WireEnd, WireEnd), Error> {
     let failed = |reason: String| Error::Router { what: reason, log: String::new() };
     let mut routes = Routes::new([LEFT, RIGHT].map(port).into());
@@ -121,8 +121,8 @@ fn port(station: Station) -> PortConfig {
     }
 }
 
-/// Sends frames through a router in memory at a rate; a frame for which the cable has no
-/// room is lost, as on a card.
+/// Sends frames through a router in memory at a given rate. A frame that does not fit into the
+/// cable is lost, as on a card.
 fn cross(traffic: &str, frames: &[Vec<u8>], rate_pps: f64) -> Result<(Crossing, Snapshot), Error> {
     let (mut worker, routes, mut near, mut far) = router()?;
     let counters = worker.counters();
@@ -164,7 +164,7 @@ fn send(
         if ahead > PAUSE {
             std::thread::sleep(ahead);
         }
-        // Offered also when the cable is full: then it is lost.
+        // A frame counts as offered even if the cable is full; it is then lost.
         sent.push(Some(monotonic_nanos()));
         near.send(frame);
         if index % 4_096 == 0 {

@@ -1,13 +1,13 @@
-//! The mix of flows and sizes as frames, for ports that have no sockets behind them.
+//! The mix of flows and sizes as frames, for ports without sockets.
 
 use etherparse::PacketBuilder;
 use wattline_testbed::probe::{Load, Payload, payload_bytes};
 use wattline_testbed::topology::{LEFT, SINK, SOURCE};
 
-/// Most frames that are made beforehand: some 200 MB of the mix.
+/// Largest number of frames made in advance: about 200 MB of the mix.
 pub const FRAMES_MAX: usize = 500_000;
 
-/// The frames that the probe's sockets would send, in order.
+/// Frames that the probe's sockets would send, in order.
 pub fn frames(load: &Load) -> Vec<Vec<u8>> {
     let count = usize::try_from(load.packets()).unwrap_or(usize::MAX).min(FRAMES_MAX);
     let flows = u64::from(load.flows.max(1));
@@ -27,7 +27,7 @@ fn frame(load: &Load, flow: u64, sequence: u64) -> Vec<u8> {
     };
     let udp = ip.udp(40_000 + flow as u16, wattline_testbed::probe::PORT);
     let mut frame = Vec::with_capacity(udp.size(payload.len()));
-    // Writing to a vector fails only for payloads that no IP packet can hold; ours are 1500 at most.
+    // Writing to a vector fails only for payloads longer than an IP packet; these are at most 1500.
     let _ = udp.write(&mut frame, &payload);
     frame
 }

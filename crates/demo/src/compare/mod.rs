@@ -1,5 +1,6 @@
-//! The same real traffic through a router made of namespaces, first by the
-//! kernel, then by Wattline's workers, then by its XDP programs; without root, through Wattline's graph between memory ports.
+//! The same real traffic through a router made of namespaces: first by the kernel, then by
+//! Wattline's workers, then by its XDP programs. Without root, it goes through Wattline's graph
+//! between memory ports.
 
 mod live;
 mod memory;
@@ -15,10 +16,10 @@ pub use settings::Settings;
 
 use wattline_testbed::Error;
 
-/// Forwards the traffic by every forwarder that this machine allows.
+/// Sends the traffic through every forwarder that this machine allows.
 ///
 /// # Errors
-/// When a capture cannot be read, or a forwarder does not come up.
+/// Fails when a capture cannot be read, or when a forwarder does not start.
 pub fn run(settings: &Settings) -> Result<Report, Error> {
     if let Some(reason) = why_no_namespaces() {
         return memory::run(settings, reason);
@@ -26,7 +27,7 @@ pub fn run(settings: &Settings) -> Result<Report, Error> {
     namespaces::run(settings)
 }
 
-/// Why this process cannot build a router out of namespaces; `None` when it can.
+/// Reason why this process cannot build a router of namespaces; `None` if it can.
 fn why_no_namespaces() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root: no namespaces can be built and no AF_XDP socket opened".to_owned());

@@ -18,11 +18,11 @@ use wattline_testbed::topology::{Options, Topology};
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A capture's packets, repeated to the length of a pass.
+/// Packets of a capture, repeated for the length of a pass.
 pub(super) struct Replay {
-    /// The file's name.
+    /// Name of the file.
     pub name: String,
-    /// From the source's Ethernet address to the router's.
+    /// Frames with the source's Ethernet address, addressed to the router's.
     pub frames: Vec<Vec<u8>>,
 }
 
@@ -42,11 +42,11 @@ pub(super) fn run(settings: &Settings) -> Result<Report, Error> {
     Ok(Report { notes: notes(&rows), rows, wattline: totals, wattline_xdp: xdp })
 }
 
-/// The transit packets of a capture, as many as the load has.
+/// Selects the transit packets of a capture, as many as the load has.
 pub(super) fn prepare(path: &Path, settings: &Settings) -> Result<Replay, Error> {
     let mut frames = replay::load(path)?;
-    // What is longer than the link (offloads of the capturing machine) or for no router to
-    // forward would count as lost and is not.
+    // Frames that are longer than the link (offloads of the capturing machine), or that no router
+    // forwards, would wrongly count as lost.
     frames.retain(|frame| frame.len() <= 1514 && replay::is_transit(frame));
     if frames.is_empty() {
         return Err(Error::Data {

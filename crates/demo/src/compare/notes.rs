@@ -1,4 +1,4 @@
-//! What has to be said about the figures.
+//! Remarks on the figures.
 
 use super::report::Row;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use wattline_testbed::Error;
 use wattline_testbed::clock::monotonic_nanos;
 use wattline_testbed::cpu::CpuTime;
 
-/// How long the machine is watched before a pass.
+/// Time for which the machine is observed before a pass.
 const BEFORE: Duration = Duration::from_millis(500);
 
-/// How much of one processor the machine uses without us.
+/// Use of the machine by other programs, in processors.
 pub(super) fn background() -> Result<f64, Error> {
     let (start, before) = (monotonic_nanos(), CpuTime::of_machine()?);
     std::thread::sleep(BEFORE);
@@ -17,7 +17,7 @@ pub(super) fn background() -> Result<f64, Error> {
     Ok((CpuTime::of_machine()? - before).busy_seconds() / seconds)
 }
 
-/// What the figures mean, and what disturbed them.
+/// Meaning of the figures, and disturbances.
 pub(super) fn notes(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "CPU: time of all processors in programs, kernel and softirq (/proc/stat) divided by the \

@@ -1,9 +1,9 @@
-//! What came of one traffic through one forwarder, however it was measured.
+//! Result of one traffic through one forwarder, however it was measured.
 
 use wattline_testbed::probe::Outcome;
 use wattline_testbed::replay::Crossing;
 
-/// The figures that the demonstration shows of a passage.
+/// Figures of one pass that the demonstration shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Passage {
     pub offered_packets: u64,
@@ -26,7 +26,7 @@ impl From<&Outcome> for Passage {
 }
 
 impl Passage {
-    /// Of frames that were found again behind the router.
+    /// Figures from frames that were found behind the router.
     pub fn of_frames(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
         let mut latencies = crossing.latencies(frames);
         latencies.sort_unstable();
@@ -36,7 +36,7 @@ impl Passage {
         };
         let sent: Vec<u64> = crossing.sent_nanos.iter().flatten().copied().collect();
         let span = sent.last().zip(sent.first()).map_or(0, |(last, first)| last - first);
-        // One interval less than packets.
+        // There is one interval less than packets.
         let intervals = sent.len().saturating_sub(1) as f64;
         Self {
             offered_packets: sent.len() as u64,

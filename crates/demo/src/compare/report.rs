@@ -1,4 +1,4 @@
-//! The demonstration's result, as data and as a table.
+//! Result of the demonstration, as data and as a table.
 
 use super::passage::Passage;
 use serde::Serialize;
@@ -7,32 +7,32 @@ use wattline_report::columns::Columns;
 use wattline_testbed::cpu::CpuTime;
 use wattline_testbed::forwarder::Totals;
 
-/// One forwarder under one traffic.
+/// Result of one forwarder with one traffic.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// `kernel`, `wattline` (by its workers), `wattline xdp` (by its XDP programs), or
-    /// `wattline in memory`.
+    /// Name of the forwarder: `kernel`, `wattline` (its workers), `wattline xdp` (its XDP
+    /// programs), or `wattline in memory`.
     pub forwarder: String,
-    /// `mix`, or the name of a capture.
+    /// Name of the traffic: `mix`, or the name of a capture.
     pub traffic: String,
     /// Packets sent.
     pub offered_packets: u64,
     /// Packets that arrived.
     pub forwarded_packets: u64,
-    /// Packets that did not.
+    /// Packets that did not arrive.
     pub lost_packets: u64,
-    /// Packets per second as they were really offered.
+    /// Packets per second that were really offered.
     pub offered_rate_pps: f64,
-    /// Median time from sending to arrival.
+    /// Median time from sending to arrival, in seconds.
     pub latency_p50_seconds: f64,
-    /// 99th percentile of it.
+    /// 99th percentile of the time from sending to arrival, in seconds.
     pub latency_p99_seconds: f64,
     /// Processor time of the whole machine from the first packet to the last.
     pub cpu: CpuTime,
-    /// All of it for each forwarded packet; `None` when none was.
+    /// Processor seconds per forwarded packet; `None` if none was forwarded.
     pub cpu_seconds_per_packet: Option<f64>,
-    /// How busy the machine's processors were just before, of one of them, without this
-    /// traffic: it disturbs the figures.
+    /// Use of the machine just before the pass, in processors, without this traffic. It disturbs
+    /// the figures.
     pub background_cpu_share: f64,
 }
 
@@ -61,16 +61,16 @@ impl Row {
     }
 }
 
-/// All rows, and what has to be said about them.
+/// All rows, with remarks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// In the order in which they were measured.
+    /// Rows in the order of measurement.
     pub rows: Vec<Row>,
-    /// What Wattline itself counted, when it ran as a router whose workers forward.
+    /// Wattline's own counters, if it ran as a router whose workers forward.
     pub wattline: Option<Totals>,
-    /// The same where its XDP programs forward.
+    /// Wattline's own counters with forwarding in its XDP programs.
     pub wattline_xdp: Option<Totals>,
-    /// What the figures mean, and what could not be shown.
+    /// Meaning of the figures, and what could not be shown.
     pub notes: Vec<String>,
 }
 

@@ -1,18 +1,18 @@
-//! What is compared, and under which traffic.
+//! Settings of the comparison.
 
 use std::path::PathBuf;
 use wattline_testbed::forwarder::Mode;
 use wattline_testbed::probe::Load;
 
-/// What to demonstrate.
+/// Settings of the comparison.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The mix of flows and sizes.
     pub load: Load,
-    /// Captures to replay after it, each for as long and at the same rate.
+    /// Captures to replay after the mix, each for the same time and at the same rate.
     pub captures: Vec<PathBuf>,
-    /// What Wattline's worker does when there is no work.
+    /// Idle mode of Wattline's worker.
     pub mode: Mode,
-    /// The `wattline` program.
+    /// Path of the `wattline` program.
     pub binary: PathBuf,
 }

@@ -1,12 +1,12 @@
-//! Ours beside what the paper prints of its day (PowerSave, section 7).
+//! Comparison with the figures that the paper prints of its day (PowerSave, section 7).
 
 use super::report::{Conditions, Day};
 use wattline_report::{Check, Grounds};
 
-/// Mean latency of Click that polls, in the paper's section 7 (PS-123).
+/// Mean latency of polling Click in section 7 of the paper, in microseconds (PS-123).
 const CLICK_MICROS: f64 = 11.0;
 
-/// Checks of whatever policies there are.
+/// Checks for the policies that were run.
 pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     let find = |name: &str| days.iter().find(|day| day.policy == name);
     let (poll, napi) = (find("poll"), find("napi"));
@@ -23,7 +23,7 @@ pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     checks.into_iter().map(|check| check.on(Grounds::Emulated)).collect()
 }
 
-/// To a tenth: more digits would say nothing.
+/// Rounds to a tenth; more digits would be meaningless.
 fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -110,7 +110,7 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
 fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
     let mean = mean_latency_us(own);
     checks.push(
-        // As `wattline reproduce` reads the claim, in its words.
+        // Same interpretation of the claim as in `wattline reproduce`.
         Check::within(&["PS-121"], "mean latency under PowerSave (µs)", tenth(mean), (15.0, 20.0), 2.0)
             .note("a named conflict: 7 µs of base latency in section 3, 11 µs in section 7. Ours has the 7"),
     );

@@ -1,5 +1,5 @@
-//! What is shown while a day runs: a small panel on a terminal, a line now and then elsewhere.
-//! All of it on standard error, so that results can be piped.
+//! Progress display while a day runs, on standard error so that results can be piped: a small panel
+//! on a terminal, otherwise an occasional line.
 
 use super::settings::{INTERVALS, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,22 +9,22 @@ use wattline_governor::account::Interval;
 use wattline_policy::PolicySpec;
 use wattline_report::sparkline;
 
-/// Letters of a curve.
+/// Width of a curve in characters.
 const WIDTH: usize = 50;
-/// Without a terminal, a line every so many intervals.
+/// Number of intervals between two lines, without a terminal.
 const LINE_EVERY: usize = 10;
 
-/// The view of one day.
+/// Display of one day.
 pub(super) struct Live {
     policy: String,
     cores: usize,
     top_hertz: f64,
-    /// `None` without a terminal.
+    /// Panel on the terminal; `None` without a terminal.
     panel: Option<ProgressBar>,
     seen: Seen,
 }
 
-/// What the curves show, by interval.
+/// Values of the curves, by interval.
 #[derive(Default)]
 struct Seen {
     offered: Vec<f64>,
@@ -58,7 +58,7 @@ impl Live {
         }
     }
 
-    /// An interval is over.
+    /// Shows a finished interval.
     pub fn show(&mut self, interval: &Interval) {
         let seen = &mut self.seen;
         seen.offered.push(interval.offered_rate_pps);
@@ -131,7 +131,7 @@ impl Live {
     }
 }
 
-/// The panel goes; a table follows.
+/// Removes the panel, since a table follows.
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some(panel) = &self.panel {

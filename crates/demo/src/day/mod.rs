@@ -1,9 +1,11 @@
-//! A day of traffic through a server of twelve cores in miniature, under several policies.
+//! A day of traffic in miniature, through a server of twelve cores under several policies.
 //!
-//! Real frames go through the real data plane on the platform `scale`
-//! ([`crate::scale`]): emulated cores, model time that lasts longer, cards in memory. The
-//! same policy, model, traffic and seed run in the simulator beside it, and the paper's
-//! figures stand beside both. Power is emulated: a model's, for the states that the cores
+//! Real frames pass the real data plane on the platform `scale` ([`crate::scale`]): emulated cores,
+//! dilated
+//! model time, cards in memory. The simulator runs the same policy, model, traffic and seed, and
+//! the report shows
+//! the paper's figures next to both. Power is emulated: it is the model's power of the states that
+//! the cores
 //! passed through.
 
 mod checks;
@@ -27,7 +29,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Real packets, two policies, a page: what a demonstration is made of, in seconds.
+    /// Real packets, two policies, a page: all parts of a demonstration within seconds.
     #[test]
     fn a_short_day_adds_up_and_saves() {
         let settings = settings(&["poll", "powersave"], 500, Duration::from_secs(2));
@@ -39,7 +41,7 @@ mod tests {
             assert_eq!(delivery.lost_packets(), 0, "{delivery:?}");
             assert_eq!(delivery.heard.repeated_packets + delivery.heard.strange_packets, 0);
             let whole = &day.outcome.record.whole;
-            // On a busy machine one is closed late, and so longer: no time goes missing.
+            // On a busy machine an interval ends late and is longer, but no time is lost.
             let intervals = &day.outcome.record.intervals;
             assert!(!intervals.is_empty() && intervals.len() <= INTERVALS as usize);
             let together: f64 = intervals.iter().map(|it| it.duration_seconds).sum();

@@ -1,4 +1,4 @@
-//! The report as one page with plots; it needs nothing from elsewhere.
+//! The report as a single page with plots, without external resources.
 
 use super::report::{Day, Report};
 use super::table::{AGREEMENT_HEAD, HEAD, about_step, agreement, cells};
@@ -7,7 +7,7 @@ use wattline_report::escape;
 use wattline_report::page::{self, checks, put, table};
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page.
+/// The page as HTML.
 pub fn html(report: &Report) -> String {
     let conditions = &report.conditions;
     let mut page = page::begin("a day in miniature");
@@ -62,7 +62,7 @@ fn hours() -> Axis {
     Axis::new("hour of the day, compressed").range(0.0, 24.0).ticks_every(6.0)
 }
 
-/// (hour, value) of every interval, in order of the hour.
+/// Pairs of hour and value for every interval, ordered by hour.
 fn over_the_day(report: &Report, points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> =
         points.map(|(from, value)| (report.conditions.hour(from), value)).collect();
@@ -88,7 +88,7 @@ fn by_policy(
     chart
 }
 
-/// The day that is shown beside the simulator: the last one that changes anything.
+/// The day that is shown next to the simulator: the last one whose policy changes anything.
 fn changing(report: &Report) -> Option<&Day> {
     report.days.iter().rev().find(|day| day.step.is_some())
 }

@@ -1,4 +1,4 @@
-//! What came of the day, as data.
+//! Results of the day, as data.
 
 use super::settings::Settings;
 use super::step::Reaction;
@@ -9,36 +9,36 @@ use wattline_report::Check;
 use wattline_traffic::Spec;
 use wattline_units::{Accuracy, Source};
 
-/// Mean power on `scale` and in the simulator agree within this ratio,
+/// Largest relative difference of mean power between `scale` and the simulator.
 pub(super) const POWER_TOLERANCE: f64 = 0.03;
-/// and mean active cores within this number.
+/// Largest difference of mean active cores between `scale` and the simulator.
 pub(super) const CORES_TOLERANCE: f64 = 0.3;
-/// Under which conditions the days were run.
+/// Conditions of the days.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conditions {
-    /// The server model.
+    /// Name of the server model.
     pub server: String,
-    /// Its cores that forward packets.
+    /// Number of its cores that forward packets.
     pub cores: usize,
-    /// The traffic, as `wattline sim --traffic` takes it.
+    /// Traffic, in the form of `wattline sim --traffic`.
     pub traffic: String,
-    /// What stands in for something else.
+    /// Remarks on parts of the traffic that stand in for something else.
     pub traffic_notes: Vec<String>,
-    /// How many times as long everything lasted.
+    /// Dilation: real time divided by model time.
     pub scale: u32,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
     /// Length of the day in model time.
     pub day_seconds: f64,
-    /// Model time before it.
+    /// Model time before the day.
     pub warmup_seconds: f64,
     /// Length of an interval in model time.
     pub interval_seconds: f64,
-    /// Mean rate that was asked for, in packets per second.
+    /// Requested mean rate in packets per second.
     pub mean_rate_pps: Option<f64>,
-    /// The same as a share of what the links carry.
+    /// Requested mean rate as a share of the links' capacity.
     pub mean_load_ratio: Option<f64>,
-    /// What frames came in at and went out of.
+    /// Kind of the ports at which frames enter and leave.
     pub ports: &'static str,
 }
 
@@ -62,7 +62,7 @@ impl Conditions {
         }
     }
 
-    /// The command that simulates the same, for a policy.
+    /// Command that simulates the same day under a policy.
     pub(super) fn simulation(&self, policy: &str) -> String {
         let micros = |seconds: f64| (seconds * 1e6).round();
         format!(
@@ -76,7 +76,7 @@ impl Conditions {
         )
     }
 
-    /// The hour of the day in the middle of an interval that begins at this model time.
+    /// Hour of the day at the middle of an interval that begins at this model time.
     pub(super) fn hour(&self, from_seconds: f64) -> f64 {
         let middle = from_seconds + self.interval_seconds / 2.0;
         24.0 * (middle / self.day_seconds).fract()
@@ -90,9 +90,9 @@ pub struct Simulated {
     pub power_watts: f64,
     /// Energy.
     pub energy_joules: f64,
-    /// How both were come by.
+    /// Origin of power and energy.
     pub source: Source,
-    /// How accurate they are.
+    /// Accuracy of power and energy.
     pub accuracy: Accuracy,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
@@ -100,11 +100,11 @@ pub struct Simulated {
     pub frequency_mean_hertz: f64,
     /// Packets that arrived.
     pub offered_packets: u64,
-    /// Packets that found their ring full.
+    /// Packets dropped because their ring was full.
     pub dropped_packets: u64,
-    /// Packets that came after a later one of their flow.
+    /// Packets that left after a later one of their flow.
     pub reordered_packets: u64,
-    /// Packets that were held back so that none did.
+    /// Packets that were held back to keep their flow in order.
     pub held_packets: u64,
     /// Changes of the operating point.
     pub transitions: u64,
@@ -114,14 +114,14 @@ pub struct Simulated {
     pub latency_p50_seconds: Option<f64>,
     /// 99th percentile of latency.
     pub latency_p99_seconds: Option<f64>,
-    /// By interval.
+    /// Results by interval.
     pub intervals: Vec<SimulatedInterval>,
 }
 
 /// An interval in the simulator.
 #[derive(Debug, Clone, Serialize)]
 pub struct SimulatedInterval {
-    /// When it began.
+    /// Start of the interval in seconds of model time.
     pub from_seconds: f64,
     /// Mean power.
     pub power_watts: f64,
@@ -159,28 +159,28 @@ impl From<wattline_sim::Report> for Simulated {
     }
 }
 
-/// A day under one policy.
+/// Results of a day under one policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Day {
-    /// The policy with its parameters, as it was asked for.
+    /// Policy with its parameters, as requested.
     pub policy: String,
-    /// What came of real packets.
+    /// Results of the real packets.
     pub outcome: Outcome,
-    /// What the simulator says of the same.
+    /// Results of the simulator.
     pub simulated: Simulated,
-    /// Mean power of `scale` over that of the simulator, less one.
+    /// Relative difference of mean power: `scale` divided by the simulator, minus one.
     pub power_difference_ratio: Option<f64>,
-    /// Mean active cores of `scale` less those of the simulator.
+    /// Mean active cores of `scale` minus those of the simulator.
     pub cores_difference: f64,
-    /// Whether both are within what is allowed.
+    /// Whether both differences are within their tolerances.
     pub agrees: bool,
-    /// Whether this machine was too busy to play the cores in step.
+    /// Whether this machine was too busy to run the emulated cores in time.
     pub disturbed: bool,
-    /// Energy that is saved over `poll`, as a part of its.
+    /// Energy saved compared with `poll`, as a share of its energy.
     pub saving_over_poll_ratio: Option<f64>,
-    /// Energy that is saved over `napi`.
+    /// Energy saved compared with `napi`, as a share of its energy.
     pub saving_over_napi_ratio: Option<f64>,
-    /// How it followed a step of load; `None` for a policy that never changes anything.
+    /// Reaction to a step of load; `None` for a policy that never changes anything.
     pub step: Option<Reaction>,
 }
 
@@ -210,19 +210,19 @@ impl Day {
     }
 }
 
-/// All days, and what has to be said about them.
+/// Results of all days, with remarks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Under which conditions.
+    /// Conditions of the days.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// By policy.
+    /// Results by policy.
     pub days: Vec<Day>,
-    /// Ours beside the paper's.
+    /// Comparisons with the paper.
     pub checks: Vec<Check>,
-    /// What the figures mean, and what could not be shown.
+    /// Meaning of the figures, and what could not be shown.
     pub notes: Vec<String>,
-    /// What must not happen, on however busy a machine: defects.
+    /// Defects: events that must not happen on any machine, however busy.
     pub failures: Vec<String>,
 }
 
@@ -270,7 +270,7 @@ impl Report {
     }
 }
 
-/// Every frame is there at the end, or found a full ring; each once, and its flow in order.
+/// Checks that every frame was delivered or dropped by a full ring, once and in flow order.
 fn failures(day: &Day) -> Vec<String> {
     let delivery = &day.outcome.delivery;
     let heard = &delivery.heard;

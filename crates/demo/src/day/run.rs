@@ -1,4 +1,4 @@
-//! One policy after the other, on `scale` and in the simulator.
+//! Runs one policy after the other, on `scale` and in the simulator.
 
 use super::live::Live;
 use super::report::{Conditions, Day, Report, Simulated};
@@ -14,7 +14,7 @@ use wattline_traffic::Spec;
 /// Runs the day under every policy.
 ///
 /// # Errors
-/// When the traffic cannot be described so, or a server cannot be emulated.
+/// Fails when the traffic description is invalid, or when a server cannot be emulated.
 pub fn run(settings: &Settings) -> Result<Report, Error> {
     let spec = settings.spec().map_err(|error| wattline_testbed::Error::Data {
         path: "traffic".into(),
@@ -61,13 +61,13 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Err
     let mut live = Live::new(policy, settings);
     let outcome = scale::run(&plan, source, |interval, _| live.show(interval))?;
     drop(live);
-    // After the real packets, whose threads need this machine.
+    // Runs after the real packets, whose threads need this machine.
     let simulated = Simulated::from(scenario.run()?);
     let step = step::run(settings, &plan)?;
     Ok(Day::new(policy, outcome, simulated, step))
 }
 
-/// Fills in what each policy saves over `poll`, and all but that over `napi`.
+/// Fills in the savings over `poll`, and over `napi` where they apply.
 fn save(days: &mut [Day]) {
     let energy_of = |days: &[Day], name: &str| {
         let day = days.iter().find(|day| day.policy == name)?;

@@ -1,4 +1,4 @@
-//! What to demonstrate, and how long a day then is.
+//! Settings of the demonstration.
 
 use std::time::Duration;
 use wattline_policy::PolicySpec;
@@ -6,8 +6,8 @@ use wattline_server::{Application, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// A day is recorded in so many intervals of a bit less than a quarter of an hour, after a
-/// warm-up of one.
+/// Number of intervals in a day, each a bit less than a quarter of an hour, after a warm-up of one
+/// interval.
 pub const INTERVALS: u64 = 100;
 
 /// Length of an interval in model time: whole microseconds, at least one.
@@ -16,33 +16,33 @@ fn interval(duration: Duration, dilation: u32) -> Span {
     Span::from_micros(u64::try_from(micros).unwrap_or(u64::MAX).clamp(1, 1_000_000_000))
 }
 
-/// The description of a day's traffic that lasts so long in real time; see [`Settings`].
+/// Description of the traffic of a day with this duration in real time; see [`Settings`].
 pub fn traffic(load: &str, size: &str, duration: Duration, dilation: u32) -> String {
     let micros = (interval(duration, dilation) * INTERVALS).as_picos() / 1_000_000;
     format!("day:{load},size={size},duration={micros}us")
 }
 
-/// What to demonstrate.
+/// Settings of the demonstration.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The server that is emulated.
     pub server: ServerModel,
-    /// The policies, one after the other.
+    /// Policies to run, one after the other.
     pub policies: Vec<PolicySpec>,
     /// Mean load, as in a description of traffic: `35%`.
     pub load: String,
     /// Lengths of packets, as in a description of traffic: `imix`.
     pub size: String,
-    /// How long the day lasts in real time.
+    /// Duration of the day in real time.
     pub duration: Duration,
-    /// How many times as long everything lasts as in the model.
+    /// Dilation: real time divided by model time.
     pub dilation: u32,
-    /// Seed of everything that is random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
 impl Settings {
-    /// What the server does with each packet.
+    /// Application that handles each packet.
     pub const APPLICATION: Application = Application::Ipv4;
 
     /// Length of an interval in model time.
@@ -55,15 +55,15 @@ impl Settings {
         self.interval() * INTERVALS
     }
 
-    /// The traffic, as `wattline sim --traffic` takes it.
+    /// Traffic, in the form of `wattline sim --traffic`.
     pub fn traffic(&self) -> String {
         traffic(&self.load, &self.size, self.duration, self.dilation)
     }
 
-    /// The same as data.
+    /// The traffic as data.
     ///
     /// # Errors
-    /// What is wrong with load or sizes.
+    /// Returns the faults of load or sizes.
     pub fn spec(&self) -> Result<Spec, wattline_traffic::spec::SpecError> {
         Spec::parse(&self.traffic())
     }

@@ -1,4 +1,4 @@
-//! A step of load, and how a policy follows it.
+//! A step of load, and the reaction of a policy.
 
 use super::settings::Settings;
 use crate::error::Error;
@@ -11,47 +11,47 @@ use wattline_units::{Span, Time};
 /// Load before and after the step, as shares of the links.
 const LOW: u32 = 5;
 const HIGH: u32 = 60;
-/// Model time before that is not looked at, before the step and after it; intervals.
+/// Model times: ignored at first, then before the step, then after it; and length of an interval.
 const SETTLING: Span = Span::from_micros(500);
 const BEFORE: Span = Span::from_micros(1_000);
 const AFTER: Span = Span::from_micros(4_000);
 const INTERVAL: Span = Span::from_micros(100);
-/// Capacity counts as reached at this part of the final one.
+/// Share of the final capacity at which it counts as reached.
 const REACHED: f64 = 0.9;
 
-/// How a policy followed a step of load. Times are model time, to the end of an interval.
+/// Reaction of a policy to a step of load. Times are model time, up to the end of an interval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reaction {
-    /// Load before, as a share of the links.
+    /// Load before the step, as a share of the links.
     pub low_load_ratio: f64,
-    /// Load after.
+    /// Load after the step, as a share of the links.
     pub high_load_ratio: f64,
-    /// To how much time the figures below are known.
+    /// Resolution of the following times.
     pub resolution_seconds: f64,
-    /// From the step until capacity (active cores times frequency) first grew.
+    /// Time from the step until capacity (active cores times frequency) first grew.
     pub first_change_seconds: Option<f64>,
-    /// From the step until capacity stayed above nine tenths of the final one.
+    /// Time from the step until capacity stayed above nine tenths of the final one.
     pub settled_seconds: Option<f64>,
-    /// The simulator's figure for that.
+    /// The simulator's value of `settled_seconds`.
     pub simulated_settled_seconds: Option<f64>,
-    /// Packets that found a ring full.
+    /// Packets dropped because a ring was full.
     pub dropped_packets: u64,
     /// Longest latency.
     pub latency_max_seconds: Option<f64>,
-    /// By interval.
+    /// Operating point by interval.
     pub points: Vec<Point>,
-    /// The same in the simulator.
+    /// Operating point by interval in the simulator.
     pub simulated_points: Vec<Point>,
 }
 
-/// The operating point in an interval.
+/// Mean operating point in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// From the step to the end of the interval; below zero before it.
+    /// Time from the step to the end of the interval; negative before the step.
     pub after_step_seconds: f64,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
-    /// Their mean frequency.
+    /// Mean frequency of the active cores.
     pub frequency_mean_hertz: f64,
 }
 
@@ -64,14 +64,15 @@ impl Point {
         }
     }
 
-    /// Cycles per second of all active cores.
+    /// Capacity: cycles per second of all active cores.
     fn capacity(&self) -> f64 {
         self.cores_active_mean * self.frequency_mean_hertz
     }
 }
 
 /// Runs a step under the plan's policy, in the simulator and on `scale`; `None` for a policy that
-/// the step moves to nothing.
+/// does not react
+/// to the step.
 pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, Error> {
     let plan = Plan {
         setting: day.setting.clone(),
@@ -140,7 +141,7 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, E
     }))
 }
 
-/// The end of the first interval after the step in which capacity was above all before it.
+/// End of the first interval after the step in which capacity exceeded all values before it.
 fn first_change(points: &[Point]) -> Option<f64> {
     let before = points.iter().filter(|point| point.after_step_seconds <= 1e-9);
     let most = before.map(Point::capacity).fold(0.0, f64::max);
@@ -148,8 +149,8 @@ fn first_change(points: &[Point]) -> Option<f64> {
     after.clone().find(|point| point.capacity() > most * 1.02).map(|point| point.after_step_seconds)
 }
 
-/// The end of the first interval after the step from which on capacity stays near the mean
-/// of the last quarter; `None` when it hardly grew.
+/// End of the first interval after the step from which on capacity stays near the mean of the last
+/// quarter; `None` if it hardly grew.
 fn settled(points: &[Point]) -> Option<f64> {
     first_change(points)?;
     let after: Vec<&Point> = points.iter().filter(|p| p.after_step_seconds > 1e-9).collect();
@@ -177,7 +178,7 @@ fn source(settings: &Settings) -> Result<Box<dyn Source>, Error> {
     }))
 }
 
-/// One source up to a time, then another as from its beginning.
+/// One source up to a given time, then another from its beginning.
 struct Step {
     stages: [Box<dyn Source>; 2],
     at: Time,

@@ -89,7 +89,7 @@ fn check(check: &Check) -> [String; 5] {
     ]
 }
 
-/// What the last column of the first table means.
+/// Meaning of the last column of the first table.
 pub(super) fn about_step(report: &Report) -> Option<String> {
     let step = report.days.iter().find_map(|day| day.step.as_ref())?;
     Some(format!(

@@ -1,4 +1,4 @@
-//! Puts the frames of a source on the wire, a little ahead of their time.
+//! Sends the frames of a source, somewhat ahead of their time.
 
 use super::frames::Frames;
 use crate::error::Error;
@@ -11,10 +11,10 @@ use wattline_scale::clock::ModelClock;
 use wattline_traffic::{Block, Source};
 use wattline_units::Time;
 
-/// Real time by which frames are on the wire before they arrive: longer than a generator on a
-/// busy machine is late.
+/// Real time by which frames are sent before they arrive; longer than a generator on a busy machine
+/// is late.
 const LEAD: Duration = Duration::from_millis(60);
-/// It puts frames on the wire as often as this.
+/// Interval at which the generator sends frames.
 const PACE: Duration = Duration::from_millis(10);
 
 /// The generator.
@@ -22,24 +22,24 @@ pub(super) struct Feed {
     card: Arc<Card>,
     source: Box<dyn Source>,
     block: Block,
-    /// Packets of the block that were sent.
+    /// Number of packets of the block that were sent.
     next: usize,
     frames: Frames,
     end: Time,
     fed: Fed,
 }
 
-/// What was sent, and how well.
+/// Results of the generator.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fed {
-    /// Frames that the links took.
+    /// Frames that the links accepted.
     pub packets: u64,
-    /// Longest real time by which a frame was on the wire too late.
+    /// Longest delay of a frame in real time.
     pub latest: Duration,
 }
 
 impl Feed {
-    /// Of the packets of a source up to `end`.
+    /// A generator for the packets of a source up to `end`.
     pub fn new(card: Arc<Card>, source: Box<dyn Source>, end: Time) -> Self {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());
@@ -47,13 +47,13 @@ impl Feed {
         Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
     }
 
-    /// Sends what comes first, before time runs.
+    /// Sends the first frames before time starts.
     pub fn send_ahead(&mut self) -> Result<(), Error> {
         let standing = ModelClock::new(1);
         self.send_due(&standing).map(drop)
     }
 
-    /// Sends until the end, or until told to stop; says what became of it.
+    /// Sends until the end, or until told to stop; returns the results.
     pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<Fed, Error> {
         while !stop.load(Ordering::Acquire) && self.send_due(clock)? {
             std::thread::sleep(PACE);
@@ -61,7 +61,7 @@ impl Feed {
         Ok(self.fed)
     }
 
-    /// Sends what is due; false when there is no more.
+    /// Sends the frames that are due; false when there are no more.
     fn send_due(&mut self, clock: &ModelClock) -> Result<bool, Error> {
         loop {
             let Some(packet) = self.block.get(self.next) else {

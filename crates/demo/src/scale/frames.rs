@@ -12,38 +12,38 @@ use wattline_traffic::Packet;
 
 const IP: usize = ethernet::HEADER;
 const UDP: usize = IP + 20;
-/// Where the payload of a frame begins.
+/// Offset of the payload in a frame.
 pub(super) const PAYLOAD: usize = UDP + 8;
 /// The shortest frame without FCS.
 const SHORTEST: usize = 60;
 const TTL: u8 = 64;
-/// RFC 2544's port of discard.
+/// Port of the discard service (RFC 2544).
 const DESTINATION_PORT: u16 = 9;
-/// The first source port that is tried; below are those of services.
+/// First source port to try; lower ones belong to services.
 const FIRST_SOURCE_PORT: u16 = 1024;
 
-/// The Ethernet address of a port of the router.
+/// Ethernet address of a port of the router.
 pub(super) fn port_mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, port as u8]
 }
 
-/// The Ethernet address of the station on a port.
+/// Ethernet address of the station at a port.
 pub(super) fn station_mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, port as u8]
 }
 
-/// The prefix behind a port, of the block for benchmarks (RFC 2544): 198.18.PORT.0/24.
+/// Prefix behind a port, in the block for benchmarks (RFC 2544): 198.18.PORT.0/24.
 pub(super) fn behind(port: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, port as u8, 0)
 }
 
-/// Makes frames: one flow of UDP for each flow of the source, on the same entry of the
-/// redirect table, so that the load lies on the cores as it does in the simulator.
+/// Makes frames. Each flow of the source becomes a UDP flow on the same entry of the indirection
+/// table, so that the load is distributed over the cores as in the simulator.
 pub(super) struct Frames {
     flows: HashMap<(u32, u8), Flow>,
     toeplitz: Toeplitz,
     ports: usize,
-    /// Entries of the redirect table less one.
+    /// Entries of the indirection table minus one.
     mask: u32,
     frame: Vec<u8>,
 }
@@ -67,8 +67,8 @@ impl Frames {
         }
     }
 
-    /// The frame of a packet, and the port that it comes in at. After 65,536 flows, further
-    /// ones share their numbers: `None`.
+    /// The frame of a packet, and its ingress port. After 65,536 flows, further flows would share
+    /// numbers: `None`.
     pub fn next(&mut self, packet: &Packet) -> Option<(usize, &[u8])> {
         let port = usize::from(packet.port) % self.ports;
         let count = self.flows.len();
@@ -94,7 +94,7 @@ impl Frames {
 }
 
 impl Flow {
-    /// A flow through the router whose hash has these lowest bits.
+    /// Finds a flow through the router whose hash has these low bits.
     fn find(
         toeplitz: &Toeplitz,
         number: u16,
@@ -108,7 +108,8 @@ impl Flow {
         let destination = Ipv4Addr::from(u32::from(behind((port + 1) % ports)) | 1);
         let hash =
             |from: u16| toeplitz.ipv4_ports((source, from), (destination, DESTINATION_PORT)) & mask;
-        // One in `mask + 1` fits: among 64,511 there is one for all tables up to 2^12 or so.
+        // One in `mask + 1` ports fits; 64,511 ports are enough for tables of up to about 2^12
+        // entries.
         let source_port = (FIRST_SOURCE_PORT..=u16::MAX)
             .find(|from| hash(*from) == wanted)
             .unwrap_or(FIRST_SOURCE_PORT);
@@ -137,7 +138,7 @@ impl Flow {
         frame[IP..UDP].copy_from_slice(header.as_bytes());
         frame[UDP..UDP + 2].copy_from_slice(&self.source_port.to_be_bytes());
         frame[UDP + 2..UDP + 4].copy_from_slice(&DESTINATION_PORT.to_be_bytes());
-        // Without a checksum, which IPv4 allows (RFC 768).
+        // No checksum, which IPv4 allows (RFC 768).
         frame[UDP + 4..UDP + 6].copy_from_slice(&((length - UDP) as u16).to_be_bytes());
         let payload = Payload { flow: self.number, sequence: self.sequence, nanos };
         payload.emit(&mut frame[PAYLOAD..PAYLOAD + payload::LENGTH]);

@@ -1,4 +1,4 @@
-//! The far end: counts what arrives by flow and sequence number.
+//! The far end: counts arriving frames by flow and sequence number.
 
 use super::frames::PAYLOAD;
 use serde::Serialize;
@@ -7,24 +7,24 @@ use wattline_dataplane::port::PortId;
 use wattline_scale::card::FarEnd;
 use wattline_testbed::probe::payload::Payload;
 
-/// What was heard.
+/// Counts of the listener.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Heard {
     /// Frames that arrived.
     pub received_packets: u64,
-    /// Frames that came twice or more.
+    /// Frames that arrived more than once.
     pub repeated_packets: u64,
-    /// Frames that came after a later one of their flow (RFC 4737, section 3.3).
+    /// Frames that arrived after a later one of their flow (RFC 4737, section 3.3).
     pub reordered_packets: u64,
-    /// Frames that are none of the generator's.
+    /// Frames that are not from the generator.
     pub strange_packets: u64,
 }
 
 #[derive(Default)]
 struct Flow {
-    /// One more than the highest number seen.
+    /// Highest number seen, plus one.
     next: u64,
-    /// Numbers below that have not come yet.
+    /// Lower numbers that have not arrived yet.
     missing: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ struct State {
     flows: Vec<Flow>,
 }
 
-/// Listens.
+/// The listening end of the cards.
 #[derive(Clone, Default)]
 pub(super) struct Listener {
     state: Arc<Mutex<State>>,

@@ -1,9 +1,9 @@
 //! A router on the platform `scale`, between a generator and a listener in this process.
 //!
-//! Real frames of a [`Source`] go through cards in memory, workers that behave like the cores
-//! of a server model, and the routes of the real data plane; a listener at the far end counts
-//! them by flow and sequence number. Without root, without interfaces. All times and rates of
-//! a source are model time.
+//! Real frames of a [`Source`] pass cards in memory, workers that behave like the cores of a server
+//! model, and the routes of the real data plane. A listener at the far end counts them by flow and
+//! sequence number. Neither root nor network interfaces are needed. All times and rates of a source
+//! are model time.
 
 mod feed;
 mod frames;
@@ -21,11 +21,11 @@ use wattline_scale::Scale;
 use wattline_traffic::Source;
 use wattline_units::Time;
 
-/// Runs a plan with the packets of a source; `each` sees every interval as it ends, with the
-/// running emulation.
+/// Runs a plan with the packets of a source; `each` is called at the end of every interval, with
+/// the running emulation.
 ///
 /// # Errors
-/// When the setting contradicts itself, the packets cannot be had, or threads cannot be made.
+/// Fails when the setting contradicts itself, or when packets or threads are not available.
 pub fn run(
     plan: &Plan,
     source: Box<dyn Source>,
@@ -34,7 +34,7 @@ pub fn run(
     let mut router = router::Router::new(&plan.setting)?;
     let end = Time::ZERO + plan.warmup + plan.duration;
     let mut feed = feed::Feed::new(router.card(), source, end);
-    // What comes first is on the wire before time runs.
+    // The first frames are sent before time starts.
     feed.send_ahead()?;
     router.start()?;
     let stop = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! What is run, and what comes of it.
+//! Plan and result of a run.
 
 use super::listener::Heard;
 use serde::Serialize;
@@ -7,65 +7,65 @@ use wattline_governor::ledger::Entry;
 use wattline_scale::{Holds, Record, Setting};
 use wattline_units::Span;
 
-/// What to run.
+/// Plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The server, its governor and its dilation.
+    /// Server, policy and dilation.
     pub setting: Setting,
     /// Model time that is recorded.
     pub duration: Span,
-    /// Model time before that, which is not.
+    /// Model time before the recorded part.
     pub warmup: Span,
-    /// Model time of an interval.
+    /// Length of an interval in model time.
     pub interval: Span,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// The policy's name.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// How many times as long everything lasted.
+    /// Dilation: real time divided by model time.
     pub scale: u32,
-    /// What the loop recorded.
+    /// Record of the control loop.
     #[serde(flatten)]
     pub record: Record,
-    /// What became of every frame, by sequence numbers, from the start to the last one.
+    /// Fate of every frame by sequence number, from the first to the last one.
     pub delivery: Delivery,
-    /// What was held back to keep flows in order, from the start to the last frame.
+    /// Packets held back to keep flows in order, from the first to the last frame.
     pub holds: Holds,
-    /// Longest real time by which the generator put a frame on the wire too late.
+    /// Longest delay of the generator in real time.
     pub feed_lateness_max_seconds: f64,
-    /// What became of the steps, by knob.
+    /// Outcomes of the steps, by knob.
     pub knobs: Vec<Entry>,
-    /// What the workers counted.
+    /// Counters of the workers.
     #[serde(skip)]
     pub workers: Snapshot,
 }
 
 impl Outcome {
-    /// Whether this machine was so busy that figures may show it.
+    /// Whether this machine was so busy that the figures may be affected.
     pub fn is_disturbed(&self) -> bool {
         self.feed_lateness_max_seconds > 0.0 || self.record.disturbance.is_disturbed()
     }
 }
 
-/// What became of the frames that were sent.
+/// Fate of the frames that were sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Delivery {
     /// Frames that the links carried to the router.
     pub sent_packets: u64,
-    /// Frames that the source made beyond what the links carry.
+    /// Frames of the source beyond the capacity of the links.
     pub beyond_link_packets: u64,
-    /// Frames that found their ring of the model full.
+    /// Frames dropped because their modelled ring was full.
     pub dropped_packets: u64,
-    /// What the listener heard.
+    /// Counts of the listener.
     #[serde(flatten)]
     pub heard: Heard,
 }
 
 impl Delivery {
-    /// Frames that are neither delivered nor dropped by a full ring: a defect.
+    /// Frames neither delivered nor dropped by a full ring: a defect.
     pub fn lost_packets(&self) -> i64 {
         let found = self.heard.received_packets + self.dropped_packets;
         self.sent_packets as i64 - found as i64

@@ -24,17 +24,17 @@ use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_scale::card::Card;
 use wattline_scale::{Record, Redirect, Scale, Setting};
 
-/// Room for the longest Ethernet frame.
+/// Bytes per chunk; enough for the longest Ethernet frame.
 const CHUNK: u32 = 2_048;
 const HEADROOM: u32 = 128;
-/// Chunks beyond those that full rings hold: a batch, and what is dropped but not yet freed.
+/// Chunks in addition to full rings: a batch, and dropped frames that are not freed yet.
 const SPARE_CHUNKS: u32 = 256;
-/// Chunks of each port where rings have no bound.
+/// Chunks per port if rings are unbounded.
 const UNBOUND_RING: u32 = 2_048;
-/// How long workers may forward what is left in real time.
+/// Longest real time for workers to forward the remaining frames.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// A router whose time stands still until it is started.
+/// A router whose time is stopped until it is started.
 pub(super) struct Router {
     scale: Scale,
     policy: &'static str,
@@ -121,18 +121,18 @@ impl Router {
         &self.scale
     }
 
-    /// Lets time run.
+    /// Starts time.
     pub fn start(&mut self) -> Result<(), Error> {
         Ok(self.scale.start()?)
     }
 
-    /// Lets workers forward what is left, and adds everything up.
+    /// Lets workers forward the remaining frames, and sums up the results.
     pub fn finish(mut self, record: Record, fed: Fed) -> Result<Outcome, Error> {
         let now = self.scale.clock().now();
         self.command(Command::Drain);
         let deadline = Instant::now() + DRAIN;
         let running = |thread: &Thread| thread.handle.as_ref().is_some_and(|h| !h.is_finished());
-        // What the rings dropped is known while workers can still be asked.
+        // The drops of the rings are known while workers can still be asked.
         while self.card.waiting() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -199,7 +199,7 @@ fn failed(what: String) -> Error {
     wattline_testbed::Error::Router { what, log: String::new() }.into()
 }
 
-/// Routes to what is behind each port.
+/// Routes to the prefixes behind each port.
 fn routes(ports: usize) -> Result<Routes, Error> {
     let config = |port| PortConfig { mac: port_mac(port), ..PortConfig::default() };
     let mut routes = Routes::new((0..ports).map(config).collect());

@@ -42,8 +42,7 @@ pub(super) fn lookup(
 }
 
 /// Replaces entries that name a group by the group's entries. It is separate from the part that
-/// every
-/// chunk needs, so that this part has the registers to itself.
+/// every chunk needs, so that this part has the registers to itself.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2")]

@@ -26,8 +26,7 @@ use wattline_memory::prefetch;
 const MAX_GROUPS: usize = 1 << 15;
 
 /// Writer of the IPv4 table. It has room for 32,768 /24s with longer prefixes inside (512 bytes
-/// each,
-/// used as needed), the number that entries can name, or for fewer if asked.
+/// each, used as needed), the number that entries can name, or for fewer if asked.
 pub type Fib4 = Fib<V4>;
 
 /// IPv4.
@@ -80,8 +79,7 @@ impl Family for V4 {
 
 impl Fib4Reader {
     /// Function that prefetches the first cell of a lookup (address in host byte order), for
-    /// callers with
-    /// other work to do before the lookup.
+    /// callers with other work to do before the lookup.
     #[inline]
     pub fn prefetcher(&self) -> impl Fn(u32) {
         let root = scalar::root(&self.tables);
@@ -89,8 +87,7 @@ impl Fib4Reader {
     }
 
     /// Like [`Self::lookup_batch`], for addresses in the caller's records, which also take the next
-    /// hop;
-    /// nothing is copied.
+    /// hop; nothing is copied.
     #[inline]
     pub fn lookup_records<R>(
         &self,

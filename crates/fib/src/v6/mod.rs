@@ -1,8 +1,7 @@
 //! IPv6: a multibit trie, 24 bits and then 8 at a time, with entries of four bytes.
 //!
 //! A lookup takes one load per level, and each level depends on the one before. A batch descends
-//! level
-//! by level together, so that the loads of a level overlap.
+//! level by level together, so that the loads of a level overlap.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -25,8 +24,7 @@ const MAX_GROUPS: usize = 1 << 23;
 
 /// Writer of the IPv6 table. It has room for 262,144 groups of 1 KiB (used as needed) by default. A
 /// prefix of more than 24 bits needs one group for every further 8 bits or part of them, shared
-/// with
-/// neighbouring prefixes.
+/// with neighbouring prefixes.
 pub type Fib6 = Fib<V6>;
 
 /// IPv6.

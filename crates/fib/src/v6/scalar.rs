@@ -31,8 +31,7 @@ pub(super) fn lookup<const CHUNK: usize>(
         seen = 0;
         for (entry, address) in entries.iter_mut().zip(addresses) {
             // Finished addresses load cell 0 and ignore it: a load that always hits costs less than
-            // a branch that
-            // is often mispredicted.
+            // a branch that is often mispredicted.
             let extended = *entry & EXTENDED != 0;
             let cell = if extended { cell_below(*entry, *address, shift) } else { 0 };
             let below = groups[cell].load(Ordering::Relaxed);

@@ -171,8 +171,7 @@ impl Application for FlowRecords {
 }
 
 /// Interface numbers for collectors: the kernel's number, as in SNMP; for a capture, its position
-/// in
-/// the configuration, counted from 1.
+/// in the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
         let PortKind::Interface(name) = &port.kind else { return place as u32 + 1 };

@@ -2,10 +2,8 @@
 //!
 //! A collector that is down loses only its own records. They are counted as lost, the failure is
 //! logged once, and a new connection is tried after a second, then after twice as long each time,
-//! up
-//! to a minute. Over UDP, the kernel reports a message that was refused when the *next* one is
-//! sent;
-//! only then are the records of the earlier message counted as lost.
+//! up to a minute. Over UDP, the kernel reports a message that was refused when the *next* one is
+//! sent; only then are the records of the earlier message counted as lost.
 
 use super::exporter::Account;
 use crate::nodes::Sampling;

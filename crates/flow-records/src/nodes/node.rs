@@ -2,9 +2,8 @@
 //!
 //! Packets are neither changed nor dropped. The node passes over a batch three times, so that
 //! memory is prefetched before it is needed: from headers to keys, from keys to places in the
-//! table,
-//! and counting. A sweep over the whole table finds idle flows once a second, in parts at each
-//! tick.
+//! table, and counting. A sweep over the whole table finds idle flows once a second, in parts at
+//! each tick.
 //!
 //! - next: the next node at its place
 
@@ -48,8 +47,7 @@ pub(super) struct RingOutlet {
     pub ring: Producer<Record>,
     pub counters: Arc<Counters>,
     /// UNIX time in milliseconds at which the worker's time began. It changes when the system clock
-    /// is
-    /// set.
+    /// is set.
     pub epoch_millis: Option<u64>,
     /// The worker's time in milliseconds.
     pub now: u64,

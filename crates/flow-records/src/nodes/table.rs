@@ -1,11 +1,9 @@
 //! Flow table of one worker and IP version, of fixed size.
 //!
 //! Sixteen flows share a bucket. The tags (16 bits of the hash) and the times of last use of a
-//! bucket
-//! fill one cache line; the flows themselves are stored elsewhere. A packet therefore touches two
-//! lines. Both are prefetched while other packets of the batch are processed. A sweep for idle
-//! flows
-//! reads an eighth of the memory.
+//! bucket fill one cache line; the flows themselves are stored elsewhere. A packet therefore
+//! touches two lines. Both are prefetched while other packets of the batch are processed. A sweep
+//! for idle flows reads an eighth of the memory.
 //!
 //! **Eviction**: if the bucket of a new flow is full, the new flow replaces the least recently used
 //! flow in it. With half as many flows as places, this happens to one in a thousand.
@@ -173,8 +171,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// Searches the next `buckets` buckets for idle flows. A flow whose record is not accepted
-    /// stays
-    /// until the next sweep.
+    /// stays until the next sweep.
     pub fn sweep(
         &mut self,
         buckets: usize,

@@ -1,11 +1,9 @@
 //! Blocking policies in the kernel. They keep the kernel from forwarding in clear what a policy of
-//! the
-//! configuration protects: packets that the router leaves to the kernel, packets from an interface
-//! that is no port, and all packets after the router has been killed.
+//! the configuration protects: packets that the router leaves to the kernel, packets from an
+//! interface that is no port, and all packets after the router has been killed.
 //!
 //! The policies of the configuration become blocking policies of the kernel (XFRM) in the same
-//! order.
-//! They are removed when the router ends in order, and stay otherwise.
+//! order. They are removed when the router ends in order, and stay otherwise.
 
 use crate::section::{IpsecSettings, PolicyAction, PolicySettings};
 use ipnet::IpNet;
@@ -27,8 +25,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Adds the policies. If the kernel cannot hold them, this is logged and nothing is added.
-    /// `own` are
-    /// the networks of this machine.
+    /// `own` are the networks of this machine.
     pub fn install(settings: &IpsecSettings, own: &[IpNet]) -> Option<Self> {
         let (blocks, exempt) = blocks(settings, own);
         for policy in exempt {

@@ -1,11 +1,9 @@
 //! Tunnels of the kernel: security associations (SAs) and policies of an IKE daemon.
 //!
 //! A policy names its SAs by a template: ends of the tunnel, a number (reqid), and optionally an
-//! SPI.
-//! While keys are being replaced there are several SAs for one template. The newest one then sends,
-//! and all of them receive. What cannot be done here (transport mode, other algorithms, ports) is
-//! left
-//! to the kernel.
+//! SPI. While keys are being replaced there are several SAs for one template. The newest one then
+//! sends, and all of them receive. What cannot be done here (transport mode, other algorithms,
+//! ports) is left to the kernel.
 
 use super::kernel_terms::terms;
 use super::origin::Origin;
@@ -105,8 +103,7 @@ impl Tunnels {
             }
         }
         // SAs that the kernel has deleted keep their reservation on disk: workers continue to send
-        // with them
-        // until they see the change.
+        // with them until they see the change.
         (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
     }
 
@@ -274,8 +271,7 @@ mod tests {
         }
 
         // Keys are being replaced: the new SA sends and both receive; then the old ones are
-        // deleted. The
-        // kernel lists the newest first.
+        // deleted. The kernel lists the newest first.
         let mut four = vec![association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)];
         four.extend(both());
         tunnels.follow(&snapshot(four.clone()), &store, 3, 0);

@@ -26,8 +26,7 @@ pub(super) fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMateri
 
 fn read(path: &Path, algorithm: Algorithm) -> Result<KeyMaterial, String> {
     // Opened once and then checked, so that nobody can exchange the file in between. Non-blocking,
-    // since
-    // it may be a pipe.
+    // since it may be a pipe.
     let file = std::fs::File::options()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)

@@ -1,6 +1,5 @@
 //! IPsec in the control thread: tunnels from the configuration or the kernel, their sequence
-//! numbers
-//! on disk, the lifetime of their keys, and their counters.
+//! numbers on disk, the lifetime of their keys, and their counters.
 
 mod blocks;
 mod kernel;
@@ -29,8 +28,7 @@ use wattline_router::application::Application;
 use wattline_router::config::Config;
 
 /// Interval at which sequence numbers are written and lifetimes checked. A stretch of reserved
-/// numbers
-/// lasts longer than this at any rate that a worker reaches.
+/// numbers lasts longer than this at any rate that a worker reaches.
 const LOOK: Duration = Duration::from_millis(500);
 /// The interval when the kernel is followed; new keys must be picked up quickly.
 const LOOK_AT_KERNEL: Duration = Duration::from_millis(100);

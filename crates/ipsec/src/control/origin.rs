@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use wattline_linux::netlink::xfrm::{Association, Current, Report};
 
 /// Interval of the reports. If Wattline is killed, the kernel sends under the numbers used since
-/// the
-/// last report again, and the far end drops those packets.
+/// the last report again, and the far end drops those packets.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Progress of an SA.

@@ -1,8 +1,7 @@
 //! Sequence numbers that outlive the process.
 //!
 //! A key that is used again after a restart must never see a sequence number twice: the nonce of
-//! GCM
-//! would repeat (RFC 4106 section 2), and the peer would drop packets as replays. Numbers are
+//! GCM would repeat (RFC 4106 section 2), and the peer would drop packets as replays. Numbers are
 //! therefore written to disk before they may be used ([`Number::write`] waits for the disk), one
 //! stretch at a time. Received numbers are written as well, so that old packets are not accepted
 //! again.

@@ -196,8 +196,7 @@ impl Receiving {
     }
 
     /// Changes the selectors. Nothing else changes: received numbers stay so, also while some
-    /// workers still
-    /// use the old selectors.
+    /// workers still use the old selectors.
     pub fn select(&mut self, selectors: Vec<Prefixes>) {
         if self.association.selectors != selectors {
             let Inbound { common, window, .. } = &*self.association;

@@ -59,8 +59,7 @@ impl Algorithm {
     }
 
     /// Length in bytes of the key material after the encryption key: the salt of GCM (RFC 4106
-    /// section
-    /// 8.1) or the key of the HMAC.
+    /// section 8.1) or the key of the HMAC.
     pub const fn second_key(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 4,

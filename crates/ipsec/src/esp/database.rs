@@ -20,8 +20,7 @@ pub struct Contents {
     /// Policies in the order in which they apply.
     pub policies: Vec<Policy>,
     /// Whether ESP packets to this machine with an unknown SPI are left to the kernel, which may
-    /// have the
-    /// SA.
+    /// have the SA.
     pub kernel_has_more: bool,
     /// Addresses of this machine at which ESP packets end, in addition to those of the SAs.
     pub addresses: Vec<IpAddr>,

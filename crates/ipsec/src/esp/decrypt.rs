@@ -1,14 +1,11 @@
 //! `esp4-decrypt`, `esp6-decrypt`: decrypt packets of tunnels that end here.
 //!
 //! The nodes accept ESP packets, with or without UDP (RFC 3948), to the local end of an SA. They
-//! check
-//! them in the order of RFC 4303 section 3.4: SA, sequence number, authenticity, the sequence
-//! number
-//! once more (another worker may have had the same packet meanwhile), padding. Then they compare
-//! the
-//! inner packet with the selectors of the SA (RFC 4301 section 5.2). It continues as a received
-//! packet.
-//! All other packets pass, unless a policy requires them to come through a tunnel or discards them.
+//! check them in the order of RFC 4303 section 3.4: SA, sequence number, authenticity, the sequence
+//! number once more (another worker may have had the same packet meanwhile), padding. Then they
+//! compare the inner packet with the selectors of the SA (RFC 4301 section 5.2). It continues as a
+//! received packet. All other packets pass, unless a policy requires them to come through a tunnel
+//! or discards them.
 //!
 //! - next: `ip4-input`, `ip6-input` (decrypted packets), `punt` (IKE; SAs that the kernel may
 //! have),

@@ -1,14 +1,10 @@
 //! `esp4-encrypt`, `esp6-encrypt`: send packets through tunnels.
 //!
 //! A protected packet is forwarded into the tunnel: its TTL is decremented, and it must fit the
-//! path of
-//! the outer packet. If it is too long and may be fragmented, it is fragmented before encryption,
-//! so
-//! that the peer need not reassemble the outer packet. Otherwise its sender is told (RFC 4301
-//! section
-//! 8). The sequence numbers for all packets of a batch with the same SA are taken at once. The
-//! outer
-//! packet is then routed by its own destination.
+//! path of the outer packet. If it is too long and may be fragmented, it is fragmented before
+//! encryption, so that the peer need not reassemble the outer packet. Otherwise its sender is told
+//! (RFC 4301 section 8). The sequence numbers for all packets of a batch with the same SA are taken
+//! at once. The outer packet is then routed by its own destination.
 //!
 //! - next: `ip4-lookup`, `ip6-lookup` (outer packets; ICMP errors), itself (fragments),
 //!   `icmp4-error`, `icmp6-error` (`ttl-expired`), `drop` (`too-big`, `ipsec-policy`,
@@ -223,8 +219,7 @@ fn fit(
     };
     if header.length > way.mtu {
         // A router neither reports an MTU below the least that IP requires of a link nor fragments
-        // to less.
-        // In that case the outer packet is fragmented instead (RFC 2473 section 7.1).
+        // to less. In that case the outer packet is fragmented instead (RFC 2473 section 7.1).
         let least = if is_ipv4 { 68 } else { ipv6::MINIMUM_MTU };
         let mtu = way.mtu.max(least) as u16;
         let outer_may_be_cut = association.common.remote.is_ipv4();

@@ -2,20 +2,14 @@
 //!
 //! The router leaves packets to the kernel that it cannot handle: packets with IPv4 options or IPv6
 //! hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
-//! without
-//! knowing the policies. This node therefore checks every packet before it is punted (RFC 4301
-//! section
-//! 5). A packet that came in clear and should have come through a tunnel is dropped, a packet that
-//! a
-//! policy protects is encrypted as it is, and only the rest passes.
+//! without knowing the policies. This node therefore checks every packet before it is punted (RFC
+//! 4301 section 5). A packet that came in clear and should have come through a tunnel is dropped, a
+//! packet that a policy protects is encrypted as it is, and only the rest passes.
 //!
 //! Packets to this machine itself and to groups are not forwarded, and pass. So do packets whose
-//! TTL
-//! has run out: the kernel answers them and forwards none. A packet from a tunnel is forwarded here
-//! if
-//! it leaves through a port, with its options unread, since the kernel would quote it in clear in
-//! its
-//! ICMP errors.
+//! TTL has run out: the kernel answers them and forwards none. A packet from a tunnel is forwarded
+//! here if it leaves through a port, with its options unread, since the kernel would quote it in
+//! clear in its ICMP errors.
 //!
 //! - next: `esp4-encrypt`, `esp6-encrypt` (protected packets), `ip4-lookup`, `ip6-lookup` (packets
 //!   from a tunnel that leave through a port), `icmp4-error`, `icmp6-error` (such packets with

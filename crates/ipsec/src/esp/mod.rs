@@ -1,15 +1,11 @@
 //! IPsec: ESP (RFC 4303) in tunnel mode, IPv4 and IPv6 inside and outside.
 //!
 //! There are two nodes for each IP version, and one for both. `esp4-decrypt` handles received
-//! packets:
-//! it decrypts those that end here and sends the inner ones through the router again, and it drops
-//! packets in clear that a policy protects. `esp4-encrypt` handles packets that are about to leave,
-//! so
-//! that it sees all packets that the router forwards or generates. Protected packets get their
-//! outer
-//! header and are then routed by it. `esp-guard` handles packets to the kernel, which does not know
-//! the
-//! policies, so that no protected packet leaves through it.
+//! packets: it decrypts those that end here and sends the inner ones through the router again, and
+//! it drops packets in clear that a policy protects. `esp4-encrypt` handles packets that are about
+//! to leave, so that it sees all packets that the router forwards or generates. Protected packets
+//! get their outer header and are then routed by it. `esp-guard` handles packets to the kernel,
+//! which does not know the policies, so that no protected packet leaves through it.
 //!
 //! - [`database`]: the SAs and policies that workers use, and their publication
 //! - [`association`]: keys, sequence numbers, windows and counters of one direction of a tunnel
@@ -39,8 +35,7 @@ use guard::EspGuard;
 use wattline_dataplane::feature::{Feature, Place};
 
 /// The nodes of one worker: both directions, both IP versions, and the guard before the kernel.
-/// Their
-/// ICMP errors share a limit of `icmp_rate` per second for each IP version.
+/// Their ICMP errors share a limit of `icmp_rate` per second for each IP version.
 pub fn features(publisher: &Publisher, icmp_rate: u32, icmp_burst: u32) -> Vec<Feature> {
     let encrypt = |ipv4| EspEncrypt::new(publisher.reader(), ipv4, icmp_rate, icmp_burst);
     vec![

@@ -22,8 +22,7 @@ pub(super) struct Inner {
 }
 
 /// Writes the IP header, and the UDP header if configured, for the `rest` bytes that follow them at
-/// the
-/// end of `packet`. `None` if the packet is too short or too long.
+/// the end of `packet`. `None` if the packet is too short or too long.
 pub(super) fn write(
     packet: &mut [u8],
     association: &Outbound,
@@ -96,8 +95,7 @@ pub(super) fn write(
 }
 
 /// New ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040 section 4.2).
-/// `None`
-/// if the packet must be dropped: it met congestion, and its ends do not support ECN.
+/// `None` if the packet must be dropped: it met congestion, and its ends do not support ECN.
 fn ecn(inner: u8, outer: u8) -> Option<u8> {
     const NOT_CAPABLE: u8 = 0b00;
     const CAPABLE_1: u8 = 0b01;

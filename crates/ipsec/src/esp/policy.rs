@@ -1,8 +1,7 @@
 //! Policies: prefix pairs in order, of which the first match decides (RFC 4301 section 4.4.1).
 //!
 //! A worker remembers its last decisions by address pair, so that many policies cost no more than
-//! few
-//! for packets of continuing flows.
+//! few for packets of continuing flows.
 
 use ipnet::IpNet;
 use std::net::IpAddr;

@@ -2,12 +2,9 @@
 //!
 //! As in RFC 6479, the window is a ring of blocks, and whole blocks leave it when it moves on. Here
 //! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits show which of
-//! its
-//! numbers have been seen. To accept a number, a worker sets its bit in the word of its lap with
-//! one
-//! compare-and-swap. A word only moves on to later laps. If several workers hold the same packet at
-//! the
-//! same time, exactly one accepts it, however the window moves meanwhile.
+//! its numbers have been seen. To accept a number, a worker sets its bit in the word of its lap
+//! with one compare-and-swap. A word only moves on to later laps. If several workers hold the same
+//! packet at the same time, exactly one accepts it, however the window moves meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -70,8 +67,7 @@ impl ReplayWindow {
     }
 
     /// Lap of the ring that a block belongs to; as many of its bits as fit. Two laps that look the
-    /// same are
-    /// 2^32 laps apart, while no packet can be more than 2^32 numbers ahead.
+    /// same are 2^32 laps apart, while no packet can be more than 2^32 numbers ahead.
     fn run(&self, block: u64) -> u32 {
         (block >> self.blocks.len().trailing_zeros()) as u32
     }

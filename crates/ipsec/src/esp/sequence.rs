@@ -1,11 +1,9 @@
 //! Sequence numbers of packets that are sent (RFC 4303 section 3.3.3), shared by all workers.
 //!
 //! A worker takes as many numbers as a batch needs with one atomic operation. No number is ever
-//! given
-//! twice, since the nonce of GCM and the IV of CBC are made from it. Numbers are given only up to a
-//! bound that has been written to disk before ([`Sequence::reserve`]). A router that starts again,
-//! even
-//! after a crash, therefore continues above all numbers that it may have used.
+//! given twice, since the nonce of GCM and the IV of CBC are made from it. Numbers are given only
+//! up to a bound that has been written to disk before ([`Sequence::reserve`]). A router that starts
+//! again, even after a crash, therefore continues above all numbers that it may have used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

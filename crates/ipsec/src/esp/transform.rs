@@ -1,8 +1,7 @@
 //! Encrypting and authenticating one ESP packet in place.
 //!
 //! AWS-LC does the cryptography, with the widest instructions of the processor. This file arranges
-//! the
-//! inputs as each RFC requires.
+//! the inputs as each RFC requires.
 
 use super::algorithm::Algorithm;
 use super::key::KeyMaterial;
@@ -75,11 +74,9 @@ impl Transform {
     }
 
     /// Protects `packet`, which contains: ESP header, room for the IV, payload with trailer, room
-    /// for the
-    /// ICV. `sequence` is the whole sequence number. The header has its low half; the high half is
-    /// authenticated if `extended`. `unique` must never be used twice with one key, since the IV is
-    /// made
-    /// from it.
+    /// for the ICV. `sequence` is the whole sequence number. The header has its low half; the high
+    /// half is authenticated if `extended`. `unique` must never be used twice with one key, since
+    /// the IV is made from it.
     ///
     /// # Errors
     /// Fails when the lengths do not fit the algorithm.
@@ -102,9 +99,8 @@ impl Transform {
             }
             Kind::Cbc(cbc) => {
                 // The IV must be unpredictable: the cipher's own image of a number used once (NIST
-                // SP 800-38A,
-                // appendix C, first method). That number is encrypted as the first block, with an
-                // IV of zero.
+                // SP 800-38A, appendix C, first method). That number is encrypted as the first
+                // block, with an IV of zero.
                 let number = u128::from(unique) << 64 | u128::from(sequence);
                 iv.copy_from_slice(&number.to_be_bytes());
                 let end = packet.len() - self.algorithm.icv();
@@ -155,8 +151,7 @@ impl Transform {
 
 impl Cbc {
     /// HMAC of `packet` up to `end` and, if `extended`, of the high half of the sequence number,
-    /// which is
-    /// written in place of the ICV (RFC 4303 section 2.2.1).
+    /// which is written in place of the ICV (RFC 4303 section 2.2.1).
     fn tag(&self, packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> hmac::Tag {
         let mut length = end;
         if extended {
@@ -235,8 +230,7 @@ mod tests {
     }
 
     /// Whole ESP packets from draft-mcgrew-gcm-test-01, section 4: the first has an extended
-    /// sequence
-    /// number, the second a 256-bit key.
+    /// sequence number, the second a 256-bit key.
     #[test]
     fn gcm_seals_as_published() {
         for (algorithm, key, spi, sequence, extended, iv, plain, sealed) in [
@@ -335,8 +329,7 @@ mod tests {
 
     proptest! {
         /// A sealed packet opens. With any bit flipped, truncated, under another sequence number or
-        /// with
-        /// another key it does not.
+        /// with another key it does not.
         #[test]
         fn only_what_was_sealed_opens(
             algorithm in any_algorithm(),

@@ -1,11 +1,11 @@
-//! The fields of flow records: their numbers, lengths and how they are written.
+//! Fields of flow records: their numbers, lengths and encoding.
 
 use super::{FlowRecord, Version};
 use crate::protocol;
 use std::net::IpAddr;
 
-/// A field, in IANA's words for IPFIX information elements; numbers up to 127 are those of
-/// NetFlow version 9 too.
+/// A field, named as in IANA's registry of IPFIX information elements; numbers up to 127 are also
+/// those of NetFlow version 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Element {
     SourceAddress,
@@ -78,7 +78,7 @@ const NETFLOW9: &[Element] = &[
     DestinationPrefixLength,
 ];
 
-/// The fields of a flow record, in their order.
+/// Fields of a flow record, in their order.
 pub(super) fn of(version: Version) -> &'static [Element] {
     match version {
         Version::Ipfix => IPFIX,
@@ -86,13 +86,13 @@ pub(super) fn of(version: Version) -> &'static [Element] {
     }
 }
 
-/// Bytes of a flow record.
+/// Length of a flow record in bytes.
 pub(super) fn record_length(version: Version, ipv6: bool) -> usize {
     of(version).iter().map(|element| usize::from(element.wire(ipv6).1)).sum()
 }
 
 impl Element {
-    /// Number and length in bytes. Flags have one byte, as RFC 7125 allows.
+    /// Number and length in bytes. Flags take one byte, as RFC 7125 allows.
     pub fn wire(self, ipv6: bool) -> (u16, u16) {
         let by = |four, six| if ipv6 { six } else { four };
         match self {
@@ -120,9 +120,9 @@ impl Element {
         }
     }
 
-    /// Appends its value; times of version 9 are counted from `boot_millis`.
+    /// Appends the value; times of version 9 are relative to `boot_millis`.
     pub fn write(self, record: &FlowRecord, boot_millis: u64, out: &mut Vec<u8>) {
-        // Wraps after 49 days, as the header's does.
+        // Wraps after 49 days, like the header's field.
         let uptime = |millis: u64| (millis.saturating_sub(boot_millis) as u32).to_be_bytes();
         let ipv6 = record.is_ipv6();
         match self {
@@ -154,7 +154,7 @@ impl Element {
     }
 }
 
-/// Zeros for none, and for one of the other family.
+/// Appends an address, or zeros if there is none or it is of the other family.
 fn address(address: Option<IpAddr>, ipv6: bool, out: &mut Vec<u8>) {
     match (address, ipv6) {
         (Some(IpAddr::V4(address)), false) => out.extend(address.octets()),

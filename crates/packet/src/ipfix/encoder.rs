@@ -1,15 +1,15 @@
-//! Messages: headers, sets, sequence numbers.
+//! Encoding of messages: headers, sets, sequence numbers.
 
 use super::elements::{of, record_length};
 use super::options::Layout;
 use super::{FlowRecord, Sampler, Status, TEMPLATE_IPV4, TEMPLATE_IPV6, Version};
 
-/// Longest message that [`Encoder::new`] allows: what fits into the length field.
+/// Longest message that [`Encoder::new`] allows, in bytes; it fits into the length field.
 pub const MOST_BYTES: usize = 65_000;
-/// Shortest: room for the templates.
+/// Smallest limit in bytes, with room for the templates.
 const FEWEST_BYTES: usize = 512;
 
-/// Builds the messages of one session with one collector.
+/// Encodes the messages of one session with one collector.
 pub struct Encoder {
     version: Version,
     domain: u32,
@@ -17,28 +17,28 @@ pub struct Encoder {
     longest: usize,
     sequence: u32,
     message: Vec<u8>,
-    /// Where the set that is open begins.
+    /// Offset of the open set.
     set: usize,
     /// Records in the message, templates included.
     count: u16,
 }
 
 impl Encoder {
-    /// For an observation domain (a source id in version 9) of an exporter that started at
-    /// `boot_millis` of UNIX time, before any flow; `longest` bytes per message at most (512 to
-    /// [`MOST_BYTES`], else the nearer of them).
+    /// An encoder for an observation domain (a source id in version 9) of an exporter that started
+    /// at `boot_millis` of UNIX time, before any flow. Messages have at most `longest` bytes,
+    /// clamped to 512..=[`MOST_BYTES`].
     pub fn new(version: Version, domain: u32, boot_millis: u64, longest: usize) -> Self {
         let longest = longest.clamp(FEWEST_BYTES, MOST_BYTES);
         let message = Vec::with_capacity(longest);
         Self { version, domain, boot_millis, longest, sequence: 0, message, set: 0, count: 0 }
     }
 
-    /// Begins the count of a new session (RFC 7011 section 3.1: per transport session).
+    /// Restarts the sequence numbers for a new transport session (RFC 7011 section 3.1).
     pub fn restart(&mut self) {
         self.sequence = 0;
     }
 
-    /// A message of all templates and options. The numbers of its status are as of before it.
+    /// A message with all templates and options. Its status does not count the message itself.
     pub fn templates(
         &mut self,
         now_millis: u64,
@@ -66,7 +66,7 @@ impl Encoder {
         self.end_with_options(now_millis, status, sampler)
     }
 
-    /// A message of options alone: over TCP templates are sent once (RFC 7011 section 8.1).
+    /// A message with options only: over TCP, templates are sent once (RFC 7011 section 8.1).
     pub fn options(&mut self, now_millis: u64, status: &Status, sampler: Option<Sampler>) -> &[u8] {
         self.begin();
         self.end_with_options(now_millis, status, sampler)
@@ -93,8 +93,8 @@ impl Encoder {
         self.end(now_millis, u32::from(data))
     }
 
-    /// A message of as many of the records as fit, in order; how many those are, and the
-    /// message. At least one does, so a list that is not empty gets shorter.
+    /// A message with as many of the records as fit, in order; returns their number and the
+    /// message. At least one record fits, so repeated calls make progress.
     pub fn records(&mut self, now_millis: u64, records: &[FlowRecord]) -> (usize, &[u8]) {
         let (version, boot) = (self.version, self.boot_millis);
         self.begin();
@@ -103,7 +103,7 @@ impl Encoder {
         for record in records {
             let ipv6 = record.is_ipv6();
             let header = if family == Some(ipv6) { 0 } else { 4 };
-            // With the padding of the set before and of this one.
+            // Includes the padding of the previous set and of this one.
             let needed = header + record_length(version, ipv6) + 6;
             if taken > 0 && self.message.len() + needed > self.longest {
                 break;
@@ -140,9 +140,9 @@ impl Encoder {
         self.open(set);
         let fields = layout.fields;
         match self.version {
-            // All fields, of which scope.
+            // Number of all fields, then of those that are scope.
             Version::Ipfix => self.words(&[layout.id, fields.len() as u16 + 1, 1]),
-            // Bytes of scope and of options in this template.
+            // Bytes of scope, and bytes of options, in this template.
             Version::Netflow9 => self.words(&[layout.id, 4, fields.len() as u16 * 4]),
         }
         self.words(&[layout.scope.0, layout.scope.1]);
@@ -172,7 +172,7 @@ impl Encoder {
         self.words(&[id, 0]);
     }
 
-    /// Fills in the length of the open set, padded to four bytes (RFC 3954 section 5.2).
+    /// Fills in the length of the open set, after padding it to four bytes (RFC 3954 section 5.2).
     fn close(&mut self) {
         let length = (self.message.len() - self.set).next_multiple_of(4);
         self.message.resize(self.set + length, 0);
@@ -185,7 +185,7 @@ impl Encoder {
         }
     }
 
-    /// Fills in the header of a message with so many data records.
+    /// Fills in the header of a message with `data` data records.
     fn end(&mut self, now_millis: u64, data: u32) -> &[u8] {
         let sequence = self.sequence;
         match self.version {
@@ -195,12 +195,12 @@ impl Encoder {
                 self.put(4, &((now_millis / 1000) as u32).to_be_bytes());
                 self.put(8, &sequence.to_be_bytes());
                 self.put(12, &self.domain.to_be_bytes());
-                // Of data records, of options too.
+                // IPFIX counts data records, including those of options.
                 self.sequence = sequence.wrapping_add(data);
             }
             Version::Netflow9 => {
-                // The next full second: so the time of boot that a collector works out is
-                // exact, and no flow is later than the message.
+                // Rounded up to a full second: a collector then computes the exact boot time, and
+                // no flow is later than the message.
                 let seconds = now_millis.div_ceil(1000);
                 let uptime = (seconds * 1000).saturating_sub(self.boot_millis);
                 self.put(0, &9_u16.to_be_bytes());
@@ -209,7 +209,7 @@ impl Encoder {
                 self.put(8, &(seconds as u32).to_be_bytes());
                 self.put(12, &sequence.to_be_bytes());
                 self.put(16, &self.domain.to_be_bytes());
-                // Of messages.
+                // Version 9 counts messages.
                 self.sequence = sequence.wrapping_add(1);
             }
         }

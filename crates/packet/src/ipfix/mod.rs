@@ -1,9 +1,9 @@
 //! Flow records on the wire: IPFIX (RFC 7011, elements of RFC 7012 and IANA's registry) and
 //! NetFlow version 9 (RFC 3954).
 //!
-//! The templates are fixed: one for IPv4 flows, one for IPv6 flows, and options that tell how
-//! packets were sampled and what did not arrive. [`Encoder`] builds messages; it is the state of
-//! one exporting process towards one collector.
+//! The templates are fixed: one for IPv4 flows, one for IPv6 flows, and options that report the
+//! sampling of packets and the losses. [`Encoder`] builds messages and holds the state of one
+//! exporting process towards one collector.
 
 mod elements;
 mod encoder;
@@ -14,12 +14,12 @@ pub use options::{Sampler, Status};
 
 use std::net::IpAddr;
 
-/// How records are written.
+/// Format of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// NetFlow version 9.
     Netflow9,
-    /// IPFIX, which is its successor ("version 10").
+    /// IPFIX, the successor of NetFlow version 9 ("version 10").
     Ipfix,
 }
 
@@ -32,50 +32,49 @@ pub const TEMPLATE_STATUS: u16 = 258;
 /// Options template of [`Sampler`].
 pub const TEMPLATE_SAMPLER: u16 = 259;
 
-/// A flow, as it is exported.
+/// A flow record for export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// Source address; its family is the record's.
+    /// Source address; its IP version is that of the record.
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// The neighbour that the flow is forwarded to; `None` where that is the destination or
-    /// not known.
+    /// Neighbour to which the flow is forwarded; `None` if it is the destination or not known.
     pub next_hop: Option<IpAddr>,
     /// Source port.
     pub source_port: u16,
-    /// Destination port; for ICMP type times 256 plus code.
+    /// Destination port; for ICMP, type × 256 + code.
     pub destination_port: u16,
     /// Protocol number.
     pub protocol: u8,
     /// Type of service or traffic class.
     pub service: u8,
-    /// All TCP flags that occurred.
+    /// All TCP flags that occurred, combined by OR.
     pub tcp_flags: u8,
-    /// Number of the interface where it came in.
+    /// Number of the ingress interface.
     pub ingress: u32,
-    /// Number of the interface where it left, 0 where it is not known.
+    /// Number of the egress interface, 0 if not known.
     pub egress: u32,
-    /// VLAN, 0 for none.
+    /// VLAN id, 0 for none.
     pub vlan: u16,
     /// Length of the source's prefix in the routing table.
     pub source_prefix: u8,
-    /// Length of the destination's.
+    /// Length of the destination's prefix in the routing table.
     pub destination_prefix: u8,
     /// Packets since the last record of this flow.
     pub packets: u64,
-    /// Bytes of their IP packets.
+    /// Bytes of the IP packets since the last record of this flow.
     pub bytes: u64,
-    /// First packet, in milliseconds of UNIX time.
+    /// Time of the first packet in milliseconds of UNIX time.
     pub first_millis: u64,
-    /// Last packet.
+    /// Time of the last packet in milliseconds of UNIX time.
     pub last_millis: u64,
     /// `flowEndReason`, 1 to 5.
     pub end_reason: u8,
 }
 
 impl FlowRecord {
-    /// Whether addresses are of IPv6.
+    /// Whether the addresses are IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.source.is_ipv6()
     }

@@ -1,35 +1,35 @@
-//! Options: what a collector is told beside flows.
+//! Options: information for a collector besides flows.
 
 use super::{TEMPLATE_SAMPLER, TEMPLATE_STATUS, Version};
 
-/// What was exported and what was not, since the exporter started (RFC 7011 section 4.3,
-/// "Exporting Process Reliability Statistics", and 4.1).
+/// Counts of exported and lost records since the exporter started (RFC 7011 section 4.3, "Exporting
+/// Process Reliability Statistics", and 4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Status {
     /// Messages sent to this collector.
     pub messages: u64,
-    /// Flow records sent to it.
+    /// Flow records sent to this collector.
     pub records: u64,
-    /// Bytes of those messages.
+    /// Bytes of the messages sent.
     pub bytes: u64,
     /// Flow records that were not sent.
     pub lost_records: u64,
-    /// Packets in those.
+    /// Packets in the records that were not sent.
     pub lost_packets: u64,
-    /// Bytes in those.
+    /// Bytes in the records that were not sent.
     pub lost_bytes: u64,
 }
 
-/// How packets are chosen.
+/// Sampling of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampler {
-    /// One in so many packets.
+    /// Sampling interval: one packet in this many.
     pub interval: u32,
-    /// A random one of each so many, rather than the last.
+    /// Whether the sampled packet of an interval is random instead of the last.
     pub random: bool,
 }
 
-/// Numbers and lengths of an options template: scope, and what is told of it.
+/// Fields of an options template: numbers and lengths of scope and data.
 pub(super) struct Layout {
     pub id: u16,
     pub scope: (u16, u16),
@@ -56,7 +56,7 @@ const RANDOM: Layout =
 const SAMPLER_NETFLOW9: Layout =
     Layout { id: TEMPLATE_SAMPLER, scope: (1, 4), fields: &[(34, 4), (35, 1)] };
 
-/// The selector's id; there is only one.
+/// Id of the only selector.
 const SELECTOR: u32 = 1;
 
 impl Status {

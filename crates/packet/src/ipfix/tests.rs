@@ -1,4 +1,4 @@
-//! What is encoded is decoded again by a decoder that knows only what the templates say.
+//! Encoded messages are decoded by a decoder that knows only the templates.
 
 use super::*;
 use proptest::prelude::*;
@@ -109,7 +109,7 @@ fn number(bytes: &[u8]) -> u64 {
 
 const BOOT: u64 = 1_700_000_000_123;
 
-/// Checks a decoded record against what was encoded.
+/// Compares a decoded record with the encoded one.
 fn compare(version: Version, id: u16, decoded: &HashMap<u16, Vec<u8>>, record: &FlowRecord) {
     let six = record.is_ipv6();
     assert_eq!(id, if six { TEMPLATE_IPV6 } else { TEMPLATE_IPV4 });
@@ -162,7 +162,7 @@ fn records() -> impl Strategy<Value = FlowRecord> {
         FlowRecord {
             source: address(source, six),
             destination: address(destination, six),
-            // Now and then of the other family.
+            // Occasionally of the other family.
             next_hop: next_hop.map(|it| address(it, six != it.is_multiple_of(7))),
             source_port,
             destination_port,

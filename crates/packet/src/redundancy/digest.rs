@@ -1,14 +1,15 @@
-//! The digest that names payloads and guards them: HighwayHash, keyed, 64 bits.
+//! The digest that names and protects payloads: HighwayHash, keyed, 64 bits.
 //!
 //! With a secret that only the two routers know, nobody else can make a packet that the decoder
-//! accepts; without one it is a checksum that lets one damage in 2^64 pass.
+//! accepts. Without a
+//! secret it is a checksum that misses one damaged packet in 2^64.
 
 use highway::{HighwayHash, HighwayHasher};
 
-/// Bits of a digest by which regions name the packet that they are found in.
+/// Number of digest bits in the name of a packet, by which regions refer to it.
 pub const NAME_BITS: u32 = 48;
 
-/// The name of the packet with this digest.
+/// Name of the packet with this digest.
 #[inline]
 #[must_use]
 pub fn name_of(digest: u64) -> u64 {
@@ -26,14 +27,14 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// From whatever people type; the empty text is the key of those who have none.
+    /// Key from a text; the empty text gives the key without a secret.
     #[must_use]
     pub fn from_secret(secret: &str) -> Self {
         let hasher = HighwayHasher::new(highway::Key([0x57a7, 0x711e, 0x5ec2, 0xe700]));
         Self(hasher.hash256(secret.as_bytes()))
     }
 
-    /// Of bytes and one more, which tells kinds of messages (or protocols) apart.
+    /// Digest of bytes and one more byte, which distinguishes kinds of messages (or protocols).
     #[inline]
     #[must_use]
     pub fn digest(&self, bytes: &[u8], kind: u8) -> u64 {

@@ -1,5 +1,5 @@
-//! What a decoder tells its encoder, in UDP: that it lives, how much it remembers, and which
-//! packets it does not have.
+//! Reports from a decoder to its encoder over UDP: that it is alive, the size of its cache, and the
+//! packets that it lacks.
 //!
 //! ```text
 //! magic "WRE1" (4)  stream (1)  zero (1)  count (2)  epoch (8)  capacity (8)
@@ -11,11 +11,11 @@ use crate::{FromBytes, IntoBytes};
 use zerocopy::byteorder::network_endian::{U16, U64};
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
-/// Names of packets that one message has at most: it fits any link.
+/// Largest number of names in a message, so that it fits any link.
 pub const MOST_MISSING: usize = 128;
 const MAGIC: [u8; 4] = *b"WRE1";
-/// Sets these digests apart from those of payloads, of which none has this protocol (IANA:
-/// reserved).
+/// Kind that distinguishes these digests from those of payloads, which never have this protocol
+/// (IANA: reserved).
 const KIND: u8 = 255;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -29,32 +29,32 @@ struct Fixed {
     capacity: U64,
 }
 
-/// One message.
+/// One report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feedback {
-    /// Whose encoder is meant.
+    /// Stream of the encoder.
     pub stream: u8,
-    /// Differs in every life of the decoder.
+    /// Number that differs in every run of the decoder.
     pub epoch: u64,
-    /// What the decoder remembers at most, in bytes as [`crate::redundancy`] counts them.
+    /// Capacity of the decoder's cache in bytes, counted as in [`crate::redundancy`].
     pub capacity: u64,
-    /// Names of packets that it was referred to and does not have; at most [`MOST_MISSING`].
+    /// Names of packets that it needs and lacks; at most [`MOST_MISSING`].
     pub missing: Vec<u64>,
 }
 
-/// Why bytes are no message.
+/// Reasons why bytes are no report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FeedbackError {
-    /// Not of the form above.
+    /// The bytes do not have the format above.
     #[error("malformed")]
     Malformed,
-    /// Damaged, or made by someone without the secret.
+    /// The digest is wrong: the message is damaged, or its sender lacks the secret.
     #[error("wrong digest: damaged, or the secrets differ")]
     Digest,
 }
 
 impl Feedback {
-    /// The message as it is sent; names beyond [`MOST_MISSING`] are left out.
+    /// Encodes the report; names beyond [`MOST_MISSING`] are left out.
     #[must_use]
     pub fn write(&self, key: &Key) -> Vec<u8> {
         let missing = &self.missing[..self.missing.len().min(MOST_MISSING)];
@@ -73,10 +73,10 @@ impl Feedback {
         bytes
     }
 
-    /// Reads a message.
+    /// Parses a report.
     ///
     /// # Errors
-    /// When it is none, or none of somebody with the same key.
+    /// Fails when the bytes are no report, or when the sender has another key.
     pub fn parse(bytes: &[u8], key: &Key) -> Result<Self, FeedbackError> {
         let (said, digest) = bytes.split_last_chunk::<8>().ok_or(FeedbackError::Malformed)?;
         let (fixed, names) = Fixed::ref_from_prefix(said).map_err(|_| FeedbackError::Malformed)?;

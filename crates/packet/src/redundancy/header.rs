@@ -1,4 +1,4 @@
-//! What stands behind the IP header of an encoded packet.
+//! Format of an encoded packet after its IP header.
 //!
 //! ```text
 //!  0               1               2               3
@@ -13,9 +13,9 @@
 //!  +-------------------------------+ ... then the literal bytes    |
 //! ```
 //!
-//! The IP header keeps addresses, TTL and all else but protocol, length and checksum. A region
-//! says: `gap` literal bytes, then `length` bytes that stand `offset` bytes into the payload of
-//! the packet of this name. What is left of the literals ends the payload.
+//! The IP header stays the same except for protocol, length and checksum. A region stands for `gap`
+//! literal bytes, then `length` bytes from offset `offset` in the payload of the named packet. The
+//! remaining literals end the payload.
 
 use super::digest::NAME_BITS;
 use crate::{FromBytes, IntoBytes};
@@ -28,45 +28,45 @@ pub const VERSION: u8 = 1;
 pub const HEADER: usize = 14;
 /// Length of [`Region`] in bytes.
 pub const REGION: usize = 12;
-/// Regions that a packet may have.
+/// Largest number of regions in a packet.
 pub const MOST_REGIONS: usize = 32;
-/// Longest payload that is encoded or remembered: that of a jumbo frame.
+/// Longest payload that is encoded or cached: that of a jumbo frame.
 pub const LONGEST_PAYLOAD: usize = 9216;
 
-/// The fixed part.
+/// The fixed part of the format.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// Version (4 bits) and zero (4 bits).
     pub version: u8,
-    /// Which encoder made it, where a decoder serves several.
+    /// Stream, which identifies the encoder if a decoder serves several.
     pub stream: u8,
-    /// The decoder's life as the encoder knows it: the low bits of its epoch.
+    /// Low bits of the decoder's epoch, as the encoder knows it.
     pub generation: U16,
-    /// What the IP header said follows it.
+    /// Protocol number of the original IP header.
     pub protocol: u8,
-    /// How many [`Region`]s follow.
+    /// Number of [`Region`]s that follow.
     pub regions: u8,
     /// [`super::Key::digest`] of the original payload and protocol.
     pub digest: U64,
 }
 
-/// Bytes that were left out.
+/// A reference to bytes that were left out.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Region {
-    /// Name of the packet that has them, 48 bits.
+    /// Name of the packet with these bytes, 48 bits.
     pub name: [u8; 6],
-    /// Where in its payload they begin.
+    /// Offset of the bytes in that packet's payload.
     pub offset: U16,
-    /// How many they are.
+    /// Number of bytes.
     pub length: U16,
     /// Literal bytes between the end of the last region and this one.
     pub gap: U16,
 }
 
 impl Region {
-    /// A region.
+    /// Makes a region.
     #[must_use]
     pub fn new(name: u64, offset: u16, length: u16, gap: u16) -> Self {
         let [_, _, a, b, c, d, e, f] = name.to_be_bytes();
@@ -83,42 +83,42 @@ impl Region {
     }
 }
 
-/// Why bytes are no encoded packet.
+/// Reasons why bytes are no encoded packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadHeader {
-    /// They end before the header or the regions do.
+    /// The bytes end within the header or the regions.
     #[error("truncated")]
     Truncated,
-    /// Of another version, or bits are set that must be zero.
+    /// The version is another one, or bits are set that must be zero.
     #[error("another version")]
     Version,
-    /// No region or too many, or one without bytes.
+    /// There is no region or too many, or one of zero length.
     #[error("impossible regions")]
     Regions,
-    /// Gaps and literals, or all lengths together, cannot be.
+    /// Gaps exceed the literals, or the total length is too large.
     #[error("impossible lengths")]
     Lengths,
 }
 
-/// An encoded packet, checked as far as it can be without a cache: gaps fit the literals, and
-/// the whole is at most [`LONGEST_PAYLOAD`].
+/// An encoded packet, checked as far as possible without a cache: the gaps fit the literals, and
+/// the total length is at most [`LONGEST_PAYLOAD`].
 #[derive(Debug, Clone, Copy)]
 pub struct Encoded<'a> {
     /// The fixed part.
     pub header: &'a Header,
-    /// What was left out, in order.
+    /// References to the bytes that were left out, in order.
     pub regions: &'a [Region],
-    /// What was not.
+    /// The remaining bytes.
     pub literals: &'a [u8],
     /// Length of the original payload in bytes.
     pub length: usize,
 }
 
 impl<'a> Encoded<'a> {
-    /// Reads what stands behind an IP header.
+    /// Parses the bytes after an IP header.
     ///
     /// # Errors
-    /// The first thing that cannot be.
+    /// Returns the first fault.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, BadHeader> {
         let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| BadHeader::Truncated)?;
         if header.version != VERSION << 4 {

@@ -1,5 +1,5 @@
-//! Redundancy elimination on the wire: what an encoded packet carries behind its IP header,
-//! what decoder and encoder tell each other, and the keyed digest that protects both.
+//! Wire formats of redundancy elimination: encoded packets, reports from decoder to encoder, and
+//! the keyed digest that protects both.
 
 mod digest;
 mod feedback;

@@ -49,8 +49,7 @@ impl EncoderCache {
     }
 
     /// Records that the decoder is alive and has a cache of this size. In a new run (`is_new`) it
-    /// has
-    /// none of the packets sent before.
+    /// has none of the packets sent before.
     pub fn decoder_is_alive(&self, capacity_bytes: u64, generation: u16, is_new: bool) {
         let capacity = self.store.capacity_bytes().min(capacity_bytes) / 8;
         // Entries that the decoder will soon overwrite may be gone when the packet arrives.
@@ -149,8 +148,7 @@ impl Encoder {
     }
 
     /// Encodes a payload into `out`, which must be at least as long, and adds the payload to the
-    /// cache.
-    /// `flow` is a hash of its flow.
+    /// cache. `flow` is a hash of its flow.
     pub fn encode(&mut self, protocol: u8, flow: u32, payload: &[u8], out: &mut [u8]) -> Encoded {
         let Self { shared, key, stream, selector, entries, matches, record, flows, .. } = self;
         let (store, index) = (&shared.store, &shared.index);
@@ -251,8 +249,7 @@ impl Finder<'_> {
             return false;
         }
         // Equal ports and sequence number: this is the same segment again, so the first copy was
-        // probably
-        // lost. Neither this packet nor any other may refer to that copy.
+        // probably lost. Neither this packet nor any other may refer to that copy.
         let again = self.protocol == TCP
             && found.protocol == TCP
             && self.payload.first_chunk::<8>() == into.first_chunk::<8>();

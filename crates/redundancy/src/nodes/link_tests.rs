@@ -227,8 +227,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Damaged fields that do not matter (generation, name aliases) may still decode, but only to
-    /// the
-    /// right bytes. `receive` compares each payload.
+    /// the right bytes. `receive` compares each payload.
     #[test]
     fn nothing_wrong_ever_comes_out(
         events in prop::collection::vec(event(), 1..300),

@@ -1,19 +1,16 @@
 //! Redundancy elimination between two routers: content that both have seen is not sent twice.
 //!
 //! The encoder, before a link, caches payloads. Where a payload repeats bytes that went the same
-//! way
-//! before, it sends the name of the packet that had them instead. The decoder, behind the link,
+//! way before, it sends the name of the packet that had them instead. The decoder, behind the link,
 //! caches the same payloads and restores the bytes. After Spring and Wetherall, "A
 //! protocol-independent technique for eliminating redundant network traffic" (SIGCOMM 2000); Anand
-//! et
-//! al., "Redundancy in network traffic: findings and implications" (SIGMETRICS 2009); Aggarwal et
-//! al., "EndRE" (NSDI 2010).
+//! et al., "Redundancy in network traffic: findings and implications" (SIGMETRICS 2009); Aggarwal
+//! et al., "EndRE" (NSDI 2010).
 //!
 //! The name of a packet is a keyed digest of its payload, so neither side has to number packets.
 //! Unencoded packets carry nothing extra, and loss, reordering or duplicates cannot put counters
-//! out
-//! of step. The decoder compares every restored payload with the digest before it forwards it. See
-//! `docs/explanation/redundancy-elimination.md`.
+//! out of step. The decoder compares every restored payload with the digest before it forwards it.
+//! See `docs/explanation/redundancy-elimination.md`.
 //!
 //! - [`select`]: selection of the windows with a fingerprint
 //! - [`Store`]: the cache, one per application and shared by all workers; `index`: its fingerprints

@@ -1,6 +1,5 @@
 //! Rules that select packets for an encoder or decoder. Both sides need the same rules, so that
-//! they
-//! cache the same packets; differences cost packets that have to be sent again.
+//! they cache the same packets; differences cost packets that have to be sent again.
 
 use ipnet::IpNet;
 use std::net::IpAddr;

@@ -3,13 +3,11 @@
 //! All workers share one. A writer reserves room with one addition to the head and then writes. No
 //! worker waits for another, and workers may come and go. A reader may therefore meet a record that
 //! is being overwritten. It copies the record first and checks the head afterwards (a sequence
-//! lock,
-//! with the head as the sequence). The memory consists of atomic words, so that this is defined; on
-//! x86-64 they cost as much as plain ones.
+//! lock, with the head as the sequence). The memory consists of atomic words, so that this is
+//! defined; on x86-64 they cost as much as plain ones.
 //!
 //! A record is two words (the digest; a stamp) and the payload. It never wraps: after the ring
-//! there
-//! is room for the longest record.
+//! there is room for the longest record.
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -205,8 +203,7 @@ impl Store {
     }
 
     /// Copies `into.len()` bytes of a record from `offset` bytes into its payload. False if they
-    /// have
-    /// been overwritten; `into` is then undefined.
+    /// have been overwritten; `into` is then undefined.
     #[must_use]
     pub(super) fn copy(&self, at: Position, offset: usize, into: &mut [u8]) -> bool {
         let Some(record) = self.look(at) else { return false };

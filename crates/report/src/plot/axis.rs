@@ -1,44 +1,44 @@
-//! What an axis shows.
+//! Axes of a chart.
 
 /// One axis. The label has the unit, as in `power (W)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// Text of the axis.
     pub label: String,
-    /// From and to; by the data where not given.
+    /// Range from low to high; taken from the data if not given.
     pub range: Option<(f64, f64)>,
-    /// Whether it is logarithmic; only positive values are drawn then.
+    /// Whether the axis is logarithmic; it then shows only positive values.
     pub logarithmic: bool,
-    /// Whether an axis by the data begins at zero.
+    /// Whether an axis that follows the data begins at zero.
     pub with_zero: bool,
-    /// Distance between ticks; a round one where not given.
+    /// Distance between ticks; a round value if not given.
     pub step: Option<f64>,
 }
 
 impl Axis {
-    /// A linear axis that fits the data.
+    /// A linear axis whose range follows the data.
     pub fn new(label: impl Into<String>) -> Self {
         Self { label: label.into(), range: None, logarithmic: false, with_zero: false, step: None }
     }
-    /// From and to given.
+    /// Sets the range.
     #[must_use]
     pub fn range(mut self, from: f64, to: f64) -> Self {
         self.range = Some((from, to));
         self
     }
-    /// From zero on, as far as the data goes.
+    /// Lets the axis begin at zero and follow the data.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.with_zero = true;
         self
     }
-    /// Ticks every so much, such as every six hours.
+    /// Sets the distance between ticks, such as six hours.
     #[must_use]
     pub fn ticks_every(mut self, step: f64) -> Self {
         self.step = Some(step);
         self
     }
-    /// Logarithmic.
+    /// Makes the axis logarithmic.
     #[must_use]
     pub fn logarithmic(mut self) -> Self {
         self.logarithmic = true;

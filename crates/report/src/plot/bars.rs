@@ -1,4 +1,4 @@
-//! Bars in groups, side by side or stacked.
+//! Grouped bars, side by side or stacked.
 
 use super::axis::Axis;
 use super::chart::Mark;
@@ -13,33 +13,33 @@ const LETTER: f64 = 7.2;
 /// Width of a letter on top of a bar, in pixels.
 const SMALL_LETTER: f64 = 6.4;
 
-/// The bars of one colour: one per group.
+/// Bars of one colour, one per group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarSeries {
-    /// As the legend names it.
+    /// Name in the legend.
     pub name: String,
-    /// One per group; not-a-number leaves the bar out.
+    /// One value per group; NaN leaves the bar out.
     pub values: Vec<f64>,
-    /// What a paper printed for each.
+    /// Published value of each bar, if any.
     pub published: Vec<Option<f64>>,
 }
 
-/// Bars in groups.
+/// A plot of grouped bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// Above the plot.
+    /// Text above the plot.
     pub title: String,
-    /// Below the plot.
+    /// Text below the plot.
     pub x_label: String,
     /// The vertical axis; it begins at zero unless it has a range.
     pub y: Axis,
     /// Names of the groups.
     pub groups: Vec<String>,
-    /// The bars.
+    /// Bars by colour.
     pub series: Vec<BarSeries>,
-    /// On top of each other rather than side by side.
+    /// Whether bars are stacked instead of side by side.
     pub stacked: bool,
-    /// What a paper printed for the whole of each group.
+    /// Published value of each whole group, if any.
     pub published: Vec<Option<f64>>,
 }
 

@@ -1,7 +1,7 @@
 //! Plots as SVG: self-contained, readable when printed or by the colour-blind.
 //!
-//! A small fixed set, so a small writer of our own: lines over two axes ([`Chart`]) and
-//! bars ([`Bars`]). What a paper published is drawn in black, ours in colour.
+//! A small fixed set needs only a small writer: lines over two axes ([`Chart`]) and bars
+//! ([`Bars`]). Published values are black, computed ones coloured.
 
 mod axis;
 mod bars;

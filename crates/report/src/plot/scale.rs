@@ -1,4 +1,4 @@
-//! From values to pixels, with ticks at round values.
+//! Mapping from values to pixels, with ticks at round values.
 
 use super::axis::Axis;
 
@@ -14,7 +14,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// An axis over `values` unless it has its own range, drawn between two pixels.
+    /// A scale for `values`, unless the axis has its own range, between two pixels.
     pub(super) fn new(
         axis: &Axis,
         values: impl Iterator<Item = f64>,
@@ -26,7 +26,7 @@ impl Scale {
             let values = values.filter(usable).chain(zero);
             values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
         });
-        // No data, or all alike: any range that holds it will do.
+        // Without data, or if all values are equal, any range that contains them will do.
         let (low, high) = match (low < high, low.is_finite() && low <= high) {
             (true, _) => (low, high),
             (false, true) if axis.logarithmic => (low / 2.0, low * 2.0),
@@ -43,7 +43,7 @@ impl Scale {
         scale
     }
 
-    /// The pixel of a value; `None` outside the axis.
+    /// Pixel of a value; `None` outside the axis.
     pub(super) fn pixel(&self, value: f64) -> Option<f64> {
         let slack = 1e-9 * (self.high - self.low);
         if !(self.low - slack..=self.high + slack).contains(&value) {
@@ -57,7 +57,7 @@ impl Scale {
         Some(self.from + share * (self.to - self.from))
     }
 
-    /// The pixel of a value, or of the end of the axis that it lies beyond.
+    /// Pixel of a value, or of the nearer end of the axis for a value outside it.
     pub(super) fn clamped(&self, value: f64) -> f64 {
         self.pixel(value.clamp(self.low, self.high)).unwrap_or(self.from)
     }
@@ -79,7 +79,7 @@ impl Scale {
         (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v, step))).collect()
     }
 
-    /// The distance between ticks: as asked for, or a round one that gives about six of them.
+    /// Distance between ticks: as requested, or a round value that gives about six ticks.
     fn step(&self) -> f64 {
         if let Some(step) = self.step.filter(|step| *step > 0.0) {
             return step;

@@ -38,8 +38,7 @@ mod tests {
     use wattline_traffic::requests::Workload;
 
     /// Every claim has a planned check or an entry in the context. The whole reproduction would
-    /// take
-    /// too long for a test.
+    /// take too long for a test.
     #[test]
     fn no_claim_of_copi_is_forgotten() {
         let mut answered: BTreeSet<String> =

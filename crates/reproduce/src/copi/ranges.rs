@@ -35,8 +35,7 @@ impl Load {
         })
     }
     /// States that fail in some settings but not in all; states that fail in all; states that fail
-    /// in
-    /// none.
+    /// in none.
     fn kinds(&self) -> [Vec<usize>; 3] {
         let mut kinds = [const { Vec::new() }; 3];
         for state in 0..self.points.len() {

@@ -146,8 +146,8 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
         Ok(states)
     };
     let ondemand = step("ondemand", &[0.0, 0.5, 1.0])?;
-    // Idling moves it down from P0 to the lowest state, then load moves it up. A step of 5 % of
-    // 1.8 GHz would be just below one state.
+    // Idling moves it down from P0 to the lowest state, then load moves it up. A step of 5 % of 1.8
+    // GHz would be just below one state.
     let loads: Vec<f64> = [[0.0; 12].as_slice(), &[1.0; 2]].concat();
     let all = step("conservative:freq_step=5.6", &loads)?;
     let conservative = [&all[..2], &all[12..]].concat();

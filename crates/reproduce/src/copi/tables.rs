@@ -126,8 +126,7 @@ fn coarse_against_fine(workload: Workload) -> Result<f64, ReproduceError> {
         };
         let mut small = server.clone();
         // A finer grid changes the least latency by a few per cent. A state that is further from
-        // the
-        // target on the coarse grid is left out.
+        // the target on the coarse grid is left out.
         let floor = |state: usize| {
             let points = (0..full.periods().len()).filter_map(|p| full.point(0, state, p));
             points.map(|point| point.latency_seconds).fold(f64::INFINITY, f64::min)

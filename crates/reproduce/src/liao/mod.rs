@@ -1,9 +1,9 @@
 //! Liao and Bhuyan: the receive path of a 10 GbE host, its cycles, misses and power.
 //!
-//! Misses come from the cache simulator in `wattline_server::receive`. The paper prints neither
-//! the number of receive queues nor the length of their rings. Both decide how much data lies
-//! between two uses of a buffer. Results that depend on them are therefore at best *fitted*, and
-//! one figure shows how much they depend.
+//! Misses come from the cache simulator in `wattline_server::receive`. The paper prints neither the
+//! number of receive queues nor the length of their rings. Both decide how much data lies between
+//! two uses of a buffer. Results that depend on them are therefore at best *fitted*, and one figure
+//! shows how much they depend.
 
 mod context;
 mod cycles;

@@ -129,8 +129,7 @@ struct Pair {
 
 impl Pair {
     /// Runs both. The warm-up is long enough for the queues of nearly full cores to fill, and the
-    /// run
-    /// long enough to measure them.
+    /// run long enough to measure them.
     fn at(server: &ServerModel, most: f64, loads: &[f64]) -> Result<Vec<Self>, ReproduceError> {
         let duration = Span::from_millis(400);
         let runs: Vec<Steady> = loads

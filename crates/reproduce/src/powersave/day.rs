@@ -14,8 +14,8 @@ pub(super) const BYTES: u16 = 600;
 pub(super) const SECONDS: f64 = 24.0;
 pub(super) const INTERVALS: u64 = 60;
 const MEAN: f64 = 0.35;
-/// Height of the spikes as a share of the capacity: the router still carries them without a
-/// growing queue.
+/// Height of the spikes as a share of the capacity: the router still carries them without a growing
+/// queue.
 const HIGHEST: f64 = 0.9;
 pub(super) const POLICIES: [(&str, &str); 3] =
     [("poll", "Click"), ("napi", "NAPI-Click"), ("powersave", "PowerSave")];

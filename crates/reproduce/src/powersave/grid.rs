@@ -37,8 +37,7 @@ impl Grid {
         for cores in 1..=server.processor.cores() {
             for &frequency in &server.processor.frequencies {
                 // This exceeds the capacity by enough to fill the queue with the fewest of the 128
-                // entries as
-                // well.
+                // entries as well.
                 let offered = 1.2 * server.core_capacity(cost, cores, frequency).mpps();
                 runs.push(Steady {
                     arrivals: Arrivals::Even,

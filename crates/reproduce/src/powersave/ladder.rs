@@ -31,8 +31,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         let best =
             cheapest(&loaded, rate, None).map_err(|e| ReproduceError::Model(e.to_string()))?;
         // Packets are evenly spaced, as a generator sends them. At the full load of a point,
-        // Poisson
-        // arrivals would be dropped.
+        // Poisson arrivals would be dropped.
         for policy in [napping(cores, frequency, "C1"), napping(best.cores, best.frequency, "C1")] {
             runs.push(Steady { arrivals: Arrivals::Even, ..Steady::new(policy, rate.mpps()) });
         }

@@ -20,8 +20,7 @@ struct Path {
     /// Printed latency of Click minus the model's latency of Click on the same day.
     total: f64,
     /// Part of `total` that longer packets take to arrive over a link; the model has only the
-    /// output
-    /// link, besides the base latency.
+    /// output link, besides the base latency.
     link: f64,
     /// Part of `total` that longer packets take to cross the cards' buses, in and out.
     buses: f64,

@@ -30,10 +30,10 @@ fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     Ok(server.power_at(cost, LOADED.into(), &point, offered).total().0)
 }
 
-/// A server whose long packets cost `slope` more per byte, such that all figures of section 3
-/// still hold. 64-byte packets cost the same. Of the 5 µs of an interrupt (12 µs of latency minus
-/// 7), the part that is work is chosen so that NAPI-Click draws the same power at 40 Gbps of
-/// 1024-byte packets.
+/// A server whose long packets cost `slope` more per byte, such that all figures of section 3 still
+/// hold. 64-byte packets cost the same. Of the 5 µs of an interrupt (12 µs of latency minus 7), the
+/// part that is work is chosen so that NAPI-Click draws the same power at 40 Gbps of 1024-byte
+/// packets.
 fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceError> {
     let mut own = server.clone();
     let wanted = napi_watts(server)?;

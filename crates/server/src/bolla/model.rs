@@ -57,8 +57,7 @@ impl BollaModel {
     }
 
     /// Equation 7: mean power of one core over a trace of (duration, throughput); `None` if the
-    /// trace is
-    /// empty.
+    /// trace is empty.
     pub fn mean_power(
         &self,
         point: &FrequencyPoint,
@@ -96,8 +95,7 @@ impl BollaModel {
     }
 
     /// Equation 10: rate that a set of cores forwards. One of n cores saturates at gamma(n)/n of
-    /// what it
-    /// forwards alone.
+    /// what it forwards alone.
     pub fn throughput(&self, cores: &[CoreLoad]) -> PacketsPerSecond {
         let parts = cores.iter().map(|core| {
             let limit = self.rate_limit(&self.frequencies[core.frequency], cores.len());

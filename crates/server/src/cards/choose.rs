@@ -81,12 +81,10 @@ impl Candidate {
 }
 
 /// Compares all cards with known throughput: first those that meet the requirements, then the
-/// others,
-/// each group by power.
+/// others, each group by power.
 ///
 /// Processor load is scaled in proportion to throughput. Power is that of full load: idle and
-/// active
-/// power differ by less than a watt in all measured cards.
+/// active power differ by less than a watt in all measured cards.
 ///
 /// # Errors
 /// Fails when the requirements are invalid.

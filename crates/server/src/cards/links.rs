@@ -16,8 +16,7 @@ pub struct LinkModel {
 
 impl LinkModel {
     /// Least-squares line through the idle powers with 0, 1, 2, … links; `None` for fewer than two
-    /// of
-    /// them.
+    /// of them.
     pub fn fit(by_links: &[Watts]) -> Option<Self> {
         let points = by_links.iter().enumerate().map(|(links, watts)| (links as f64, watts.0));
         Self::through(&points.collect::<Vec<_>>())

@@ -2,11 +2,9 @@
 //! (<https://github.com/nsg-ethz/NetPowerBench>, `power_model.yml`).
 //!
 //! That project has three layouts, and all are read: port type, transceiver and speed as nested
-//! keys
-//! beside `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`, `Transceivers`; and
-//! the
-//! same split into `Arguments` and `Power_model`. The nested layout is written, since it alone can
-//! hold several interfaces.
+//! keys beside `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`, `Transceivers`;
+//! and the same split into `Arguments` and `Power_model`. The nested layout is written, since it
+//! alone can hold several interfaces.
 
 use super::LinkModel;
 use crate::components::{Medium, NicCard};
@@ -143,8 +141,7 @@ impl InterfacePower {
     }
 
     /// Power of these ports beyond the device's base: ports switched on and plugged in where up,
-    /// and the
-    /// energy of their traffic.
+    /// and the energy of their traffic.
     ///
     /// # Errors
     /// Fails when a needed term was not measured.
@@ -254,8 +251,7 @@ impl DevicePowerModel {
     }
 
     /// The interface with this name, such as `QSFP28/PCC/100G`, or the only one if `name` is
-    /// `None`. An
-    /// interface with a stand-in gives the stand-in.
+    /// `None`. An interface with a stand-in gives the stand-in.
     ///
     /// # Errors
     /// Fails when there is none, or when there are several and none was named.
@@ -286,10 +282,8 @@ impl DevicePowerModel {
     }
 
     /// Converts a card's tables: the base without links, the power per connected link, and the
-    /// difference
-    /// of active and idle power per bit of each direction. `None` if the card's power was not
-    /// measured
-    /// over its links.
+    /// difference of active and idle power per bit of each direction. `None` if the card's power
+    /// was not measured over its links.
     pub fn of_card(card: &NicCard, source: &str) -> Option<Self> {
         let links = LinkModel::fit(&card.idle_by_links)?;
         let connected = card.idle_by_links.len() - 1;

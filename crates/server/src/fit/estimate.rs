@@ -7,9 +7,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A fitted value. The true value lies in the interval with probability [`CONFIDENCE`], provided
-/// that
-/// the model is right and errors are independent. The interval is `None` if there are no more rows
-/// than parameters.
+/// that the model is right and errors are independent. The interval is `None` if there are no more
+/// rows than parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Most likely value.

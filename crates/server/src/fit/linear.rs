@@ -4,8 +4,7 @@ use super::estimate::Estimate;
 use nalgebra::{DMatrix, DVector};
 
 /// Singular values below this fraction of the largest count as zero: the rows then cannot
-/// distinguish
-/// the parameters.
+/// distinguish the parameters.
 const RANK_TOLERANCE: f64 = 1e-10;
 
 /// Solution of a least-squares problem.
@@ -31,8 +30,7 @@ pub(super) fn solve(design: &DMatrix<f64>, target: &DVector<f64>) -> Option<Solu
 }
 
 /// Standard deviation of each parameter of a least-squares fit with the derivatives `jacobian` and
-/// the
-/// sum of squared residuals `squares`; `None` if the rows cannot distinguish the parameters.
+/// the sum of squared residuals `squares`; `None` if the rows cannot distinguish the parameters.
 pub(super) fn deviations(
     jacobian: &DMatrix<f64>,
     squares: f64,

@@ -1,14 +1,11 @@
 //! Fits Bolla's model to measurements of a machine.
 //!
 //! Rows of (frequency, cores, throughput, power) give Φ_idle(f), Φ_active(f), r_max(f), gamma(n),
-//! the
-//! platform's power if the number of cores varies, and χ as the polynomial of the lowest order
-//! whose
-//! error stays within a bound. The powers are fitted together with the richest χ that the rows
-//! determine, so that their intervals hold whatever order is chosen later. The fit then takes the
-//! simplest χ that departs from the richest by no more than the bound. Errors on rows that were
-//! left
-//! out show how far the model can be trusted.
+//! the platform's power if the number of cores varies, and χ as the polynomial of the lowest order
+//! whose error stays within a bound. The powers are fitted together with the richest χ that the
+//! rows determine, so that their intervals hold whatever order is chosen later. The fit then takes
+//! the simplest χ that departs from the richest by no more than the bound. Errors on rows that were
+//! left out show how far the model can be trusted.
 
 mod error;
 mod estimate;
@@ -36,12 +33,10 @@ pub struct FitOptions {
     /// Highest order of χ to consider, at least 1; the paper's is 7.
     pub order_max: usize,
     /// Largest departure of the chosen χ from the richest one at any measured load, as a fraction
-    /// of the
-    /// difference between idle and active power.
+    /// of the difference between idle and active power.
     pub error_bound: f64,
     /// Power of the platform without its cores in watts, if known. Otherwise it is fitted if the
-    /// number of
-    /// cores varies, and stays part of Φ if not.
+    /// number of cores varies, and stays part of Φ if not.
     pub base_watts: Option<f64>,
 }
 
@@ -224,8 +219,7 @@ fn check(options: &FitOptions) -> Result<(), FitError> {
 }
 
 /// Also fits the platform's power if the number of cores varies, and removes it again if it cannot
-/// be
-/// distinguished from zero.
+/// be distinguished from zero.
 fn fit_with_base(
     samples: &[Sample],
     groups: &Groups,

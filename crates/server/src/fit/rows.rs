@@ -52,8 +52,7 @@ pub fn load(path: &str) -> Result<Vec<Row>, LoadError> {
 
 /// Parses CSV text with the columns `frequency_hertz`, `cores`, `throughput_pps`, `power_watts` and
 /// optionally `offered_pps`. Other columns are ignored; lines that begin with `#` are comments.
-/// `file`
-/// names it in errors.
+/// `file` names it in errors.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, InvalidFile> {
     let mut found = Findings::default();
     let lines = columns::read(text, &COLUMNS, &mut found);

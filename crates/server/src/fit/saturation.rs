@@ -12,8 +12,7 @@ use super::rows::Row;
 use nalgebra::{DMatrix, DVector};
 
 /// Without a column of offered rates, rows above this share of the highest rate at the same
-/// frequency
-/// and number of cores count as saturated.
+/// frequency and number of cores count as saturated.
 const PLATEAU: f64 = 0.95;
 
 /// Results from the saturated rows.
@@ -85,8 +84,7 @@ fn saturated_members(rows: &[Row], members: &[usize]) -> (Vec<usize>, bool) {
 }
 
 /// Least squares of log min(offered, R) over R: the rows with an offered rate above the best R.
-/// Empty
-/// if no row was offered more than it forwarded.
+/// Empty if no row was offered more than it forwarded.
 fn by_offered_rate(rows: &[Row], members: &[usize], offered: &[f64]) -> Vec<usize> {
     let mut sorted: Vec<(f64, usize)> = offered
         .iter()

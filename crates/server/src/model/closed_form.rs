@@ -1,10 +1,9 @@
 //! Capacity, power and latency at an operating point in closed form.
 //!
 //! This is a check on the simulator, not its engine. Packets arrive as a Poisson stream spread
-//! evenly
-//! over the active cores. An interrupt-driven core is then an M/G/1 queue with a set-up time (P. D.
-//! Welch, "On a generalized M/G/1 queuing process in which the first customer of each busy period
-//! receives exceptional service", Operations Research 12, 1964).
+//! evenly over the active cores. An interrupt-driven core is then an M/G/1 queue with a set-up time
+//! (P. D. Welch, "On a generalized M/G/1 queuing process in which the first customer of each busy
+//! period receives exceptional service", Operations Research 12, 1964).
 
 use super::{PacketCost, PowerBreakdown, PowerTerms, ServerModel, ServiceDistribution};
 use serde::Serialize;
@@ -55,8 +54,7 @@ impl Latency {
 
 impl ServerModel {
     /// `cores` active cores at `frequency` that nap in the shallowest idle state; the others are
-    /// parked in
-    /// the deepest, as in PowerSave.
+    /// parked in the deepest, as in PowerSave.
     pub fn napi_point(&self, cores: usize, frequency: Hertz) -> UniformPoint {
         UniformPoint {
             cores,
@@ -101,10 +99,9 @@ impl ServerModel {
     }
 
     /// Share of time that an active core is out of its idle state. It is 1 when polling or
-    /// saturated, else
-    /// (w + B) / (1/λ + d + w + B). A cycle consists of an empty queue's wait 1/λ, the interrupt's
-    /// delivery
-    /// d, the wake-up w and the busy period B = (1 + λ(d + w)) s / (1 - λs).
+    /// saturated, else (w + B) / (1/λ + d + w + B). A cycle consists of an empty queue's wait 1/λ,
+    /// the interrupt's delivery d, the wake-up w and the busy period B = (1 + λ(d + w)) s / (1 -
+    /// λs).
     pub fn awake_fraction(
         &self,
         cost: PacketCost,
@@ -131,8 +128,7 @@ impl ServerModel {
     }
 
     /// Power by cause at an operating point under a load; `frame_bytes` excludes the 20 bytes that
-    /// a frame
-    /// adds on the link.
+    /// a frame adds on the link.
     pub fn power_terms(
         &self,
         cost: PacketCost,

@@ -50,8 +50,7 @@ pub struct ServerModel {
 
 impl ServerModel {
     /// Cost of a frame of `frame_bytes` under `application`; `None` if the file gives no cost of
-    /// that
-    /// application.
+    /// that application.
     pub fn packet_cost(&self, application: Application, frame_bytes: u32) -> Option<PacketCost> {
         let cost = self.applications.get(&application)?;
         Some(PacketCost {
@@ -61,8 +60,7 @@ impl ServerModel {
     }
 
     /// Mean time that one core needs for a packet: cycles / frequency, the stall, and the
-    /// contention with
-    /// the other `active_cores - 1` cores.
+    /// contention with the other `active_cores - 1` cores.
     pub fn service_time(&self, cost: PacketCost, frequency: Hertz, active_cores: usize) -> Span {
         Span::from_seconds(self.service_seconds(cost, frequency, active_cores))
     }
@@ -74,10 +72,8 @@ impl ServerModel {
     }
 
     /// Work of a napping core from the waking interrupt to its first packet, at `frequency`: exit
-    /// from the
-    /// shallowest idle state, the interrupt and its handler. It was fitted as a whole, so the
-    /// shallowest
-    /// state's exit latency is not added to it.
+    /// from the shallowest idle state, the interrupt and its handler. It was fitted as a whole, so
+    /// the shallowest state's exit latency is not added to it.
     pub fn wake_up_work(&self, frequency: Hertz) -> Span {
         Span::from_seconds(self.wake_up_seconds(frequency))
     }
@@ -88,8 +84,7 @@ impl ServerModel {
     }
 
     /// Time to leave the idle state `index` beyond [`Self::wake_up_work`]: its exit latency minus
-    /// that of
-    /// the shallowest state. The core draws the power of an awake core meanwhile.
+    /// that of the shallowest state. The core draws the power of an awake core meanwhile.
     ///
     /// # Panics
     /// Panics when there is no such idle state.

@@ -6,8 +6,7 @@ use serde::Serialize;
 use wattline_units::{BitsPerSecond, Span};
 
 /// Bytes that a frame occupies on an Ethernet link beyond its own: preamble, start of frame
-/// delimiter
-/// and inter-packet gap (IEEE 802.3).
+/// delimiter and inter-packet gap (IEEE 802.3).
 pub const ETHERNET_OVERHEAD_BYTES: u32 = 20;
 
 /// The network ports of a server, all of one kind.

@@ -1,9 +1,8 @@
 //! Power of a server and its split by component.
 //!
 //! The sum is known better than its split. It is computed from four terms ([`PowerTerms`]), which
-//! are
-//! then divided among the components. Both steps are linear, so energies may be summed as terms and
-//! split once at the end.
+//! are then divided among the components. Both steps are linear, so energies may be summed as terms
+//! and split once at the end.
 
 use crate::input::Section;
 use serde::Serialize;

@@ -147,8 +147,7 @@ pub struct PacketCost {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WakeUpCost {
     /// Seconds from a packet's arrival until its interrupt reaches the core. The core sleeps
-    /// meanwhile, so
-    /// this is latency but no work.
+    /// meanwhile, so this is latency but no work.
     pub delivery_seconds: f64,
     /// Part of the work in seconds that does not depend on the frequency.
     pub fixed_seconds: f64,

@@ -1,8 +1,7 @@
 //! Cheapest operating point that carries a rate: the future work of Bolla et al.
 //!
 //! A server has at most a few hundred operating points (cores times frequencies), so the search
-//! tries
-//! all of them.
+//! tries all of them.
 
 pub mod trace;
 
@@ -24,8 +23,7 @@ pub trait OperatingPoints {
     /// Power of these cores when they forward `rate`.
     fn power(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Watts;
     /// Mean latency at the offered `rate`; `None` if the rate is not below the capacity, or if the
-    /// model
-    /// has no latencies.
+    /// model has no latencies.
     fn latency(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Option<Span>;
     /// Whether the model has latencies.
     fn knows_latency(&self) -> bool;
@@ -133,8 +131,7 @@ pub enum Infeasible {
 }
 
 /// Cheapest operating point that carries `target`, within a mean latency if one is given. Of points
-/// of
-/// equal power it takes the one with fewer cores, then with the lower frequency.
+/// of equal power it takes the one with fewer cores, then with the lower frequency.
 pub fn cheapest(
     server: &impl OperatingPoints,
     target: PacketsPerSecond,
@@ -202,8 +199,7 @@ pub struct TraceChoices {
 }
 
 /// Cheapest operating point for each interval of a trace; changes are free and take no time. The
-/// error
-/// lists every interval that cannot be carried, with its line.
+/// error lists every interval that cannot be carried, with its line.
 pub fn over_trace(
     server: &impl OperatingPoints,
     trace: &[Interval],

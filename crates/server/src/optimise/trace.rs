@@ -31,8 +31,7 @@ pub fn load(path: &str) -> Result<Vec<Interval>, LoadError> {
 }
 
 /// Parses a trace. Each row's rate lasts until the next row's time; the last one lasts as long as
-/// the
-/// one before. `file` names it in errors.
+/// the one before. `file` names it in errors.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Interval>, InvalidFile> {
     let mut found = Findings::default();
     let lines = columns::read(text, &COLUMNS, &mut found);

@@ -61,8 +61,7 @@ impl Cache {
     }
 
     /// Accesses a line: brings it in if it is absent, and makes it the most recent. `write` marks
-    /// it
-    /// modified.
+    /// it modified.
     #[inline]
     pub fn access(&mut self, line: Line, write: bool) -> Found {
         let mark = if write { DIRTY } else { 0 };

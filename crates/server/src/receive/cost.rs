@@ -1,12 +1,9 @@
 //! Cost of misses: cycles and energy per received packet.
 //!
 //! The cycles of the groups are the paper's. The cost of a miss follows from its breakdown of the
-//! copy.
-//! The power of the paper's second machine divided by the cycles of the first gives energy per
-//! cycle
-//! and per line of memory, since no machine in the paper has both. Watts computed here therefore
-//! show
-//! how changes compare, not the power of a real machine.
+//! copy. The power of the paper's second machine divided by the cycles of the first gives energy
+//! per cycle and per line of memory, since no machine in the paper has both. Watts computed here
+//! therefore show how changes compare, not the power of a real machine.
 
 use super::machine::{Data, Phase};
 use super::path::{Outcome, PAYLOAD_BYTES};
@@ -89,8 +86,7 @@ impl Cycles {
     }
 
     /// Cycles of the published packet with the misses of `changed` instead of those of `base`. A
-    /// copy
-    /// engine takes all copying from the core.
+    /// copy engine takes all copying from the core.
     pub fn with(base: &Outcome, changed: &Outcome, engine: bool) -> Self {
         let published = Self::published();
         let less = |phases: &[Phase]| -> f64 {
@@ -112,8 +108,7 @@ impl Cycles {
 }
 
 /// Energy per cycle and per line of memory: dynamic power of receiving at line rate divided by the
-/// work
-/// done. Derived from two machines.
+/// work done. Derived from two machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Energy {
     /// Joules per cycle.
@@ -148,8 +143,7 @@ impl Energy {
 }
 
 /// Factor by which a packet takes longer on a core that executes instructions `factor` times
-/// slower,
-/// with unchanged memory.
+/// slower, with unchanged memory.
 pub fn small_core_slowdown(outcome: &Outcome, factor: f64) -> f64 {
     let misses: f64 = Phase::ALL.iter().map(|phase| outcome.phase_misses(*phase)).sum();
     let stalls = (misses * miss_cycles()).min(total_cycles());

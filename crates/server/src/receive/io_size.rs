@@ -1,6 +1,5 @@
 //! Throughput and power as functions of the size of an application's reads and writes (Figures 10
-//! to
-//! 13).
+//! to 13).
 //!
 //! The figures are lost. The text preserves their ends, the flat range above 2 kB, and one peak.
 //! Between known sizes, power is **interpolated** over the logarithm of the size and marked as
@@ -41,8 +40,7 @@ pub struct Power {
 }
 
 /// Throughput if each system call takes as long as at the smallest measured size, up to a full
-/// link:
-/// bytes divided by `call_seconds`, at most the goodput.
+/// link: bytes divided by `call_seconds`, at most the goodput.
 pub fn throughput(io_bytes: u32, call_seconds: f64, link: BitsPerSecond) -> BitsPerSecond {
     let most = line_rate(link).0;
     BitsPerSecond((f64::from(io_bytes) * 8.0 / call_seconds).min(most))

@@ -111,8 +111,7 @@ impl Distance {
 }
 
 /// Placement of pages in memory: consecutive, in the order of first use. Otherwise all kinds of
-/// data,
-/// and the buffers of all cores, would begin in the same sets of a cache.
+/// data, and the buffers of all cores, would begin in the same sets of a cache.
 #[derive(Debug, Default)]
 struct Places {
     /// Place of each page, by kind of data; 0 for a page that is not placed yet.
@@ -303,8 +302,7 @@ impl Machine {
     }
 
     /// The card reads a line: a modified one is written to memory and stays. With `drop` it is
-    /// removed
-    /// instead and never written to memory.
+    /// removed instead and never written to memory.
     pub(super) fn dma_read(&mut self, line: Line, drop: bool) {
         if !self.awake {
             return;

@@ -26,20 +26,16 @@ pub enum Buffers {
     /// An SKB and a buffer per packet, from the slab allocator.
     Slab,
     /// One contiguous range for SKBs and one for buffers, each reused as soon as it is free. Rings
-    /// hold two
-    /// batches, and the release reads no page structure.
+    /// hold two batches, and the release reads no page structure.
     Contiguous,
 }
 
 /// The receive path: sizes and switches. `Default` is the paper's server with one core.
 ///
 /// The paper prints the sizes of structures, packets per interrupt, connections, I/O size, and the
-/// size
-/// of the last-level cache. Intel's documentation gives ways, level 1 and prefetcher. **Assumed**,
-/// since
-/// neither gives them: [`Self::queues`], [`Self::ring`], that conversion writes all four lines of
-/// an
-/// SKB, and that a lookup reads both lines of a page structure.
+/// size of the last-level cache. Intel's documentation gives ways, level 1 and prefetcher.
+/// **Assumed**, since neither gives them: [`Self::queues`], [`Self::ring`], that conversion writes
+/// all four lines of an SKB, and that a lookup reads both lines of a page structure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReceivePath {
     /// Number of receive queues; assumed: one per core of the host.
@@ -271,8 +267,7 @@ impl ReceivePath {
         let mut run = Run::new(self, Machine::new(&shape)?);
         let posted = (self.queues * self.posted()) as u64;
         // Ages the allocator's order with some hundred rounds through the rings, which cost little
-        // without
-        // caches.
+        // without caches.
         run.receive(200 * posted);
         run.machine.awake = true;
         run.receive(2 * posted);
@@ -592,10 +587,8 @@ fn page_lines(page: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Memory accesses per line of payload when it is *sent*: the stack writes it into a kernel buffer,
-/// and
-/// the card reads it from there. With `drop`, the card's read removes the line from the caches, and
-/// it
-/// is never written to memory.
+/// and the card reads it from there. With `drop`, the card's read removes the line from the caches,
+/// and it is never written to memory.
 ///
 /// # Errors
 /// Fails when the cache is invalid.

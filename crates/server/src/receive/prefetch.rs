@@ -54,8 +54,7 @@ impl Prefetcher {
     }
 
     /// Observes a demand access to the last-level cache. Returns the lines to bring in: first and
-    /// last, in
-    /// the direction of the stream.
+    /// last, in the direction of the stream.
     #[inline]
     pub fn observe(&mut self, line: Line, missed: bool) -> Option<(Line, Line)> {
         if self.shape.pages == 0 {

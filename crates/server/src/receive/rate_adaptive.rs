@@ -14,8 +14,7 @@ pub struct Gear {
 
 /// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and that of a 1G card
 /// (about 1 W). Everything else is **assumed**: the power at 100 Mbit/s (that of 1 Gbit/s), the
-/// duration
-/// of a transition, the buffer, and the rule for changes.
+/// duration of a transition, the buffer, and the rule for changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateAdaptive {
     /// Rates, slowest first.
@@ -61,8 +60,7 @@ pub struct Shifted {
 
 impl RateAdaptive {
     /// Carries a load, given as the offered rate in each `step` of time. During a transition the
-    /// card draws
-    /// the higher of the two powers.
+    /// card draws the higher of the two powers.
     pub fn carry(&self, load: impl IntoIterator<Item = BitsPerSecond>, step: Span) -> Shifted {
         let Some(top) = self.gears.len().checked_sub(1) else { return Shifted::default() };
         let seconds = step.as_seconds();

@@ -1,12 +1,10 @@
 //! The slab allocator, as far as it determines the next object.
 //!
 //! It follows J. Bonwick, The slab allocator (USENIX 1994), in the form of Linux 2.6.21
-//! (`mm/slab.c`).
-//! Freed objects go onto a stack of the processor. When the stack is full, its oldest half returns
-//! to
-//! the slabs (pages). When it is empty, it is filled from partly used slabs before wholly free
-//! ones.
-//! Objects are therefore reused soon, but not in the order of their addresses.
+//! (`mm/slab.c`). Freed objects go onto a stack of the processor. When the stack is full, its
+//! oldest half returns to the slabs (pages). When it is empty, it is filled from partly used slabs
+//! before wholly free ones. Objects are therefore reused soon, but not in the order of their
+//! addresses.
 
 use std::collections::VecDeque;
 
@@ -27,8 +25,7 @@ pub struct Slab {
 
 impl Slab {
     /// An allocator without slabs. `limit` is the size of the processor's stack, which `mm/slab.c`
-    /// derives
-    /// from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page.
+    /// derives from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page.
     pub fn new(per_slab: u32, limit: usize) -> Self {
         Self {
             per_slab,

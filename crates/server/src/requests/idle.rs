@@ -13,8 +13,7 @@ pub struct RequestIdleState {
     /// Power of one core in this state, at any V/F state, above a core in the deepest state.
     pub power: Watts,
     /// Share of the core's static power at its present voltage that it also draws: 1 if only clocks
-    /// stop, 0
-    /// if the voltage goes to its lowest value or is cut off.
+    /// stop, 0 if the voltage goes to its lowest value or is cut off.
     pub static_share: f64,
     /// Time from the waking event to the core's first instruction.
     pub exit_latency: Span,

@@ -1,10 +1,8 @@
 //! A server that answers requests through the kernel's network stack.
 //!
 //! The section `[requests]` of a server file describes such a server, in addition to processor and
-//! card:
-//! the costs of an interrupt, a segment and a request, the idle states of the cores, and the power
-//! of
-//! the processor's package. The parameters of a router are not needed.
+//! card: the costs of an interrupt, a segment and a request, the idle states of the cores, and the
+//! power of the processor's package. The parameters of a router are not needed.
 
 mod idle;
 mod power;

@@ -18,10 +18,9 @@ impl ProfileTables {
     /// unknown.
     ///
     /// Both are interpolated linearly between two loads. If the lower load was not profiled, the
-    /// values of
-    /// the upper one apply, since more load is never faster. If one of the loads was not sustained,
-    /// nothing
-    /// between them is. Below the lowest load its values apply; above the highest nothing is known.
+    /// values of the upper one apply, since more load is never faster. If one of the loads was not
+    /// sustained, nothing between them is. Below the lowest load its values apply; above the
+    /// highest nothing is known.
     pub fn at(&self, load: f64, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.between(load, |index| self.point(index, frequency, period))
     }

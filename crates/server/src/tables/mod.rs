@@ -1,10 +1,8 @@
 //! Tables of a profile: tail latency and power by load, V/F state and moderation period.
 //!
 //! Co-PI searches [`ProfileTables`] (section IV.A of the paper): a latency table and an energy
-//! table over
-//! the same points, the conditions of the profile, and the machine.
-//! `docs/reference/profile-tables.md`
-//! describes the text form.
+//! table over the same points, the conditions of the profile, and the machine.
+//! `docs/reference/profile-tables.md` describes the text form.
 
 mod lookup;
 mod read;

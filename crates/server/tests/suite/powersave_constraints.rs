@@ -1,8 +1,6 @@
 //! The closed form of `westmere-2010` compared with everything that the PowerSave paper prints
-//! about the
-//! power and capacity of its router. Each line gives the paper's figure, the tolerance and the
-//! model's
-//! figure; `cargo test -- --nocapture` prints the residuals.
+//! about the power and capacity of its router. Each line gives the paper's figure, the tolerance
+//! and the model's figure; `cargo test -- --nocapture` prints the residuals.
 
 use wattline_server::{Application, PacketCost, ServerModel, UniformPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
@@ -165,8 +163,7 @@ fn orderings() {
 }
 
 /// Least extra power of a point with fewer, faster cores over one with more, slower cores and the
-/// same
-/// capacity (within 2 %).
+/// same capacity (within 2 %).
 fn fig9_margin(w: &Westmere) -> f64 {
     let frequencies = w.gigahertz();
     let points: Vec<(usize, f64, f64, f64)> = (1..=12)
@@ -186,8 +183,7 @@ fn fig9_margin(w: &Westmere) -> f64 {
 }
 
 /// Fig. 1 by component, and its one conflict: the CPUs' 2 x (92 - 25) = 134 W, but 147 W between
-/// idling
-/// and polling. The 13 W are attributed to memory.
+/// idling and polling. The 13 W are attributed to memory.
 #[test]
 fn components_close_at_idle_and_at_peak() {
     let w = Westmere::new();

@@ -34,8 +34,7 @@ fn descriptors_miss_once_in_four() {
 #[test]
 fn misses_on_buffers_are_bounded_by_their_footprint() {
     // Each object is new to the cache once, when the allocator first hands it out. A run three
-    // times as long
-    // has hardly more of these misses.
+    // times as long has hardly more of these misses.
     let small = ReceivePath { ring: 64, ..plain() };
     let misses = |packets: u64| small.run(packets).unwrap().management_misses() * packets as f64;
     let (short, long) = (misses(PACKETS), misses(3 * PACKETS));

@@ -48,8 +48,7 @@ fn performance_per_watt_of_the_card_ranks_as_in_figure_2() {
 }
 
 /// The order of Figure 3: the offload card first, then Solarflare, Intel last, for any power of the
-/// host
-/// per CPU percent.
+/// host per CPU percent.
 #[test]
 fn performance_per_watt_of_the_server_prefers_offload() {
     let cards = cards();

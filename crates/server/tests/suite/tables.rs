@@ -22,8 +22,7 @@ fn conditions() -> Conditions {
 type Cell = Option<(u8, u8)>;
 
 /// Three loads, three frequencies, four periods: 36 cells and three defaults. The values are a few
-/// whole
-/// numbers, so that ties are common.
+/// whole numbers, so that ties are common.
 fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
     let periods = [6, 50, 200, 1022].map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions(), vec![10.0, 20.0, 40.0], periods).unwrap();

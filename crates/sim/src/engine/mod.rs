@@ -58,8 +58,7 @@ pub(crate) struct Engine<'a> {
     /// Observations that the policy uses.
     looks: Looks,
     /// True while only watched cores have reached `now`; nothing has happened since that concerns
-    /// the
-    /// other cores.
+    /// the other cores.
     lagging: bool,
     totals: Totals,
     /// Totals when the policy was last asked, if it uses power.
@@ -182,8 +181,7 @@ impl<'a> Engine<'a> {
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
         // Watched cores go first: where one stops, the others go no further. With several watched
-        // cores,
-        // one may have run ahead by a batch when another stops earlier.
+        // cores, one may have run ahead by a batch when another stops earlier.
         let mut first = None;
         let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
         for core in watched_cores.iter() {
@@ -198,9 +196,8 @@ impl<'a> Engine<'a> {
         self.now = until;
         self.stopwatch.lap(Phase::Forward);
         // Cores do not influence each other until the operating point changes. If the policy uses
-        // only
-        // the watched core, the others may follow later in longer spans, except while a move of the
-        // indirection table is being watched.
+        // only the watched core, the others may follow later in longer spans, except while a move
+        // of the indirection table is being watched.
         self.lagging = true;
         let alone = self.looks == Looks::TRIGGER;
         if first.is_none() || !alone || self.sink.watch.moved_at().is_some() {

@@ -39,8 +39,7 @@ pub struct Profiled {
     /// Tables of power and latency.
     pub tables: ProfileTables,
     /// Number of simulated points. The driver's default at each load is not counted, since both
-    /// kinds of
-    /// profile need it.
+    /// kinds of profile need it.
     pub points: usize,
     /// Number of points of the whole grid.
     pub of: usize,
@@ -48,8 +47,7 @@ pub struct Profiled {
 
 impl Grid {
     /// 24 periods within the card's range, denser where they are short, as the paper advises
-    /// (section
-    /// IV.B). Each is a possible setting of the card.
+    /// (section IV.B). Each is a possible setting of the card.
     pub fn periods_of(server: &RequestServer) -> Vec<Span> {
         const STEPS: u32 = 24;
         let Some(card) = server.nic.moderation else { return Vec::new() };
@@ -138,8 +136,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Simulates one point with one core and its share of the load. It stands for all cores, since
-    /// all
-    /// have the same setting.
+    /// all have the same setting.
     fn point(
         &self,
         load: usize,

@@ -22,8 +22,7 @@ pub struct RequestSetting<'a> {
     /// Seed of arrivals, lengths and service times.
     pub seed: u64,
     /// Number of cores to simulate with their share of the load; they stand for all cores. If all
-    /// have
-    /// the same setting, one is enough. `None` for all.
+    /// have the same setting, one is enough. `None` for all.
     pub cores: Option<usize>,
 }
 

@@ -169,8 +169,7 @@ fn moderation_trades_interrupts_for_latency() {
     let (few, many) = (some.interrupts_per_packet.unwrap(), none.interrupts_per_packet.unwrap());
     assert!(few <= most * 1.001 && many > 2.0 * most, "{few} and {many}, at most {most}");
     // When any of a core's four queues interrupts, the core polls all of them: about every 25 us,
-    // so
-    // that a packet waits half of that on average.
+    // so that a packet waits half of that on average.
     assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 10e-6));
     assert!(some.power_watts < none.power_watts);
 }

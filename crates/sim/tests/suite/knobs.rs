@@ -8,8 +8,7 @@ use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
 use wattline_units::{Span, Time};
 
 /// A policy that wants one point before a given time and another one after it; it asks every 100
-/// us.
-/// `shown` receives what it saw as the present point.
+/// us. `shown` receives what it saw as the present point.
 struct Twice {
     before: fn(&mut OperatingPoint),
     after: fn(&mut OperatingPoint),

@@ -210,8 +210,7 @@ fn figure_12_the_ladder_stays_near_the_envelope() {
 }
 
 /// Cost of traffic with regular arrivals. Under NAPI the regularity decides how many packets share
-/// a
-/// wake-up, so the power depends on more than the rate.
+/// a wake-up, so the power depends on more than the rate.
 #[test]
 fn regular_arrivals_wake_a_core_for_every_packet() {
     use wattline_traffic::Spec;
@@ -233,8 +232,7 @@ fn regular_arrivals_wake_a_core_for_every_packet() {
         println!("{name}: {:.1} W, {interrupts:.3} interrupts a packet", report.power_watts);
     }
     // Flows take turns. The gap at a core, 6.7 us, is longer than the interrupt's delivery, wake-up
-    // and
-    // service together, 5.4 us, so nearly every packet has its own wake-up.
+    // and service together, 5.4 us, so nearly every packet has its own wake-up.
     assert!(turns.interrupts_per_packet.unwrap() > 0.9);
     let fastest = rig.server.processor.highest_frequency();
     let wake_up = rig.server.wake_up_work(fastest).as_seconds();

@@ -62,8 +62,7 @@ fn a_core_that_must_wake_up_waits_as_m_g_1_with_set_up() {
         let set_up = 5e-6;
         for load in [0.3, 0.6, 0.9] {
             // Welch (1964): in addition to the queueing of M/G/1, the set-up delays packets that
-            // arrive before
-            // or during it by (2D + λD²) / (2 (1 + λD)) on average.
+            // arrive before or during it by (2D + λD²) / (2 (1 + λD)) on average.
             let rate = load / SERVICE;
             let queueing = rate * second_moment * SERVICE * SERVICE / (2.0 * (1.0 - load));
             let delay = (2.0 * set_up + rate * set_up * set_up) / (2.0 * (1.0 + rate * set_up));

@@ -1,4 +1,4 @@
-//! A window over a stream that grows only as far as data really arrives.
+//! A window over a stream, which grows only as data arrives.
 
 use std::io::{ErrorKind, Read, Result};
 
@@ -36,9 +36,9 @@ impl<R: Read> Buffer<R> {
         self.offset += count as u64;
     }
 
-    /// Reads until the window holds `wanted` bytes or the stream ends; tells whether
-    /// it does hold them. A length that a hostile file merely announces costs no
-    /// memory: the buffer doubles only when it is full.
+    /// Reads until the window holds `wanted` bytes or the stream ends; true if it holds them. A
+    /// length that a hostile file only announces costs no memory, since the buffer doubles only
+    /// when it is full.
     pub(super) fn fill(&mut self, wanted: usize) -> Result<bool> {
         while self.end - self.start < wanted {
             if self.end == self.bytes.len() {

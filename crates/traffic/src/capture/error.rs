@@ -1,26 +1,26 @@
-//! What can be wrong with a capture, and where.
+//! Errors in a capture, and their positions.
 
 use super::{LinkType, MAX_PACKET};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a capture could not be read, with the place in the file.
+/// Reason why a capture could not be read, with the position in the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {}{problem}", file.display(), self.place())]
 pub struct CaptureError {
-    /// The file, or the name that was given to the stream.
+    /// Path of the file, or name given to the stream.
     pub file: PathBuf,
-    /// Where the block or record begins that could not be read, in bytes from the start.
+    /// Offset in bytes of the block or record that could not be read.
     pub offset: u64,
-    /// The packet that would have come next, counted from 1.
+    /// Number of the packet that would have come next, from 1.
     pub packet: u64,
-    /// What is wrong there.
+    /// Fault at that position.
     #[source]
     pub problem: Problem,
 }
 
 impl CaptureError {
-    /// Nowhere in a file that could not be opened.
+    /// Position in words; empty for a file that could not be opened.
     fn place(&self) -> String {
         match self.problem {
             Problem::Open(_) => String::new(),
@@ -29,7 +29,7 @@ impl CaptureError {
     }
 }
 
-/// What is wrong with a capture.
+/// Fault of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The file could not be opened.
@@ -38,23 +38,23 @@ pub enum Problem {
     /// The operating system reported an error while reading or writing.
     #[error("{0}")]
     Io(io::Error),
-    /// Nothing in it at all.
+    /// The capture is empty.
     #[error("is empty; a pcap or pcapng capture is needed")]
     Empty,
-    /// Neither format's magic number.
+    /// The magic number is that of neither format.
     #[error(
         "starts with {0:08x}, which is neither pcap (a1b2c3d4 or a1b23c4d, in either byte order) \
          nor pcapng (0a0d0d0a); tcpdump -w, dumpcap and editcap write those"
     )]
     NotACapture(u32),
-    /// A version of the format that is not known.
+    /// The version of the format is unknown.
     #[error("has version {major}.{minor}; {allowed} can be read (editcap converts others)")]
     Version {
-        /// As found.
+        /// Major version found.
         major: u16,
-        /// As found.
+        /// Minor version found.
         minor: u16,
-        /// What can be read.
+        /// Versions that can be read.
         allowed: &'static str,
     },
     /// The file ends too early.
@@ -63,31 +63,31 @@ pub enum Problem {
          (was the capture cut off?)"
     )]
     Truncated {
-        /// Which part of the format.
+        /// Part of the format.
         what: &'static str,
-        /// Bytes that it has to have.
+        /// Bytes that it needs.
         wanted: u64,
-        /// Bytes that there are.
+        /// Bytes that are left.
         left: u64,
     },
-    /// A length field out of range.
+    /// A length field is out of range.
     #[error("{field} is {value}, allowed are {low} to {high}")]
     Length {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// As found.
+        /// Value found.
         value: u64,
-        /// Smallest allowed.
+        /// Smallest allowed value.
         low: u64,
-        /// Largest allowed.
+        /// Largest allowed value.
         high: u64,
     },
     /// A packet refers to an interface that was not described.
     #[error("refers to interface {interface}, but the section has described only {described}")]
     Interface {
-        /// As found, counted from 0.
+        /// Interface number found, from 0.
         interface: u32,
-        /// How many there are.
+        /// Number of described interfaces.
         described: usize,
     },
     /// A time stamp resolution that cannot be represented.
@@ -95,21 +95,21 @@ pub enum Problem {
         "if_tsresol is {0}; allowed are 0 to 19 (powers of ten) and 128 to 191 (powers of two)"
     )]
     TimeResolution(u8),
-    /// Anything else that breaks the format.
+    /// Any other violation of the format.
     #[error("holds a malformed {0}")]
     Malformed(&'static str),
-    /// A packet that does not fit a capture of this kind.
+    /// A packet is too long for a capture of this kind; the value is its length in bytes.
     #[error("a packet of {0} bytes; at most {MAX_PACKET} can be captured")]
     TooLong(usize),
-    /// A capture without packets where some are needed.
+    /// The capture has no packets, but some are needed.
     #[error("holds no packet")]
     NoPackets,
-    /// The capture's packets are of a kind that the reader cannot use.
+    /// The reader cannot use packets of the capture's link type.
     #[error("holds {found} packets; {wanted} is needed here")]
     WrongLinkType {
-        /// As found.
+        /// Link type found.
         found: LinkType,
-        /// What would do.
+        /// Link types that can be used.
         wanted: &'static str,
     },
 }

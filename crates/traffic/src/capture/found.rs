@@ -1,24 +1,24 @@
-//! What both formats find.
+//! Result of finding a packet, for both formats.
 
 use super::buffer::Buffer;
 use super::{LinkType, Problem};
 use std::io::Read;
 use std::ops::Range;
 
-/// Where a packet was found within the buffer.
+/// Location of a packet in the buffer.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Picoseconds since 1970; `None` where the format gives no time.
+    /// Picoseconds since 1970; `None` if the format gives no time.
     pub(super) picos: Option<i128>,
     pub(super) original_length: u32,
     pub(super) link_type: LinkType,
     pub(super) interface: u32,
     pub(super) data: Range<usize>,
-    /// Bytes of the whole record or block.
+    /// Length in bytes of the whole record or block.
     pub(super) block: usize,
 }
 
-/// Tells why, when the stream ends before `wanted` bytes.
+/// Fails with a reason if the stream ends before `wanted` bytes.
 pub(super) fn need<R: Read>(
     buffer: &mut Buffer<R>,
     wanted: usize,

@@ -1,4 +1,4 @@
-//! What the first byte of a captured packet belongs to.
+//! Link-layer types of captured packets.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ impl LinkType {
     /// Linux "cooked" capture, version 2: 20 bytes before the network header.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Bytes before the network header, where that is a fixed number. Ethernet has
-    /// its 14; a VLAN tag, where there is one, is left to whoever parses the frame.
+    /// Number of bytes before the network header, if it is fixed. Ethernet has 14; the parser of
+    /// the frame must handle VLAN tags.
     pub fn header_length(self) -> Option<usize> {
         match self {
             Self::RAW | Self::IPV4 | Self::IPV6 => Some(0),

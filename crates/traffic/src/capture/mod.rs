@@ -1,7 +1,7 @@
-//! Packet captures: pcap and pcapng in, pcap out.
+//! Packet captures: reads pcap and pcapng, writes pcap.
 //!
-//! A capture is data from outside: whatever it holds, reading it ends in packets
-//! or in one clear [`CaptureError`], never in a panic, and takes bounded memory.
+//! A capture is data from outside. Reading it gives packets or one clear [`CaptureError`], whatever
+//! it contains. It never panics, and memory is bounded.
 
 mod buffer;
 mod error;

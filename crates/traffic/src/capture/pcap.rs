@@ -11,7 +11,7 @@ pub(super) const RECORD_HEADER: usize = 16;
 pub(super) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(super) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 
-/// What the file header says.
+/// Contents of the file header.
 #[derive(Debug, Clone)]
 pub(super) struct Pcap {
     big_endian: bool,
@@ -57,7 +57,7 @@ impl Pcap {
         }
         need(buffer, RECORD_HEADER, "pcap record header")?;
         let captured = self.captured_length(buffer.data());
-        // Not held against the header's snap length: some writers announce too short a one.
+        // Not compared with the header's snap length, which some writers set too low.
         if captured > MAX_PACKET {
             return Err(Problem::Length {
                 field: "the captured length of a packet",

@@ -14,12 +14,12 @@ const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// A packet of the greatest length with options to spare; tools refuse longer blocks too.
+/// Largest block in bytes: the longest packet with room for options. Other tools have limits too.
 const MAX_BLOCK: u32 = 16 * 1024 * 1024;
-/// Interfaces that one section may describe; a bound on memory against hostile files.
+/// Largest number of interfaces in a section; bounds memory against hostile files.
 const MAX_INTERFACES: usize = 65_536;
 const PICOS_PER_SECOND: i128 = 1_000_000_000_000;
-/// Where the packet's bytes begin in an Enhanced and in a Simple Packet Block.
+/// Offset of the packet's bytes in an Enhanced and in a Simple Packet Block.
 const ENHANCED_DATA: usize = 28;
 const SIMPLE_DATA: usize = 12;
 
@@ -31,7 +31,7 @@ struct Interface {
     offset_seconds: i64,
 }
 
-/// The state of the section that is being read.
+/// State of the present section.
 #[derive(Debug, Default)]
 pub(super) struct Pcapng {
     big_endian: bool,
@@ -39,7 +39,7 @@ pub(super) struct Pcapng {
 }
 
 impl Pcapng {
-    /// The next packet; other blocks are taken account of or skipped.
+    /// Finds the next packet; reads or skips other blocks.
     pub(super) fn next<R: Read>(
         &mut self,
         buffer: &mut Buffer<R>,
@@ -174,7 +174,7 @@ impl Pcapng {
         let interface = *self.interfaces.get(interface_number as usize).ok_or({
             Problem::Interface { interface: interface_number, described: self.interfaces.len() }
         })?;
-        // A Simple Packet Block does not say how much it holds but by the snap length.
+        // A Simple Packet Block gives its captured length only through the snap length.
         let captured = match interface.snap_length {
             0 => captured,
             snap if ticks.is_none() => captured.min(snap),
@@ -232,7 +232,7 @@ impl Interface {
     }
 }
 
-/// Ticks per second by an `if_tsresol` byte: a power of ten, or of two where the top bit is set.
+/// Ticks per second of an `if_tsresol` byte: a power of ten, or of two if the top bit is set.
 fn units_per_second_of(code: u8) -> Option<u64> {
     match code & 0x80 {
         0 => 10u64.checked_pow(code.into()),

@@ -1,4 +1,4 @@
-//! Reading a capture of either format, one packet at a time.
+//! Reads a capture of either format, one packet at a time.
 
 use super::buffer::Buffer;
 use super::found::need;
@@ -14,19 +14,18 @@ use wattline_units::Time;
 /// One packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Time since the first packet of the capture; a packet that is stamped earlier
-    /// than the first has time zero.
+    /// Time since the first packet of the capture; zero for a packet with an earlier time stamp.
     pub time: Time,
-    /// Time since 1970 as the capture has it, cut to nanoseconds; zero where it has none
-    /// or an earlier one.
+    /// Time since 1970 in the capture, truncated to nanoseconds; zero if it has none or an earlier
+    /// one.
     pub timestamp: Duration,
-    /// Length on the wire, in bytes; not less than `data.len()`.
+    /// Length on the wire in bytes; at least `data.len()`.
     pub original_length: u32,
-    /// What `data` begins with.
+    /// Type of the link-layer header at the start of `data`.
     pub link_type: LinkType,
     /// Interface number within the section (pcapng), counted from 0; 0 for pcap.
     pub interface: u32,
-    /// The bytes that were captured; fewer than `original_length` under a snap length.
+    /// Captured bytes; fewer than `original_length` if the capture has a snap length.
     pub data: &'a [u8],
 }
 
@@ -34,20 +33,20 @@ pub struct Record<'a> {
 enum Format {
     Pcap(Pcap),
     Pcapng(Pcapng),
-    /// After an error or the end: nothing more.
+    /// After an error or the end of the capture.
     Ended,
 }
 
 /// Reads pcap (microseconds or nanoseconds, either byte order) and pcapng.
 ///
-/// Memory stays bounded whatever the file announces. After an error there are no more
-/// packets; those before it have been given out.
+/// Memory is bounded, whatever the file announces. After an error there are no more packets; those
+/// before it have been returned.
 #[derive(Debug)]
 pub struct Reader<R = File> {
     file: PathBuf,
     buffer: Buffer<R>,
     format: Format,
-    /// Bytes of the record that was given out last, still in the buffer.
+    /// Bytes of the last returned record, still in the buffer.
     pending: usize,
     packets: u64,
     first: Option<i128>,
@@ -58,7 +57,7 @@ impl Reader<File> {
     /// Opens a capture file.
     ///
     /// # Errors
-    /// When it cannot be opened or read, or is no capture.
+    /// Fails when the file cannot be opened or read, or is no capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
         let file = path.as_ref().to_path_buf();
         match File::open(&file) {
@@ -71,10 +70,10 @@ impl Reader<File> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads a capture from any stream; `name` is what errors call it.
+    /// Reads a capture from any stream; `name` identifies it in errors.
     ///
     /// # Errors
-    /// When the stream cannot be read or does not begin like a capture.
+    /// Fails when the stream cannot be read or does not begin like a capture.
     pub fn new(name: impl Into<PathBuf>, input: R) -> Result<Self, CaptureError> {
         let mut reader = Self {
             file: name.into(),
@@ -92,10 +91,10 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The next packet, or `None` at the end.
+    /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// What is wrong with the capture, and where; after that, `None`.
+    /// Returns the fault of the capture and its position; after that, `None`.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         self.buffer.consume(self.pending);
         self.pending = 0;
@@ -117,7 +116,7 @@ impl<R: Read> Reader<R> {
         };
         self.packets += 1;
         self.pending = found.block;
-        // A packet without a time stamp comes with the one before it.
+        // A packet without a time stamp gets the time of the one before it.
         let picos = found.picos.unwrap_or(self.latest);
         self.latest = picos;
         let since_first = picos - *self.first.get_or_insert(picos);
@@ -131,17 +130,17 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    /// Packets given out so far.
+    /// Number of packets returned so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The file's name, as given.
+    /// Name of the file, as given.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// An error about the packet that was given out last, for whoever cannot use it.
+    /// Error about the last returned packet, for a caller that cannot use it.
     pub fn reject(&self, problem: Problem) -> CaptureError {
         CaptureError {
             file: self.file.clone(),

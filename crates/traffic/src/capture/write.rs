@@ -1,4 +1,4 @@
-//! Writing a pcap file (draft-ietf-opsawg-pcap), little-endian.
+//! Writes a pcap file (draft-ietf-opsawg-pcap), little-endian.
 
 use super::pcap::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER};
 use super::{CaptureError, LinkType, MAX_PACKET, Problem};
@@ -7,17 +7,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The time stamps' unit.
+/// Unit of the time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// Microseconds, which every reader knows.
+    /// Microseconds, which every reader supports.
     Micros,
     /// Nanoseconds.
     Nanos,
 }
 
-/// Writes packets to a pcap file. Call [`Writer::finish`]: what is merely dropped
-/// may lose the last packets without a word.
+/// Writes packets to a pcap file. Call [`Writer::finish`] at the end: a writer that is only dropped
+/// may lose the last packets without an error.
 #[derive(Debug)]
 pub struct Writer<W: Write = BufWriter<File>> {
     file: PathBuf,
@@ -31,7 +31,7 @@ impl Writer<BufWriter<File>> {
     /// Creates or empties the file.
     ///
     /// # Errors
-    /// When it cannot be created or written.
+    /// Fails when it cannot be created or written.
     pub fn create(
         path: impl AsRef<Path>,
         link_type: LinkType,
@@ -48,10 +48,10 @@ impl Writer<BufWriter<File>> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the file header; `name` is what errors call the stream.
+    /// Writes the file header; `name` identifies the stream in errors.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Fails when writing fails.
     pub fn new(
         name: impl Into<PathBuf>,
         output: W,
@@ -73,11 +73,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Appends a packet that was captured whole. `timestamp` counts from 1970, or from
-    /// whatever start the caller has; its seconds must fit 32 bits and are capped there.
+    /// Appends a packet that was captured completely. `timestamp` counts from 1970 or from another
+    /// start of the caller's choice. Its seconds must fit into 32 bits; larger values are capped.
     ///
     /// # Errors
-    /// When writing fails or the packet is longer than [`MAX_PACKET`].
+    /// Fails when writing fails or when the packet is longer than [`MAX_PACKET`].
     pub fn write(&mut self, timestamp: Duration, data: &[u8]) -> Result<(), CaptureError> {
         self.write_cut(timestamp, data, data.len() as u32)
     }
@@ -112,15 +112,15 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Packets written so far.
+    /// Number of packets written so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Writes out what is still buffered, and returns the stream.
+    /// Writes the buffered data and returns the stream.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Fails when writing fails.
     pub fn finish(mut self) -> Result<W, CaptureError> {
         match self.output.flush() {
             Ok(()) => Ok(self.output),

@@ -1,44 +1,44 @@
-//! The requests that reach one core.
+//! Requests that reach one core.
 
 use super::sizes::Quantiles;
 use super::spec::RequestSpec;
 use crate::random::Random;
 
-/// One request as it reaches the server's card.
+/// A request as it reaches the server's card.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
-    /// When, in picoseconds since the start.
+    /// Arrival time in picoseconds since the start.
     pub at: u64,
     /// Frame bytes of the request.
     pub request_bytes: u32,
     /// Payload bytes of the response.
     pub response_bytes: u32,
-    /// A draw from the exponential distribution of mean 1, for the spread of service times.
+    /// Random number from the exponential distribution of mean 1, for the spread of service times.
     pub draw: f32,
 }
 
-/// The requests of one core in order of time, without end.
+/// The endless sequence of one core's requests in order of time.
 ///
-/// Bursts come as a Poisson process. A burst has a geometrically distributed number of requests,
-/// which follow each other at exponentially distributed gaps; bursts may overlap. With bursts of
-/// one request this is a Poisson process of requests.
+/// Bursts arrive as a Poisson process. The number of requests in a burst is geometrically
+/// distributed, and the gaps between them exponentially; bursts may overlap. With one request per
+/// burst this is a Poisson process of requests.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     random: Random,
     kinds: Vec<(f64, Quantiles, Quantiles)>,
-    /// Mean picoseconds between bursts; infinite for a core that nobody asks.
+    /// Mean picoseconds between bursts; infinite for a core without requests.
     between: f64,
     gap: f64,
-    /// Probability that a burst goes on after a request.
+    /// Probability that a burst continues after a request.
     goes_on: f64,
-    /// The next burst begins here.
+    /// Start of the next burst.
     burst_at: f64,
-    /// The requests of bursts that have begun, by time: the next of each, and nothing else.
+    /// Time of the next request of each burst in progress.
     running: Vec<f64>,
 }
 
 impl Arrivals {
-    /// Those of core number `core` at so many requests per second.
+    /// Requests of core number `core` at `rate` requests per second.
     pub fn new(spec: &RequestSpec, rate: f64, seed: u64, core: usize) -> Self {
         let mut random = Random::new(seed, 0x7e9 + core as u64);
         let burst = spec.burst.max(1.0);
@@ -95,7 +95,7 @@ impl Arrivals {
         if self.goes_on > 0.0 && self.random.unit() < self.goes_on {
             self.running.push(at + self.gap * self.random.exponential());
         }
-        // Beyond 2^64 ps no simulation goes; the cast saturates.
+        // No simulation goes beyond 2^64 ps; the cast saturates.
         at as u64
     }
 }

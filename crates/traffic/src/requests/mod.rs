@@ -1,8 +1,8 @@
-//! Requests to servers in time: what clients send, open loop.
+//! Requests to servers over time, as clients send them in an open loop.
 //!
-//! A [`RequestSpec`] says which workload at which rate; [`Arrivals`] gives the requests of one
-//! core in order of time. Clients do not wait for answers: a server that falls behind is asked no
-//! less often, as the published loads are meant.
+//! A [`RequestSpec`] gives workload and rate; [`Arrivals`] returns the requests of one core in
+//! order of time. Clients do not wait for answers. A server that falls behind gets requests at the
+//! same rate, as the published loads assume.
 
 mod arrivals;
 mod sizes;

@@ -4,18 +4,18 @@ use crate::random::Random;
 
 const CELLS: usize = 1024;
 
-/// The quantiles of a distribution: drawing is one look into a table.
+/// Quantiles of a distribution; a draw is one table look-up.
 #[derive(Debug, Clone)]
 pub(super) struct Quantiles {
     cells: Vec<u32>,
 }
 
 impl Quantiles {
-    /// From the inverse of a distribution function.
+    /// Quantiles from the inverse of a distribution function.
     pub fn of(inverse: impl Fn(f64) -> f64) -> Self {
         let cell = |index: usize| inverse((index as f64 + 0.5) / CELLS as f64).round() as u32;
         let cells: Vec<u32> = (0..CELLS).map(cell).collect();
-        // Where there is but one length, none has to be drawn.
+        // If there is only one length, nothing needs to be drawn.
         let one = cells.iter().all(|bytes| *bytes == cells[0]);
         Self { cells: if one { vec![cells[0]] } else { cells } }
     }

@@ -4,12 +4,11 @@ use super::Workload;
 use thiserror::Error;
 use wattline_units::Span;
 
-/// Mean length of a burst unless the text says otherwise. Fitted: with it the least P95 of
-/// Co-PI's server at P4 and the medium load is the printed 1 ms (CP-037); a Poisson process
-/// stays below a fifth of that.
+/// Default mean length of a burst. This is fitted: with it, the least P95 of Co-PI's server at P4
+/// and the medium load is the printed 1 ms (CP-037); a Poisson process stays below a fifth of that.
 const BURST: f64 = 7.5;
-/// Mean time between two requests of a burst. Assumed: a client's threads send one after the
-/// other, and the link carries a short request in 0.15 us.
+/// Default mean time between two requests of a burst. This is assumed: a client's threads send one
+/// after the other, and the link carries a short request in 0.15 us.
 const GAP_MICROS: u64 = 2;
 const MOST_REQUESTS_PER_SECOND: f64 = 1e9;
 const LONGEST_BURST: f64 = 1e4;
@@ -17,7 +16,7 @@ const LONGEST_BURST: f64 = 1e4;
 /// Requests to one server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestSpec {
-    /// What is asked for.
+    /// Workload of the requests.
     pub workload: Workload,
     /// Requests per second of the whole server.
     pub rate: f64,
@@ -29,27 +28,27 @@ pub struct RequestSpec {
     pub connections: u32,
 }
 
-/// A text that describes no requests.
+/// A text that is not a valid description of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("requests \"{text}\": {}", .problems.join("; "))]
 pub struct RequestSpecError {
-    /// The text.
+    /// The text as given.
     pub text: String,
-    /// All that is wrong with it, each with what is allowed.
+    /// All faults, each with what is allowed.
     pub problems: Vec<String>,
 }
 
 impl RequestSpec {
-    /// A workload at a rate, the rest as by default.
+    /// A workload at a rate, with defaults for the rest.
     pub fn new(workload: Workload, rate: f64) -> Self {
         Self { workload, rate, burst: BURST, gap: Span::from_micros(GAP_MICROS), connections: 0 }
     }
 
-    /// Reads `WORKLOAD[:RATE][,burst=N][,gap=TIME][,connections=N]`. Without a rate it is the
+    /// Parses `WORKLOAD[:RATE][,burst=N][,gap=TIME][,connections=N]`. The default rate is the
     /// published medium load.
     ///
     /// # Errors
-    /// All problems of the text at once.
+    /// Returns all faults of the text at once.
     pub fn parse(text: &str) -> Result<Self, RequestSpecError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let mut problems = Vec::new();
@@ -119,8 +118,9 @@ impl RequestSpec {
         self.workload.kinds().iter().map(|kind| kind.share * kind.response.mean()).sum()
     }
 
-    /// The share of each core, which add up to 1: even ones, or by hashing connections into a
-    /// redirect table of so many entries whose entries go round the cores.
+    /// Shares of the cores, which add up to 1: equal ones, or those that follow from hashing
+    /// connections into an indirection table of `entries` entries, which are assigned to the cores
+    /// in turn.
     pub fn shares(&self, cores: usize, entries: usize, seed: u64) -> Vec<f64> {
         let cores = cores.max(1);
         if self.connections == 0 {

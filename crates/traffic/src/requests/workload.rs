@@ -1,20 +1,20 @@
-//! The workloads: what is asked for, how often, and how long answers are.
+//! Workloads: kinds of requests, their rates, and the lengths of their answers.
 
 use super::sizes::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What clients ask a server for.
+/// Workload of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// A key-value store under Facebook's ETC mix: short keys, short values, 30 reads to a write.
     Memcached,
-    /// A web server that sends files over connections that stay open.
+    /// A web server that sends files over persistent connections.
     Nginx,
 }
 
-/// Bytes of Ethernet, IP and TCP with timestamps around a segment's payload.
+/// Bytes of Ethernet, IP and TCP headers (with timestamps) around a segment's payload.
 const HEADERS: f64 = 66.0;
 /// `get KEY\r\n`, without the key (memcached, protocol.txt).
 const GET_LINE: f64 = 6.0;
@@ -24,25 +24,27 @@ const VALUE_LINE: f64 = 26.0;
 const SET_LINE: f64 = 18.0;
 /// `STORED\r\n`.
 const STORED: f64 = 8.0;
-/// One write in so many requests: Atikoglu et al., SIGMETRICS 2012, ETC has 30 reads to a write.
+/// One in this many requests is a write: ETC has 30 reads per write (Atikoglu et al., SIGMETRICS
+/// 2012).
 const REQUESTS_PER_SET: f64 = 31.0;
 /// Location, scale and shape of the key lengths of ETC, a generalised extreme value
 /// distribution (Atikoglu et al., section 5.1).
 const KEY: (f64, f64, f64) = (30.7984, 8.20449, 0.078688);
 /// Scale and shape of the value lengths of ETC, a generalised Pareto distribution (the same).
 const VALUE: (f64, f64) = (214.476, 0.348238);
-/// Beyond it a value counts as this long: memcached's default limit is 1 MB, and the fitted
-/// distribution was made of values far below.
+/// Length in bytes at which values are cut off. memcached's default limit is 1 MB, but the
+/// distribution was fitted to values far below.
 const LONGEST_VALUE: f64 = 16_384.0;
 /// A `GET` with the headers of a load generator. Assumed: Co-PI does not print it.
 const HTTP_REQUEST: f64 = 120.0;
 /// Headers of a response of nginx. Assumed.
 const HTTP_HEADERS: f64 = 240.0;
-/// Bytes of a file. Assumed: Co-PI says "large size data"; at 140 KRPS its link of 10 Gbit/s
+/// Length of a file in bytes. Assumed: Co-PI says "large size data"; at 140 KRPS its link of 10
+/// Gbit/s
 /// carries at most 8.9 kB with headers.
 const FILE: f64 = 4_096.0;
 
-/// One kind of request of a workload, in bytes on the wire at its quantiles.
+/// One kind of request of a workload, with the quantiles of its lengths in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
     /// Share of all requests.
@@ -54,10 +56,10 @@ pub(super) struct Kind {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 2] = [Self::Memcached, Self::Nginx];
 
-    /// Its name on the command line and in server files.
+    /// Name on the command line and in server files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memcached => "memcached",
@@ -65,13 +67,14 @@ impl Workload {
         }
     }
 
-    /// The workload of that name.
+    /// Workload with this name, if there is one.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
     /// Low, medium and high load of Co-PI for its server of eight cores, in requests per second
-    /// (section III.A and the discussion of Figures 10 and 11).
+    /// (section III.A
+    /// and the discussion of Figures 10 and 11).
     pub const fn published_loads(self) -> [f64; 3] {
         match self {
             Self::Memcached => [200e3, 700e3, 900e3],
@@ -123,7 +126,7 @@ impl fmt::Display for Workload {
 mod tests {
     use super::*;
 
-    /// The means that Atikoglu et al. and mutilate's `fb_key` and `fb_value` have.
+    /// The means agree with Atikoglu et al. and with mutilate's `fb_key` and `fb_value`.
     #[test]
     fn etc_has_the_published_means() {
         let kinds = Workload::Memcached.kinds();

@@ -4,8 +4,8 @@ use super::{Content, Rate, Source};
 use crate::capture::CaptureError;
 use crate::packet::Block;
 
-/// Packets at a constant rate: equally spaced when the rate counts packets; each after
-/// its own length when it counts bits, so that the bit rate is constant at any moment.
+/// Packets at a constant rate. A rate in packets spaces them equally. A rate in bits spaces each by
+/// its own length, so that the bit rate is constant at any moment.
 #[derive(Debug, Clone)]
 pub struct Constant {
     content: Content,
@@ -20,7 +20,7 @@ enum Spacing {
 }
 
 impl Constant {
-    /// The rate must be positive.
+    /// Makes the source; the rate must be positive.
     pub fn new(rate: Rate, content: Content) -> Self {
         let spacing = match rate {
             Rate::Packets(rate) => Spacing::PerPacket(1e12 / rate),

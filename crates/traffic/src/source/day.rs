@@ -3,30 +3,30 @@
 use super::Modulator;
 use crate::random::Random;
 
-/// The load over a day: low at night, two humps by day, spikes here and there.
+/// The load over a day: low at night, two humps by day, and some spikes.
 ///
-/// PowerSave's Figure 14 is lost; its text gives what this keeps: a mean of about 35 % of
-/// what the router can do, sudden spikes, never above the links (section 7). Between two
-/// steps the rate moves on a straight line. The mean is exact over a whole day, and the day
-/// repeats.
+/// PowerSave's Figure 14 is lost. The profile has the properties that the text gives: a mean of
+/// about 35 % of the router's capacity, sudden spikes, and never more than the links carry (section
+/// 7). Between two steps the rate is interpolated linearly. The mean is exact over a whole day, and
+/// the day repeats.
 #[derive(Debug, Clone)]
 pub struct DayProfile {
     /// Packets per second at the beginning of each step.
     rates: Vec<f64>,
     step_seconds: f64,
-    /// Number of the next piece of a step, counted from the start of the day.
+    /// Number of the next piece, counted from the start of the day.
     next: usize,
 }
 
-/// Pieces of a step, each of a constant rate.
+/// Number of pieces per step; the rate is constant within each.
 const PIECES: usize = 16;
 
 impl DayProfile {
-    /// Steps of a day: one every five minutes.
+    /// Number of steps in a day: one every five minutes.
     pub const STEPS: usize = 288;
 
-    /// Mean rate and highest rate in packets per second (the mean below the highest), the
-    /// length of the whole day in seconds, and how many spikes it has.
+    /// Makes the profile from mean and highest rate in packets per second (the mean below the
+    /// highest), the length of the day in seconds, and the number of spikes.
     pub fn new(mean: f64, highest: f64, seconds: f64, spikes: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, 0xda7);
         let mut rates: Vec<f64> = (0..Self::STEPS)
@@ -38,7 +38,7 @@ impl DayProfile {
         for _ in 0..spikes {
             let at = random.below(Self::STEPS as u32) as usize;
             let height = 0.4 + 0.6 * random.unit();
-            // A spike rises within five minutes, lasts as long, and is gone after five more.
+            // A spike rises within five minutes, lasts five minutes, and falls within five more.
             for rate in rates.iter_mut().skip(at).take(2) {
                 *rate += height;
             }
@@ -53,7 +53,7 @@ impl DayProfile {
     }
 }
 
-/// Load by hour, in arbitrary units: a trough at 4 h, a hump at 11 h and a higher one at 20 h.
+/// Load by hour in arbitrary units: a minimum at 4 h, a hump at 11 h and a higher one at 20 h.
 fn base(hour: f64) -> f64 {
     let hump = |centre: f64, width: f64| {
         let distance = (hour - centre).abs();
@@ -63,12 +63,12 @@ fn base(hour: f64) -> f64 {
     0.25 + 0.45 * hump(11.0, 3.0) + 0.6 * hump(20.0, 3.0)
 }
 
-/// Scales to the mean; what exceeds the highest is cut, and the rest scaled up for it.
+/// Scales to the mean; rates above the highest are cut, and the others scaled up to compensate.
 fn fit(rates: &mut [f64], mean: f64, highest: f64) {
     let wanted = mean * rates.len() as f64;
     let scale = wanted / rates.iter().sum::<f64>();
     rates.iter_mut().for_each(|rate| *rate *= scale);
-    // Each round cuts less than the one before; forty leave nothing to see.
+    // Each round cuts less than the one before; forty leave a negligible error.
     for _ in 0..40 {
         let cut: f64 = rates.iter().filter(|rate| **rate >= highest).map(|_| highest).sum();
         let free: f64 = rates.iter().filter(|rate| **rate < highest).sum();
@@ -86,7 +86,7 @@ impl Modulator for DayProfile {
     fn next_step(&mut self) -> (f64, f64) {
         let (step, piece) = (self.next / PIECES, self.next % PIECES);
         let (from, to) = (self.rates[step], self.rates[(step + 1) % self.rates.len()]);
-        // The middle of the piece: over a whole day the mean is that of the steps.
+        // The middle of the piece, so that the mean over a day equals that of the steps.
         let rate = from + (to - from) * (piece as f64 + 0.5) / PIECES as f64;
         self.next = (self.next + 1) % (PIECES * self.rates.len());
         (rate, self.step_seconds / PIECES as f64)

@@ -1,4 +1,4 @@
-//! Several sources as one.
+//! Several sources combined into one.
 
 use super::Source;
 use crate::capture::CaptureError;
@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wattline_units::Time;
 
-/// The packets of several sources, merged in order of time; of packets at the same moment,
-/// that of the earlier source comes first. Ends when all have ended.
+/// Merges the packets of several sources in order of time; at equal times, the source listed first
+/// comes first. It ends when all sources have ended.
 pub struct Mix {
     inputs: Vec<Input>,
-    /// The next packet of every source that has one.
+    /// Time of the next packet of every source that has one, with the number of the source.
     heads: BinaryHeap<Reverse<(Time, usize)>>,
     started: bool,
 }

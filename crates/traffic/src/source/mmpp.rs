@@ -14,12 +14,12 @@ pub struct Mmpp {
 }
 
 impl Mmpp {
-    /// Mean rate in packets per second; the high rate as a multiple of the low one; the
-    /// mean times in the high and in the low state, in seconds. All must be positive.
+    /// Makes the source from the mean rate in packets per second, the ratio of the high to the low
+    /// rate, and the mean times in the high and in the low state in seconds. All must be positive.
     pub fn new(rate: f64, ratio: f64, high: f64, low: f64, seed: u64) -> Self {
         let low_rate = rate * (high + low) / (ratio * high + low);
         let mut random = Random::new(seed, 0x33b);
-        // In equilibrium from the start.
+        // The process is in equilibrium from the start.
         let begins_high = random.unit() < high / (high + low);
         Self { states: [(low_rate, low), (ratio * low_rate, high)], high: !begins_high, random }
     }

@@ -30,19 +30,19 @@ use crate::packet::{Block, Packet};
 use crate::random::Random;
 use crate::sizes::Sizes;
 
-/// A source of packets in time.
+/// A source of packets over time.
 ///
-/// Synthetic sources never end, and depend on nothing but their parameters and seed.
+/// Synthetic sources never end. They depend only on their parameters and the seed.
 pub trait Source: Send {
-    /// Replaces the content of `out` by the next packets, in order of time and not
-    /// earlier than the last ones; leaves it empty when the source has ended.
+    /// Replaces the contents of `out` by the next packets in order of time, not earlier than the
+    /// last ones. `out` is empty when the source has ended.
     ///
     /// # Errors
-    /// Only where packets come from a file: what is wrong with it.
+    /// Fails only if packets come from a file, with the fault of the file.
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError>;
 }
 
-/// What a rate counts.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
     /// Packets per second.
@@ -52,21 +52,21 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// In packets per second, for packets of the given mean length in bytes.
+    /// The rate in packets per second, for packets of this mean length in bytes.
     pub fn packets_per_second(self, mean_bytes: f64) -> f64 {
         match self {
             Self::Packets(rate) => rate,
             Self::Bits(rate) => rate / (8.0 * mean_bytes),
         }
     }
-    /// The same unit, so many times the rate.
+    /// The rate times a factor, in the same unit.
     pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Packets(rate) => Self::Packets(rate * factor),
             Self::Bits(rate) => Self::Bits(rate * factor),
         }
     }
-    /// In bits per second, for packets of the given mean length in bytes.
+    /// The rate in bits per second, for packets of this mean length in bytes.
     pub fn bits_per_second(self, mean_bytes: f64) -> f64 {
         match self {
             Self::Packets(rate) => rate * 8.0 * mean_bytes,
@@ -75,15 +75,15 @@ impl Rate {
     }
 }
 
-/// The links that the packets arrive on; all are alike.
+/// The links on which packets arrive, all of one kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Links {
-    /// How many, at least 1.
+    /// Number of links, at least 1.
     pub ports: u8,
-    /// Bits per second of each.
+    /// Rate of each link in bits per second.
     pub bits_per_second: f64,
-    /// Bytes that a packet occupies on the link beside its length. Ethernet's preamble
-    /// and gap are 20; PowerSave's "40 Gbps" count none.
+    /// Bytes that a packet occupies on the link in addition to its length. Ethernet's preamble and
+    /// gap are 20; PowerSave's "40 Gbps" count none.
     pub overhead: u16,
 }
 
@@ -91,13 +91,13 @@ impl Links {
     /// Four links of 10 Gbit/s, the ports of PowerSave's router.
     pub const POWERSAVE: Self = Self { ports: 4, bits_per_second: 10e9, overhead: 0 };
 
-    /// Packets of the given mean length that all links together carry per second.
+    /// Packets of this mean length that all links together carry per second.
     pub fn packets_per_second(&self, mean_bytes: f64) -> f64 {
         let bits = 8.0 * (mean_bytes + f64::from(self.overhead));
         f64::from(self.ports) * self.bits_per_second / bits
     }
 
-    /// Picoseconds that a packet occupies its link.
+    /// Time in picoseconds for which a packet occupies its link.
     fn picos(&self, bytes: u16) -> f64 {
         8e12 * (f64::from(bytes) + f64::from(self.overhead)) / self.bits_per_second
     }
@@ -108,7 +108,7 @@ fn packet(flow: Flow, length: u16, picos: f64) -> Packet {
     Packet { picos: picos as u64, flow: flow.hash, length, port: flow.port }
 }
 
-/// What all synthetic packets have beside their time.
+/// Properties of synthetic packets other than their times.
 #[derive(Debug, Clone)]
 pub struct Content {
     flows: Flows,
@@ -117,7 +117,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Packets of `flows` flows (at least 1) over the given number of ports (at least 1).
+    /// Packets of `flows` flows (at least 1) on `ports` ports (at least 1).
     pub fn new(
         sizes: Sizes,
         flows: u32,
@@ -136,15 +136,15 @@ impl Content {
         self.sizes.mean()
     }
 
-    /// One packet, which arrives after so many picoseconds.
+    /// A packet that arrives at `picos` picoseconds.
     #[inline]
     fn packet(&mut self, picos: f64) -> Packet {
         let flow = self.flows.next(&mut self.random);
         packet(flow, self.sizes.next(&mut self.random), picos)
     }
 
-    /// A whole block of packets. `arrive` is told a packet's length and says after how many
-    /// picoseconds it arrives.
+    /// Fills a block with packets. `arrive` gets the length of a packet and returns its arrival
+    /// time in picoseconds.
     #[inline]
     fn fill(&mut self, out: &mut Block, mut arrive: impl FnMut(u16) -> f64) {
         let Self { flows, sizes, random } = self;
@@ -155,7 +155,7 @@ impl Content {
             });
         };
         out.clear();
-        // Flows in turn are there to be walked through.
+        // Flows that take turns can be copied in slices.
         while !out.is_full()
             && let Some(run) = flows.in_turn(out.room())
         {
@@ -166,7 +166,7 @@ impl Content {
         }
     }
 
-    /// The same kind of packets, but those of one port only.
+    /// The same kind of packets on one port only.
     fn of_port(&self, port: u8) -> Self {
         let mut random = self.random.clone();
         let random = Random::new(random.bits(), 1 + u64::from(port));

@@ -1,17 +1,17 @@
-//! A Poisson process whose rate changes in steps: the engine of several sources.
+//! A Poisson process whose rate changes in steps; several sources use it.
 
 use super::{Content, Source};
 use crate::capture::CaptureError;
 use crate::packet::Block;
 use crate::random::Random;
 
-/// What sets the rate.
+/// Sets the rate of a modulated process.
 pub trait Modulator: Send {
-    /// The next step: packets per second (may be 0), and for how many seconds (positive).
+    /// The next step: packets per second (may be 0), and its duration in seconds (positive).
     fn next_step(&mut self) -> (f64, f64);
 }
 
-/// Poisson arrivals at the rate that a [`Modulator`] sets, step by step.
+/// Poisson arrivals at the rate of a [`Modulator`].
 #[derive(Debug, Clone)]
 pub struct Modulated<M> {
     content: Content,
@@ -19,12 +19,12 @@ pub struct Modulated<M> {
     random: Random,
     mean_gap: f64,
     picos: f64,
-    /// Where the present step ends.
+    /// End of the present step.
     until: f64,
 }
 
 impl<M: Modulator> Modulated<M> {
-    /// Begins with the modulator's first step at time zero.
+    /// Starts with the modulator's first step at time zero.
     pub fn new(modulator: M, content: Content, seed: u64) -> Self {
         let random = Random::new(seed, 0x30d);
         Self { content, modulator, random, mean_gap: f64::INFINITY, picos: 0.0, until: 0.0 }
@@ -35,8 +35,8 @@ impl<M: Modulator> Source for Modulated<M> {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         let Self { content, modulator, random, mean_gap, picos, until } = self;
         content.fill(out, |_| {
-            // Exponential gaps have no memory: one that reaches past the end of its step
-            // is drawn anew from there, at the rate of the next.
+            // Exponential gaps have no memory, so a gap that exceeds its step is drawn again from
+            // the end of the step, at the rate of the next one.
             loop {
                 let next = *picos + random.exponential() * *mean_gap;
                 if next < *until {

@@ -5,9 +5,9 @@ use crate::capture::CaptureError;
 use crate::packet::{Block, Packet};
 use crate::random::Random;
 
-/// On every port, bursts of exactly so many packets back to back at the rate of the link,
-/// then silence, at a constant mean rate (PowerSave, section 7, "Impact of traffic
-/// burstiness"). A burst of 1 is uniform traffic.
+/// Sends bursts of `burst` packets back to back at the link's rate on every port, followed by
+/// silence, at a constant mean rate (PowerSave, section 7, "Impact of traffic burstiness"). A burst
+/// of 1 is uniform traffic.
 #[derive(Debug, Clone)]
 pub struct OnOff {
     burst: u32,
@@ -20,18 +20,18 @@ pub struct OnOff {
 struct Port {
     content: Content,
     next: Packet,
-    /// When the burst began that `next` belongs to, and when `next` has arrived.
+    /// Start of the burst of `next`, and arrival time of `next`.
     began: f64,
     picos: f64,
-    /// Packets of the burst after `next`.
+    /// Number of packets of the burst after `next`.
     left: u32,
     /// Bytes of the burst so far.
     bytes: u64,
 }
 
 impl OnOff {
-    /// `burst` packets at a time; the mean rate of all ports together must be positive and
-    /// within the links. The ports are out of step by the seed.
+    /// Makes the source with `burst` packets per burst. The mean rate of all ports together must be
+    /// positive and within the links. The seed determines the phases of the ports.
     pub fn new(rate: Rate, burst: u32, links: Links, content: &Content, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0ff);
         let rate = rate.times(1.0 / f64::from(links.ports));
@@ -52,7 +52,7 @@ impl OnOff {
 }
 
 impl Port {
-    /// Gives out the packet that is due and prepares the one after it.
+    /// Returns the packet that is due and prepares the one after it.
     fn take(&mut self, burst: u32, links: &Links, rate: Rate) -> Packet {
         let due = self.next;
         if self.left == 0 {
@@ -60,7 +60,7 @@ impl Port {
                 Rate::Packets(rate) => 1e12 * f64::from(burst) / rate,
                 Rate::Bits(rate) => 8e12 * self.bytes as f64 / rate,
             };
-            // With mixed sizes a burst may by chance last longer than its share of time.
+            // With mixed sizes, a burst may last longer than its share of time.
             self.picos = self.picos.max(self.began);
             self.left = burst;
             self.bytes = 0;
@@ -78,7 +78,7 @@ impl Source for OnOff {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         let Self { burst, links, rate, ports } = self;
         out.fill(|| {
-            // A handful of ports: looking at each is cheaper than any ordering.
+            // There are only a few ports, so a linear search is cheapest.
             let mut soonest = 0;
             for port in 1..ports.len() {
                 if ports[port].next.picos < ports[soonest].next.picos {

@@ -5,8 +5,8 @@ use crate::capture::CaptureError;
 use crate::packet::Block;
 use crate::random::Random;
 
-/// Independent arrivals at a constant mean rate: the gaps are exponential. The links'
-/// pacing is left out, or it would not be a Poisson process.
+/// Independent arrivals at a constant mean rate, with exponential gaps. Links do not pace them,
+/// since the result would not be a Poisson process.
 #[derive(Debug, Clone)]
 pub struct Poisson {
     content: Content,
@@ -16,7 +16,7 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// The rate must be positive.
+    /// Makes the source; the rate must be positive.
     pub fn new(rate: Rate, content: Content, seed: u64) -> Self {
         let mean_gap = 1e12 / rate.packets_per_second(content.mean_bytes());
         Self { content, mean_gap, picos: 0.0, random: Random::new(seed, 0x0901) }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 use wattline_packet::toeplitz::Toeplitz;
 
-/// What a replay keeps of a captured packet: 16 bytes.
+/// The parts of a captured packet that a replay needs, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TracePacket {
     /// Picoseconds since the first packet; never decreasing.
@@ -25,16 +25,16 @@ pub struct TracePacket {
 pub struct Trace {
     packets: Arc<[TracePacket]>,
     bytes: u64,
-    /// From the first packet to where the next round begins, in picoseconds.
+    /// Time from the first packet to the start of the next round, in picoseconds.
     period: f64,
 }
 
 impl Trace {
-    /// Reads a capture to its end. Headers are enough: packets count with their original
-    /// length. Captures without Ethernet headers count as if they had them.
+    /// Reads a whole capture. Headers are enough, since packets count with their original length.
+    /// Captures without Ethernet headers count as if they had them.
     ///
     /// # Errors
-    /// When the capture is broken or holds no packet.
+    /// Fails when the capture is invalid or holds no packet.
     pub fn read<R: Read>(reader: &mut Reader<R>) -> Result<Self, CaptureError> {
         let mut packets: Vec<TracePacket> = Vec::new();
         let mut bytes = 0;
@@ -55,8 +55,8 @@ impl Trace {
             return Err(reader.reject(Problem::NoPackets));
         };
         let span = last.picos as f64;
-        // The next round comes a mean gap after the last packet; a capture of one moment
-        // is taken for a millisecond.
+        // The next round starts a mean gap after the last packet. If all packets have the same
+        // time, the capture counts as one millisecond long.
         let period = if span > 0.0 && packets.len() > 1 {
             span * packets.len() as f64 / (packets.len() - 1) as f64
         } else {
@@ -79,24 +79,24 @@ impl Trace {
     }
 }
 
-/// Replays a trace, once or over and over.
+/// Replays a trace once or in a loop.
 #[derive(Debug, Clone)]
 pub struct Replay {
     trace: Trace,
     repeat: bool,
-    /// Model picoseconds per captured one.
+    /// Ratio of replay time to captured time.
     stretch: f64,
     next: usize,
-    /// What is added to the captured times in this round, in captured picoseconds.
+    /// Offset of this round in captured picoseconds.
     shift: f64,
-    /// Told apart from the flows of other copies.
+    /// Value that distinguishes the flows from those of other copies.
     salt: u32,
     port: Option<u8>,
     ports: u8,
 }
 
 impl Replay {
-    /// Replays at the given mean rate, or as captured.
+    /// Replays at this mean rate, or as captured.
     pub fn new(trace: &Trace, rate: Option<Rate>, repeat: bool, links: Links) -> Self {
         let natural = trace.packets_per_second();
         let stretch =
@@ -106,8 +106,8 @@ impl Replay {
         Self { trace, repeat, stretch, next: 0, shift: 0.0, salt: 0, port: None, ports }
     }
 
-    /// One of several copies of a trace: begins at a random place, has flows of its own,
-    /// and arrives on the port of its number.
+    /// Makes one of several copies of a trace. It starts at a random position, has its own flows,
+    /// and arrives on the port with its number.
     #[must_use]
     pub fn copy(mut self, number: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, 0xc0 + u64::from(number));
@@ -135,8 +135,8 @@ impl Source for Replay {
             self.next += 1;
             let picos = (packet.picos as f64 + self.shift) * self.stretch;
             let flow = packet.flow ^ self.salt;
-            // The bits above those that index the redirect table, so that the ports do not
-            // share out its entries among them.
+            // Uses the bits above the index of the indirection table, so that every port has flows
+            // on all entries.
             let port = self.port.unwrap_or(((flow >> 7) % u32::from(self.ports)) as u8);
             out.push(Packet { picos: picos as u64, flow, length: packet.length, port });
         }

@@ -5,19 +5,18 @@ use crate::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The rate of many independent sources, each on and off for Pareto-distributed times.
+/// The sum of many independent sources, each on and off for Pareto-distributed times.
 ///
-/// Their sum tends to fractional Gaussian noise with Hurst parameter H = (3 - alpha) / 2
-/// (Taqqu, Willinger and Sherman 1997). The times are cut off at a longest one, which
-/// bounds self-similarity to the scales below it but gives the process a mean that a run
-/// of some cut-offs really delivers.
+/// The sum tends to fractional Gaussian noise with Hurst parameter H = (3 - alpha) / 2 (Taqqu,
+/// Willinger and Sherman 1997). A largest time bounds the self-similarity to shorter scales, but it
+/// gives the process a mean that a run of a few such times reaches.
 #[derive(Debug, Clone)]
 pub struct SelfSimilar {
-    /// When each source switches next, in picoseconds, soonest first.
+    /// Next switch of each source in picoseconds, soonest first.
     switches: BinaryHeap<Reverse<(u64, usize)>>,
     on: Vec<bool>,
     active: u32,
-    /// Packets per second of a source that is on.
+    /// Rate of a source that is on, in packets per second.
     peak: f64,
     alpha: f64,
     shortest: f64,
@@ -27,8 +26,8 @@ pub struct SelfSimilar {
 }
 
 impl SelfSimilar {
-    /// Mean rate in packets per second; Hurst parameter between 0.5 and 1; how many
-    /// sources; the shortest and the longest on or off time, in seconds.
+    /// Makes the source from the mean rate in packets per second, the Hurst parameter between 0.5
+    /// and 1, the number of sources, and the shortest and longest on or off time in seconds.
     pub fn new(
         rate: f64,
         hurst: f64,
@@ -41,7 +40,7 @@ impl SelfSimilar {
             switches: BinaryHeap::with_capacity(sources as usize),
             on: vec![false; sources as usize],
             active: 0,
-            // Times on and off have the same distribution: each is on half the time.
+            // On and off times have the same distribution, so each source is on half of the time.
             peak: 2.0 * rate / f64::from(sources),
             alpha: 3.0 - 2.0 * hurst,
             shortest,
@@ -58,14 +57,14 @@ impl SelfSimilar {
         source
     }
 
-    /// A time on or off, Pareto cut off at `longest`, by inversion.
+    /// Draws an on or off time in seconds: Pareto, cut off at `longest`, by inversion.
     fn seconds(&mut self) -> f64 {
         let tail = (self.shortest / self.longest).powf(self.alpha);
         self.shortest * (1.0 - self.random.unit() * (1.0 - tail)).powf(-1.0 / self.alpha)
     }
 
-    /// What is left, at a random moment, of the time that a source is in: long times are
-    /// met in proportion to their length. Picoseconds.
+    /// Draws the remaining time of a source's state at a random moment, in picoseconds. Long times
+    /// are met in proportion to their length.
     fn remaining(&mut self) -> u64 {
         loop {
             let seconds = self.seconds();
@@ -79,7 +78,7 @@ impl SelfSimilar {
 impl Modulator for SelfSimilar {
     fn next_step(&mut self) -> (f64, f64) {
         let rate = f64::from(self.active) * self.peak;
-        // There is at least one source, and each is always due to switch some time.
+        // There is at least one source, and each always has a next switch.
         let Some(Reverse((when, index))) = self.switches.pop() else { return (rate, 1.0) };
         let span = when.saturating_sub(self.now).max(1);
         self.now = when;

@@ -7,38 +7,38 @@ use crate::random::Random;
 use std::collections::VecDeque;
 use wattline_units::Time;
 
-/// How long trains are, and whose packets they carry.
+/// Lengths and flows of trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainShape {
-    /// Mean number of packets, at least 1.
+    /// Mean number of packets per train, at least 1.
     pub mean: u32,
-    /// Which lengths there are.
+    /// Distribution of the lengths.
     pub lengths: TrainLengths,
-    /// Whose packets one carries.
+    /// Flows of the packets in a train.
     pub flows: TrainFlows,
 }
 
-/// The lengths of trains.
+/// Distribution of train lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainLengths {
-    /// All alike: a source that sends whole batches.
+    /// All trains have the same length: a source that sends whole batches.
     Fixed,
     /// Geometrically distributed: after each packet the train ends with the same probability.
     Geometric,
 }
 
-/// The flows of a train's packets.
+/// Flows of the packets in a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainFlows {
-    /// Each packet is of any flow of the port, as the popularity says: a batch of a trace's
-    /// packets, which come from many senders.
+    /// Each packet is of any flow of the port, according to the popularity: a batch of packets from
+    /// many senders.
     Several,
-    /// All are of one flow: what one sender writes at once.
+    /// All packets are of one flow: what one sender writes at once.
     One,
 }
 
 impl TrainShape {
-    /// Every packet by itself.
+    /// Trains of a single packet.
     pub const NONE: Self =
         Self { mean: 1, lengths: TrainLengths::Fixed, flows: TrainFlows::Several };
 
@@ -48,15 +48,15 @@ impl TrainShape {
             TrainLengths::Fixed => self.mean,
             TrainLengths::Geometric => {
                 let goes_on = 1.0 - 1.0 / f64::from(self.mean);
-                // Of 1 - [0, 1), so that the logarithm is finite; a cast saturates.
+                // Uses 1 - [0, 1), so that the logarithm is finite; the cast saturates.
                 1 + ((1.0 - random.unit()).ln() / goes_on.ln()) as u32
             }
         }
     }
 }
 
-/// Makes each packet of a source the head of a train, whose other packets follow it back to
-/// back on its port. A train of the same port waits until the one before is through.
+/// Makes each packet of a source the head of a train, whose other packets follow back to back on
+/// its port. A train waits until the one before it on its port has passed.
 pub struct Trains {
     heads: Box<dyn Source>,
     block: Block,
@@ -70,12 +70,12 @@ pub struct Trains {
 
 #[derive(Debug, Default)]
 struct Port {
-    /// When its link is free, in picoseconds.
+    /// Time at which the link becomes free, in picoseconds.
     free: u64,
     trains: VecDeque<Train>,
     /// The packet that comes next.
     next: Option<Packet>,
-    /// Packets of this port that were drawn in search of another's.
+    /// Packets of this port that were drawn while looking for another port's.
     drawn: VecDeque<Packet>,
 }
 
@@ -83,18 +83,18 @@ struct Port {
 struct Train {
     head: Packet,
     begun: bool,
-    /// Packets that are not prepared yet.
+    /// Number of packets that are not prepared yet.
     left: u32,
 }
 
-/// Packets that a port keeps in [`Port::drawn`] at most.
+/// Largest number of packets in [`Port::drawn`].
 const MOST_KEPT: usize = 64;
-/// Draws in search of a port's packet at most, before the flow of the train's head is taken.
+/// Largest number of draws for a port's packet; after that it gets the flow of the train's head.
 const MOST_DRAWS: usize = 10_000;
 
 impl Trains {
-    /// `heads` gives the first packet of each train, so its rate is that of the packets
-    /// divided by the mean length of a train; the others are of `content`.
+    /// Makes the source. `heads` gives the first packet of each train, so its rate is the packet
+    /// rate divided by the mean length of a train. `content` gives the other packets.
     pub fn new(
         heads: Box<dyn Source>,
         shape: TrainShape,
@@ -109,8 +109,8 @@ impl Trains {
         Self { heads, block: Block::new(), next_head: 0, shape, links, content, random, ports }
     }
 
-    /// Lets the next train join if it may begin by `time`, or where nothing comes yet; says
-    /// whether it did.
+    /// Adds the next train if it may begin by `time`, or if no other packet is due; returns whether
+    /// it did.
     fn join(&mut self, time: Option<Time>) -> Result<bool, CaptureError> {
         if self.next_head == self.block.len() {
             self.heads.next_block(&mut self.block)?;
@@ -131,7 +131,7 @@ impl Trains {
         Ok(true)
     }
 
-    /// Makes the next packet of a port ready, if it has one.
+    /// Prepares the next packet of a port, if there is one.
     fn prepare(&mut self, number: usize) {
         let port = &mut self.ports[number];
         let Some(train) = port.trains.front_mut() else {
@@ -152,7 +152,7 @@ impl Trains {
         port.next = Some(Packet { picos: time, port: head.port, ..packet });
     }
 
-    /// A packet that is not the first of its train.
+    /// A packet that is not the head of its train.
     fn follower(&mut self, number: usize, head: Packet) -> Packet {
         let Self { content, ports, shape, .. } = self;
         if shape.flows == TrainFlows::One {
@@ -161,7 +161,7 @@ impl Trains {
         if let Some(packet) = ports[number].drawn.pop_front() {
             return packet;
         }
-        // What is drawn for other ports in the meantime is theirs: so the flows keep their
+        // Packets drawn for other ports meanwhile are kept for them, so that flows keep their
         // popularity.
         for _ in 0..MOST_DRAWS {
             let packet = content.packet(0.0);
@@ -176,7 +176,7 @@ impl Trains {
         head
     }
 
-    /// The port whose packet comes next, and its time.
+    /// The port with the next packet, and its time.
     fn soonest(&self) -> Option<(Time, usize)> {
         let times = self.ports.iter().enumerate();
         times.filter_map(|(number, port)| Some((port.next?.time(), number))).min()

@@ -1,31 +1,31 @@
-//! Loads that rise and fall in a known way, again and again: the tests of a governor's way up
-//! and down.
+//! Loads that rise and fall periodically, for tests of a governor that follows them.
 
 use super::Modulator;
 
-/// The course of the rate within a period.
+/// Shape of the rate within a period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WaveShape {
-    /// High for a share of the period, low for the rest, with a straight rise and fall.
+    /// High for a share of the period and low for the rest, with linear rise and fall.
     Square,
-    /// From low to high on a straight line, then low at once.
+    /// Linear rise from low to high, then low at once.
     Sawtooth,
 }
 
-/// A rate that repeats its course; the mean is exact over a whole period.
+/// A periodic rate; the mean is exact over a whole period.
 #[derive(Debug, Clone)]
 pub struct Wave {
-    /// Packets per second and seconds, one after the other.
+    /// Pieces of constant rate: packets per second, and duration in seconds.
     pieces: Vec<(f64, f64)>,
     next: usize,
 }
 
-/// Pieces of a straight line, each of a constant rate.
+/// Number of constant pieces that approximate a straight line.
 const PIECES: usize = 32;
 
 impl Wave {
-    /// Mean rate in packets per second; the high rate as a multiple of the low one; the period in
-    /// seconds, the share of it that is high, and how long a rise or fall of a square takes.
+    /// Makes the wave from the mean rate in packets per second, the ratio of the high to the low
+    /// rate, the period in seconds, the share of it that is high, and the duration of a rise or
+    /// fall of a square.
     pub fn new(
         shape: WaveShape,
         mean: f64,
@@ -59,7 +59,7 @@ impl Wave {
         Self { pieces, next: 0 }
     }
 
-    /// The highest rate over the mean.
+    /// Ratio of the highest rate to the mean.
     pub fn peak(shape: WaveShape, ratio: f64, share: f64) -> f64 {
         match shape {
             WaveShape::Sawtooth => 2.0 * ratio / (1.0 + ratio),

@@ -8,27 +8,27 @@ use crate::source::{
     SelfSimilar, Source, Trace, TrainShape, Trains, Wave,
 };
 
-/// Why a source cannot be had.
+/// Reasons why a source cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A capture that it needs cannot be used.
+    /// A capture cannot be used.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// Now that the capture is known, the description does not fit it.
+    /// The description does not fit the capture.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
 
 impl Spec {
-    /// Opens what has to be opened, and begins at time zero. The same seed gives the same
-    /// packets; a `seed` in the description comes first.
+    /// Opens all captures and starts at time zero. The same seed gives the same packets; a `seed`
+    /// in the description takes precedence.
     ///
     /// # Errors
-    /// When a capture cannot be used, or its packets at this rate exceed the links.
+    /// Fails when a capture cannot be used, or when its packets at this rate exceed the links.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Source>, BuildError> {
         let mut sources = Vec::new();
         for (index, part) in self.parts.iter().enumerate() {
-            // Parts of one mix must not run in step.
+            // Parts of one mix must not be synchronised.
             let own = seed.wrapping_add((index as u64).wrapping_mul(0x5851_f42d_4c95_7f2d));
             part.build(part.common.seed.unwrap_or(own), &mut sources)?;
         }
@@ -118,7 +118,7 @@ impl Part {
         Ok(())
     }
 
-    /// The source of the first packets of its trains: as on links of a part of the rate.
+    /// Source of the trains' first packets, as on links with a part of the rate.
     fn heads(&self) -> Self {
         let share = 1.0 / f64::from(self.common.trains.mean);
         let links = self.common.links;

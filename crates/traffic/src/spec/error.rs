@@ -1,20 +1,20 @@
-//! Everything that is wrong with a description of traffic, at once.
+//! All errors of a description of traffic at once.
 
 use std::fmt;
 
-/// One mistake: where, what, what is allowed.
+/// One error: its place, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Which source and key, such as `poisson: size`; with its line where there are lines.
+    /// Source and key, such as `poisson: size`; with the line if there are lines.
     pub place: String,
-    /// What is wrong, with the value, and what is allowed.
+    /// Fault with the value, and what is allowed.
     pub problem: String,
 }
 
-/// All mistakes of a description; at least one.
+/// All errors of a description; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
-    /// In the order of the description.
+    /// Errors in the order of the description.
     pub mistakes: Vec<Mistake>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// The nearest of `known` to what was written, as a question, where one is near.
+/// Question that suggests the nearest of `known`, if one is near.
 pub(super) fn did_you_mean<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,

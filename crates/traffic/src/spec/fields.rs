@@ -1,4 +1,4 @@
-//! The keys and values of one source, and the mistakes found in them.
+//! Keys and values of one source, and the errors in them.
 
 use super::error::{Mistake, did_you_mean};
 use super::quantity::{self, RATE_FORMS};
@@ -13,12 +13,12 @@ use wattline_units::Span;
 pub(super) struct Field {
     pub(super) key: String,
     pub(super) value: String,
-    /// Line in a file, from 1.
+    /// Line number in a file, from 1.
     pub(super) line: Option<usize>,
 }
 
-/// Hands out values by key with their types and ranges. Every mistake is noted, and a
-/// default takes the value's place so that the rest can still be checked.
+/// Returns values by key with their types and ranges. Every error is recorded, and a default
+/// replaces the value, so that the rest can still be checked.
 pub(super) struct Fields<'a> {
     kind: &'a str,
     fields: &'a [Field],
@@ -42,14 +42,14 @@ impl<'a> Fields<'a> {
         self.mistakes.push(Mistake { place: format!("{line}{}: {key}", self.kind), problem });
     }
 
-    /// A mistake in the value of a key that was asked for.
+    /// Records an error in the value of a key.
     pub(super) fn wrong(&mut self, key: &str, problem: &str, allowed: &str) {
         let field = self.fields.iter().find(|field| field.key == key);
         let (value, line) = field.map_or(("", None), |f| (f.value.as_str(), f.line));
         self.mistake(key, line, format!("\"{value}\" {problem}; allowed: {allowed}"));
     }
 
-    /// The text of a key, where it is given.
+    /// Text of an optional key.
     pub(super) fn text(&mut self, key: &'static str) -> Option<&'a str> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         self.fields.iter().find(|field| field.key == key).map(|field| field.value.as_str())
     }
 
-    /// The text of a key that has to be there.
+    /// Text of a required key.
     pub(super) fn required(&mut self, key: &'static str, allowed: &str) -> &'a str {
         let text = self.text(key);
         if text.is_none() {
@@ -105,7 +105,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A rate, where it is given; whether the links can carry it is checked elsewhere.
+    /// A rate, if given; the capacity of the links is checked elsewhere.
     pub(super) fn rate(&mut self, key: &'static str, links: &Links) -> Option<Rate> {
         let text = self.text(key)?;
         let rate = quantity::rate(text, links);
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports the keys that nothing has asked for.
+    /// Reports the keys that were not read.
     pub(super) fn finish(mut self) {
         for field in self.fields {
             if self.known.contains(&field.key.as_str()) {

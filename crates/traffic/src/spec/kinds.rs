@@ -1,4 +1,4 @@
-//! The kinds of sources by name, and what each can be told.
+//! Kinds of sources by name, with their keys.
 
 use super::error::did_you_mean;
 use super::fields::Fields;
@@ -9,7 +9,7 @@ use crate::{Popularity, Spread};
 use std::path::PathBuf;
 use wattline_units::Span;
 
-/// Name, first value, and a line of explanation for every kind.
+/// Name, first value, and one line of explanation for every kind.
 pub const KINDS: [(&str, &str, &str); 12] = [
     ("constant", "rate", "link-paced packets at a constant rate"),
     ("poisson", "rate", "independent arrivals"),
@@ -29,7 +29,7 @@ const MINUTE: Span = Span::from_millis(60_000);
 const DAY: Span = Span::from_millis(86_400_000);
 const TINY: Span = Span::from_micros(1);
 
-/// What all kinds have.
+/// Keys of all kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Common {
     pub(super) links: Links,
@@ -41,7 +41,7 @@ pub(super) struct Common {
     pub(super) seed: Option<u64>,
 }
 
-/// What one kind has beside that.
+/// Keys of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Constant { rate: Rate },
@@ -55,7 +55,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Mean rate, where the description says it.
+    /// Mean rate, if the description gives one.
     pub(super) fn rate(&self) -> Option<Rate> {
         match self {
             Self::Constant { rate }
@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// The same at so many times the rate.
+    /// The same kind with the rate times a factor.
     pub(super) fn times(&self, factor: f64) -> Self {
         let mut kind = self.clone();
         match &mut kind {
@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// The kind of this name under whatever spelling.
+/// Canonical name of a kind that may be spelt differently.
 pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_', ' '], "");
     let known = || KINDS.iter().map(|(name, ..)| *name);
@@ -98,9 +98,9 @@ pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// What the stand-ins are made of. The paper gives of its traces only their origin and
-/// that Abilene-I has headers alone while M57 has payloads (section 7); the sizes here are
-/// the usual ones of a backbone and an office network of that time, not the traces' own.
+/// Parameters of a stand-in. The paper gives only the origin of its traces and that Abilene-I has
+/// headers only, while M57 has payloads (section 7). The sizes here are typical of a backbone and
+/// an office network of that time, not those of the traces.
 struct StandIn {
     sizes: &'static [(u16, f64)],
     hurst: f64,
@@ -134,7 +134,7 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
             fields.rate("rate", &links)
         }
     };
-    // Whatever stands in for a missing rate is not used: the mistake has been noted.
+    // The default of a missing rate is never used, since the error has been recorded.
     let rate = rate.unwrap_or(Rate::Packets(1.0));
     let kind = match kind {
         "constant" => Kind::Constant { rate },
@@ -270,7 +270,7 @@ fn common(
     Common { size, flows, popularity, spread, trains, ..common }
 }
 
-/// Longest mean of a train: a millisecond of the shortest packets is less.
+/// Largest mean length of a train, in packets.
 const LONGEST_TRAIN: u32 = 10_000;
 
 fn trains(fields: &mut Fields<'_>) -> TrainShape {

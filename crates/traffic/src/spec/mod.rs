@@ -24,7 +24,7 @@ use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 
-/// Traffic as described: checked, but nothing opened or drawn yet.
+/// A checked description of traffic; nothing has been opened or drawn yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     text: String,
@@ -38,7 +38,7 @@ struct Part {
     common: Common,
 }
 
-/// A source as it was written.
+/// A source as written.
 struct Written {
     kind: String,
     line: Option<usize>,
@@ -46,19 +46,19 @@ struct Written {
 }
 
 impl Spec {
-    /// Reads the short form, such as `poisson:5Mpps,size=64 + onoff:1Gbps,burst=100`.
+    /// Parses the short form, such as `poisson:5Mpps,size=64 + onoff:1Gbps,burst=100`.
     ///
     /// # Errors
-    /// Every mistake in it, with what is allowed.
+    /// Returns every error, with what is allowed.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let written = text.split(" + ").map(short_form).collect();
         Self::check(text.trim().to_owned(), written, Vec::new())
     }
 
-    /// Reads the TOML form: one `[[source]]` for each source, with `kind` and its keys.
+    /// Parses the TOML form: one `[[source]]` for each source, with `kind` and its keys.
     ///
     /// # Errors
-    /// Every mistake in it, with its line and what is allowed.
+    /// Returns every error, with its line and what is allowed.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
         let table = DeTable::parse(text).map_err(|error| SpecError {
             mistakes: vec![Mistake {
@@ -113,7 +113,7 @@ impl Spec {
         if mistakes.is_empty() { Ok(Self { text, parts }) } else { Err(SpecError { mistakes }) }
     }
 
-    /// Mean packet rate; `None` where that depends on a capture.
+    /// Mean packet rate; `None` if it depends on a capture.
     pub fn packet_rate(&self) -> Option<PacketsPerSecond> {
         let rates = self.parts.iter().map(|part| {
             let rate = part.kind.rate()?;
@@ -126,7 +126,7 @@ impl Spec {
         rates.sum::<Option<f64>>().map(PacketsPerSecond)
     }
 
-    /// Mean bit rate of the packets' lengths; `None` where that depends on a capture.
+    /// Mean bit rate of the packets' lengths; `None` if it depends on a capture.
     pub fn bit_rate(&self) -> Option<BitsPerSecond> {
         let rates = self.parts.iter().map(|part| {
             let rate = part.kind.rate()?;
@@ -139,12 +139,12 @@ impl Spec {
         rates.sum::<Option<f64>>().map(BitsPerSecond)
     }
 
-    /// How many ports the packets arrive on.
+    /// Number of ports on which packets arrive.
     pub fn ports(&self) -> u8 {
         self.parts.iter().map(|part| part.common.links.ports).max().unwrap_or(1)
     }
 
-    /// What a reader of the results must know: which sources only stand in for others.
+    /// Remarks for readers of the results, such as which sources are stand-ins.
     pub fn notes(&self) -> Vec<String> {
         self.parts
             .iter()
@@ -181,14 +181,14 @@ impl Part {
         }
     }
 
-    /// Share of the links that the mean rate takes, as far as it can be known.
+    /// Share of the links' capacity that the mean rate takes; `None` if unknown.
     fn load(&self) -> Option<f64> {
         let mean = self.mean_bytes()?;
         let rate = self.kind.rate()?.packets_per_second(mean);
         Some(rate / self.common.links.packets_per_second(mean))
     }
 
-    /// What is wrong when the links cannot carry the rate.
+    /// Description of the fault if the links cannot carry the rate.
     fn overload(&self) -> Option<String> {
         let load = self.load()?;
         if load > 1.0 + 1e-9 {
@@ -216,7 +216,7 @@ impl Part {
         None
     }
 
-    /// The most that the links carry, for error messages.
+    /// Capacity of the links, for error messages.
     fn most(&self) -> String {
         let links = self.common.links;
         let gigabits = f64::from(links.ports) * links.bits_per_second / 1e9;
@@ -297,7 +297,7 @@ fn toml_form(text: &str, table: &DeTable<'_>) -> (Vec<Written>, Vec<Mistake>) {
     (written, mistakes)
 }
 
-/// A value as it would stand in the short form.
+/// A value as in the short form.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),

@@ -1,4 +1,4 @@
-//! Rates and percentages as people write them.
+//! Parses rates and percentages as people write them.
 
 use crate::source::{Links, Rate};
 
@@ -14,7 +14,7 @@ const RATES: [(&str, f64, bool); 9] = [
     ("bps", 1.0, false),
 ];
 
-/// What a rate may look like, for error messages.
+/// Forms of a rate, for error messages.
 pub(super) const RATE_FORMS: &str =
     "a number with pps, kpps, Mpps, bps, kbps, Mbps or Gbps, or a percentage of all links (35%)";
 

@@ -1,4 +1,4 @@
-//! Packet lengths as people write them.
+//! Parses packet lengths as people write them.
 
 use crate::Sizes;
 use crate::capture::{CaptureError, Reader};
@@ -6,7 +6,7 @@ use crate::source::Trace;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What lengths may look like, for error messages.
+/// Forms of lengths, for error messages.
 pub(super) const FORMS: &str = "20 to 65535 bytes; imix; a list such as 64*7+594*4+1518*1; \
                                 or a file whose name ends in .pcap or .pcapng";
 
@@ -14,7 +14,7 @@ pub(super) const FORMS: &str = "20 to 65535 bytes; imix; a list such as 64*7+594
 pub(super) enum SizeSpec {
     Fixed(u16),
     Weighted(Vec<(u16, f64)>),
-    /// The lengths of a capture's packets, each as often as it occurs.
+    /// Lengths of a capture's packets, weighted by their frequency.
     Empirical(PathBuf),
 }
 
@@ -41,7 +41,7 @@ impl SizeSpec {
         Ok(Self::Weighted(list))
     }
 
-    /// The mean in bytes, where it is known without reading a file.
+    /// Mean in bytes, if it is known without reading a file.
     pub(super) fn mean(&self) -> Option<f64> {
         match self {
             Self::Fixed(bytes) => Some(f64::from(*bytes)),
@@ -62,7 +62,7 @@ impl SizeSpec {
                     *counts.entry(packet.length).or_insert(0.0) += 1.0;
                 }
                 let list: Vec<(u16, f64)> = counts.into_iter().collect();
-                // A trace has at least one packet, so the weights are sound.
+                // A trace has at least one packet, so the weights are valid.
                 Ok(Sizes::weighted(&list).unwrap_or(Sizes::fixed(64)))
             }
         }

@@ -1,4 +1,4 @@
-//! Captures in and out: formats, byte orders, time stamps, and files that are broken.
+//! Reading and writing of captures: formats, byte orders, time stamps, and invalid files.
 
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn read(bytes: &[u8]) -> (Vec<Packet>, Option<CaptureError>) {
     }
 }
 
-/// A pcapng block with both its length fields.
+/// A pcapng block with both length fields.
 fn block(kind: u32, body: &[u8], big_endian: bool) -> Vec<u8> {
     let number = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
     let mut body = body.to_vec();
@@ -118,7 +118,7 @@ fn pcap_in_network_byte_order() {
     assert_eq!(packets, [(Duration::new(7, 9), 1500, vec![1; 60])]);
 }
 
-/// Cut anywhere, a capture gives the packets before the cut, then says where it was cut.
+/// A capture cut at any byte gives the packets before the cut, then the position of the cut.
 #[test]
 fn a_capture_cut_at_every_byte() {
     let packets: Vec<Packet> =
@@ -205,7 +205,7 @@ fn random_bytes_never_panic() {
     bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
         read(bytes);
     });
-    // Random bytes rarely get past a magic number: help them.
+    // Random bytes rarely get past a magic number, so they get a valid prefix.
     for prefix in [pcapng(false), pcapng(true), write(&[], Resolution::Nanos)] {
         bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
             read(&[prefix.as_slice(), bytes].concat());

@@ -1,4 +1,4 @@
-//! Sources of packets as others see them; one program, which links once.
+//! Sources of packets through their public interface. One program, so that it links once.
 
 mod captures;
 mod requests;

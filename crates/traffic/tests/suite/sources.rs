@@ -1,4 +1,4 @@
-//! What every source promises: its rate, its order, its burst, and the same again by seed.
+//! Promises of every source: its rate, order and bursts, and equal packets for equal seeds.
 
 use wattline_traffic::source::{
     Constant, Content, DayProfile, Links, Mix, Mmpp, Modulated, OnOff, Poisson, Rate, SelfSimilar,
@@ -14,7 +14,7 @@ fn fixed(bytes: u16) -> Content {
     content(Sizes::fixed(bytes), Popularity::Uniform)
 }
 
-/// The packets before `seconds`.
+/// Packets before `seconds`.
 fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
     let end = Time::ZERO + wattline_units::Span::from_seconds(seconds);
     let (mut packets, mut block) = (Vec::new(), Block::new());
@@ -42,7 +42,7 @@ fn within(seen: f64, expected: f64, tolerance: f64) {
     assert!((seen / expected - 1.0).abs() <= tolerance, "{seen} for {expected}");
 }
 
-/// Packets in each whole interval of so many seconds.
+/// Number of packets in each whole interval of this many seconds.
 fn counts(packets: &[Packet], interval: f64, seconds: f64) -> Vec<f64> {
     let mut counts = vec![0.0; (seconds / interval + 1e-9) as usize];
     for packet in packets {

@@ -1,4 +1,4 @@
-//! Descriptions of traffic: what they mean, and every way to get them wrong.
+//! Descriptions of traffic: their meaning, and all possible errors.
 
 use std::time::Duration;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};

@@ -1,4 +1,4 @@
-//! Trains: their mean rate, their lengths, their flows, on top of whatever source.
+//! Trains over any source: mean rate, lengths, flows.
 
 use std::collections::HashSet;
 use wattline_traffic::source::{Content, Poisson, Rate};
@@ -26,7 +26,7 @@ fn of(text: &str, seed: u64, seconds: f64) -> Vec<Packet> {
     run(Spec::parse(text).unwrap().build(seed).unwrap().as_mut(), seconds)
 }
 
-/// The trains of all ports; two that follow each other without a gap are one here.
+/// Trains of all ports; two without a gap in between count as one.
 fn trains(packets: &[Packet]) -> Vec<Vec<Packet>> {
     let mut trains = Vec::new();
     for port in 0..4 {
@@ -62,7 +62,7 @@ fn a_train_of_one_packet_changes_nothing() {
 
 #[test]
 fn trains_have_their_length_back_to_back() {
-    // So few that hardly two of a port meet.
+    // So few trains that two hardly ever meet on a port.
     let packets = of("poisson:5kpps,size=600,trains=12", 1, 20.0);
     let lengths: Vec<usize> = trains(&packets).iter().map(Vec::len).collect();
     let whole = lengths.iter().filter(|&&length| length == 12).count();
@@ -79,7 +79,7 @@ fn geometric_lengths_have_their_distribution() {
     let count = lengths.len() as f64;
     let mean = lengths.iter().sum::<f64>() / count;
     assert!((mean / 8.0 - 1.0).abs() < 0.02, "{mean}");
-    // As likely as (7/8)^k to be longer than k.
+    // The probability of more than k packets is (7/8)^k.
     for k in [1, 8, 24] {
         let longer = lengths.iter().filter(|&&length| length > f64::from(k)).count() as f64;
         let expected = (7.0f64 / 8.0).powi(k);

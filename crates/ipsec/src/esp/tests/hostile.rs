@@ -18,8 +18,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// For all algorithms, both IP versions inside and outside and any length: the output equals
-    /// the input,
-    /// and the input is not visible in between.
+    /// the input, and the input is not visible in between.
     #[test]
     fn tunnels_bring_packets_to_the_other_end(
         options in any_options(),

@@ -17,8 +17,7 @@ use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::testing::{MAC_A, MAC_B, Router, fix_checksum, frame4, frame6, net};
 
 /// A tunnel between 198.51.100.1 and .2, or between their IPv6 counterparts. Both ends belong to
-/// the
-/// same machine here, so it may decrypt from one port what it encrypted on another.
+/// the same machine here, so it may decrypt from one port what it encrypted on another.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     algorithm: Algorithm,

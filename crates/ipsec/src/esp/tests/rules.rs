@@ -258,8 +258,7 @@ fn ike_and_keepalives_are_the_kernels() {
 }
 
 /// Several gateways share one SA in each direction, and packets arrive at any of them. Each is
-/// accepted
-/// once, though all are sent to two gateways.
+/// accepted once, though all are sent to two gateways.
 #[test]
 fn workers_share_associations_while_packets_move_between_them() {
     const WORKERS: usize = 4;
@@ -412,8 +411,7 @@ fn what_is_left_to_the_kernel_is_held_against_the_policies() {
         assert_eq!(dropped, 1);
     }
     // After a tag that is not routed here, the kernel would find it; so would it through an egress
-    // interface
-    // that is no port.
+    // interface that is no port.
     for tag in [[0x81, 0, 0, 0], [0x81, 0, 0, 9]] {
         for mut frame in both_families() {
             frame.splice(12..12, tag);
@@ -433,8 +431,7 @@ fn what_is_left_to_the_kernel_is_held_against_the_policies() {
 }
 
 /// The sender is behind an interface that is no port: the kernel sends ICMP errors about its
-/// packet, so
-/// the packet goes to the kernel.
+/// packet, so the packet goes to the kernel.
 #[test]
 fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
     let mut pair = Pair::new(Options::PLAIN);

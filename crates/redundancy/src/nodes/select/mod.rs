@@ -1,9 +1,8 @@
 //! Selection of the windows of a payload that are looked up and stored by their fingerprints.
 //!
 //! A window is [`WINDOW`] bytes. Processing every window costs too much, so about one in `period`
-//! is
-//! selected. The selection depends on the content and not on the position, so repeated content that
-//! is shifted has the same windows selected again.
+//! is selected. The selection depends on the content and not on the position, so repeated content
+//! that is shifted has the same windows selected again.
 //!
 //! - MODP: fingerprints that are small enough (Spring and Wetherall, SIGCOMM 2000, after Rabin
 //!   and Manber)
