@@ -134,7 +134,7 @@ fn observe(
 }
 
 /// Wattline's data plane on a thread of its own; ended when dropped.
-struct Router {
+pub struct Router {
     control: Arc<Control>,
     thread: Thread,
     worker: Option<std::thread::JoinHandle<()>>,
@@ -142,7 +142,7 @@ struct Router {
 }
 
 impl Router {
-    fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
+    pub fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
         let namespace = course.router.name().to_owned();
         let (left, right) = (course.left.clone(), course.right.clone());
         let (report, reported) = channel();

@@ -26,11 +26,11 @@
 //! fast any contestant is on hardware.
 
 mod arrangement;
-mod contestant;
-mod course;
+pub(crate) mod contestant;
+pub(crate) mod course;
 mod ration;
 mod round;
-mod threads;
+pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use contestant::Contestant;

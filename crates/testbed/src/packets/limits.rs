@@ -97,9 +97,9 @@ pub fn of_veth(load: &Load, queues: u32, placement: Placement<'_>) -> Result<Lim
     let (near, far) = (Namespace::create("near")?, Namespace::create("far")?);
     let veth_queues = u16::try_from(queues).unwrap_or(u16::MAX);
     connect(&near, SOURCE, &far, SINK, 1500, veth_queues)?;
-    let end = |namespace, interface| End { namespace: Some(namespace), interface };
-    let from = end(&near, SOURCE.interface);
-    let mut tester = Tester::open(from, Some(end(&far, SINK.interface)), queues)?;
+    let end = |of: &'static str, namespace| End { namespace: Some(namespace), interface: of };
+    let from = end(SOURCE.interface, near.name());
+    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues)?;
     let addresses = plain_link(&tester.from, &tester.to);
     measure(&mut tester, &addresses, load, placement, "a veth pair made for it".to_owned())
 }

@@ -11,10 +11,10 @@ use super::sizes::Sizes;
 use super::stamp::SEQUENCE_MAX;
 use crate::Error;
 use crate::clock::monotonic_nanos;
-use crate::namespace::Namespace;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use wattline_linux::namespace::enter_thread;
 
 /// What is sent in one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,18 +126,33 @@ impl Load {
 /// An interface, in a namespace or this process's own.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
-    /// None for the namespace of the process.
-    pub namespace: Option<&'a Namespace>,
+    /// Its name, as `ip netns` knows it; none for the namespace of the process.
+    pub namespace: Option<&'a str>,
     /// Name of the interface.
     pub interface: &'a str,
 }
 
+/// `[NAMESPACE/]INTERFACE`.
+impl<'a> From<&'a str> for End<'a> {
+    fn from(text: &'a str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, interface)) => Self { namespace: Some(namespace), interface },
+            None => Self { namespace: None, interface: text },
+        }
+    }
+}
+
 impl End<'_> {
     fn open(self, queues: u32, receives: bool) -> Result<(Vec<Lane>, InterfaceFacts), Error> {
-        match self.namespace {
-            Some(namespace) => namespace.enter(|| open(self.interface, queues, receives))?,
-            None => open(self.interface, queues, receives),
-        }
+        let Some(namespace) = self.namespace else { return open(self.interface, queues, receives) };
+        // On a thread of its own, which does not come back from the namespace.
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| {
+                enter_thread(namespace)?;
+                open(self.interface, queues, receives)
+            });
+            opening.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 }
 

@@ -276,9 +276,10 @@ fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
     let mut lanes = router
         .enter(|| [LEFT, RIGHT].map(|end| open(end.interface, 1, true).unwrap().0.remove(0)))
         .unwrap();
-    let end = |namespace, interface| End { namespace: Some(namespace), interface };
-    let sink_end = end(&sink, SINK.interface);
-    let mut tester = Tester::open(end(&source, SOURCE.interface), Some(sink_end), 1).unwrap();
+    let ends = [(&source, SOURCE), (&sink, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 1).unwrap();
     assert_eq!((tester.from.mac, tester.to.mac), (SOURCE.mac, SINK.mac));
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -317,9 +318,10 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
     }
     let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
     connect(&near, SOURCE, &far, SINK, 1500, 2).unwrap();
-    let end = |namespace, interface| End { namespace: Some(namespace), interface };
-    let far_end = end(&far, SINK.interface);
-    let mut tester = Tester::open(end(&near, SOURCE.interface), Some(far_end), 2).unwrap();
+    let ends = [(&near, SOURCE), (&far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 2).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let never = AtomicBool::new(false);
     for round in 0..2 {

@@ -1,0 +1,151 @@
+//! A veth pair between two namespaces, and iperf3 over it.
+
+use crate::forward::threads::Thread;
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::Error;
+use wattline_testbed::command::{self, LIMIT};
+use wattline_testbed::namespace::Namespace;
+use wattline_xdp::PassAll;
+
+const NEAR: &str = "10.77.0.1";
+const FAR: &str = "10.77.0.2";
+const PORT: &str = "5201";
+/// How long the server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Two namespaces joined by a pair of interfaces whose receiving threads can be told apart.
+pub(super) struct Link {
+    near: Namespace,
+    far: Namespace,
+    near_name: String,
+    far_name: String,
+    _take: Vec<PassAll>,
+}
+
+/// What the sender's interface has sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Link {
+    pub fn build(offloads: bool) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
+        let name = |end: char| format!("{end}{serial}p{}", std::process::id());
+        let (near, far) = (Namespace::create("sender")?, Namespace::create("receiver")?);
+        let (near_name, far_name) = (name('x'), name('y'));
+        near.ip(&format!(
+            "link add {near_name} type veth peer name {far_name} netns {}",
+            far.name()
+        ))?;
+        let switch = if offloads { "on" } else { "off" };
+        let mut take = Vec::new();
+        for (namespace, interface, address) in [(&near, &near_name, NEAR), (&far, &far_name, FAR)] {
+            let all = ["-K", interface, "tso", switch, "gso", switch, "gro", switch, "tx", switch];
+            namespace.run("ethtool", &all, LIMIT)?;
+            namespace.ip(&format!(
+                "address add {address}/24 dev {interface}\nlink set {interface} up"
+            ))?;
+            if !offloads {
+                // Without GRO a veth has a receiving thread only where it has an XDP program.
+                take.push(namespace.enter(|| {
+                    PassAll::attach(interface_index(interface)?).map_err(|error| {
+                        let error = std::io::Error::other(error.to_string());
+                        Error::io(format!("making {interface} receive by NAPI"), error)
+                    })
+                })??);
+            }
+            let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
+            namespace.run("sh", &["-c", &thread], LIMIT)?;
+        }
+        Ok(Self { near, far, near_name, far_name, _take: take })
+    }
+
+    /// What the sender has sent so far.
+    pub fn sent(&self) -> Result<Sent, Error> {
+        let read = |file: &str| {
+            let path = format!("/sys/class/net/{}/statistics/{file}", self.near_name);
+            let text = self.near.run("cat", &[&path], LIMIT)?;
+            text.trim().parse().map_err(|_| Error::Data {
+                path: path.into(),
+                reason: format!("is no number: {text}"),
+            })
+        };
+        Ok(Sent { packets: read("tx_packets")?, bytes: read("tx_bytes")? })
+    }
+
+    /// Starts iperf3 on both sides.
+    pub fn start(&self, connections: u32, io_bytes: u32, seconds: u64) -> Result<Programs, Error> {
+        let mut server = self.far.command("iperf3");
+        server.args(["-s", "-1", "-B", FAR, "-p", PORT]);
+        let server = quiet(&mut server)?;
+        let deadline = Instant::now() + PATIENCE;
+        let listening = ["-ltn", "-H", &format!("sport = :{PORT}")].map(str::to_owned);
+        let listening: Vec<&str> = listening.iter().map(String::as_str).collect();
+        while self.far.run("ss", &listening, LIMIT)?.trim().is_empty() {
+            if Instant::now() > deadline {
+                return Err(Error::ProgramHangs {
+                    command: "iperf3 -s".into(),
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let mut client = self.near.command("iperf3");
+        client.args(["-c", FAR, "-p", PORT, "-P", &connections.to_string()]);
+        client.args(["-l", &io_bytes.to_string(), "-t", &seconds.to_string()]);
+        Ok(Programs { client: quiet(&mut client)?, server })
+    }
+}
+
+fn quiet(program: &mut std::process::Command) -> Result<Child, Error> {
+    let program = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command::spawn(program)
+}
+
+/// Both programs; killed when dropped.
+pub(super) struct Programs {
+    client: Child,
+    server: Child,
+}
+
+impl Programs {
+    /// That both still run.
+    pub fn check(&mut self) -> Result<(), Error> {
+        for (child, name) in [(&mut self.client, "client"), (&mut self.server, "server")] {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(Error::ProgramFailed {
+                    command: format!("iperf3 ({name})"),
+                    status: status.to_string(),
+                    output: "ended before it was measured".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Process numbers of the sender and of the thread that receives acknowledgements.
+    pub fn sending(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
+        Ok(BTreeSet::from([self.client.id(), Thread::napi(&link.near_name)?.number()]))
+    }
+
+    /// Process numbers of the receiver and of the thread that receives the data.
+    pub fn receiving(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
+        Ok(BTreeSet::from([self.server.id(), Thread::napi(&link.far_name)?.number()]))
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for child in [&mut self.client, &mut self.server] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
