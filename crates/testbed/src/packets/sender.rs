@@ -34,6 +34,7 @@ pub(super) struct Sender {
     bytes: u64,
     batch_max: u64,
     ended: bool,
+    stopped: bool,
 }
 
 /// What a queue really sent.
@@ -84,7 +85,14 @@ impl Sender {
             bytes: 0,
             batch_max: 0,
             ended: false,
+            stopped: false,
         }
+    }
+
+    /// Ends early: what was not due yet is no shortfall.
+    pub fn stop(&mut self) {
+        self.ended = true;
+        self.stopped = true;
     }
 
     /// Packets sent so far.
@@ -173,6 +181,7 @@ impl Sender {
     /// The account, once the queue has sent everything but so many packets, which it never will.
     pub fn finish(self, stuck: u64) -> Sent {
         let planned = match self.schedule.packets() {
+            _ if self.stopped => self.position,
             // Without a limit as many as there were.
             u64::MAX => self.sequence,
             planned => planned,

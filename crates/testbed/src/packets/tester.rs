@@ -197,6 +197,15 @@ struct Counter {
     received: AtomicU64,
 }
 
+/// Counts a sender as done when it is dropped, also where it panics: nobody waits for it in vain.
+struct Done<'a>(&'a AtomicU64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
 /// How often a thread looks whether it should stop, at least.
 const LOOK: Duration = Duration::from_millis(5);
 /// A sender that has more time than this until its next packet sleeps; else it spins.
@@ -234,7 +243,7 @@ impl Tester {
         }
     }
 
-    /// One trial. `watch` is called some twenty times a second with what was counted so far;
+    /// One trial. `watch` is called some hundred times a second with what was counted so far;
     /// `stop` ends the sending early.
     ///
     /// # Errors
@@ -313,15 +322,15 @@ impl Tester {
                 let account = if one_end { accounts.next() } else { None };
                 sender_threads.push(scope.spawn(move || {
                     let placed = placement(Role::Sends(index as u32));
-                    let both = account.is_some();
+                    let done = Done(all_sent);
                     let mut account = account;
                     send(lane, &mut sender, account.as_mut(), (counter, heard), stop);
                     let stuck = flush(lane, account.as_mut());
                     let sent = sender.finish(stuck);
                     counter.sent.store(sent.packets, Ordering::Relaxed);
-                    all_sent.fetch_add(1, Ordering::Release);
+                    drop(done);
                     let cpu = thread_cpu_seconds();
-                    if let (true, Some(account)) = (both, account.as_mut()) {
+                    if let Some(account) = account.as_mut() {
                         receive(lane, account, heard, over);
                     }
                     placed.map(|()| (sent, cpu, account))
@@ -337,7 +346,7 @@ impl Tester {
                 }));
             }
             while all_sent.load(Ordering::Acquire) < queues {
-                std::thread::sleep(Duration::from_millis(if queues > 0 { 5 } else { 1 }));
+                std::thread::sleep(LOOK);
                 watch(total());
             }
             let mut parts = Parts::default();
@@ -392,6 +401,7 @@ fn send(
             }
         }
         if stop.load(Ordering::Relaxed) {
+            sender.stop();
             return;
         }
     }
