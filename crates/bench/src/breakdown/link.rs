@@ -14,6 +14,8 @@ use wattline_xdp::PassAll;
 const NEAR: &str = "10.77.0.1";
 const FAR: &str = "10.77.0.2";
 const PORT: &str = "5201";
+/// The programs are ended when they were measured.
+const LONGEST_SECONDS: &str = "3600";
 /// How long the server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -26,11 +28,29 @@ pub(super) struct Link {
     _take: Vec<PassAll>,
 }
 
-/// What the sender's interface has sent.
-#[derive(Debug, Clone, Copy)]
+/// What the sender's interface sent while samples were taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sent {
-    pub packets: u64,
-    pub bytes: u64,
+    pub packets: f64,
+    pub bytes: f64,
+    pub seconds: f64,
+}
+
+impl Sent {
+    /// Of what the commands of [`Link::sent_around`] print: time, packets and bytes, twice.
+    pub fn parse(text: &str) -> Option<Self> {
+        let numbers: Vec<f64> =
+            text.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let [began, packets_before, bytes_before, ended, packets, bytes] = numbers[..] else {
+            return None;
+        };
+        let sent = Self {
+            packets: packets - packets_before,
+            bytes: bytes - bytes_before,
+            seconds: ended - began,
+        };
+        (sent.seconds > 0.0).then_some(sent)
+    }
 }
 
 impl Link {
@@ -67,21 +87,18 @@ impl Link {
         Ok(Self { near, far, near_name, far_name, _take: take })
     }
 
-    /// What the sender has sent so far.
-    pub fn sent(&self) -> Result<Sent, Error> {
-        let read = |file: &str| {
-            let path = format!("/sys/class/net/{}/statistics/{file}", self.near_name);
-            let text = self.near.run("cat", &[&path], LIMIT)?;
-            text.trim().parse().map_err(|_| Error::Data {
-                path: path.into(),
-                reason: format!("is no number: {text}"),
-            })
-        };
-        Ok(Sent { packets: read("tx_packets")?, bytes: read("tx_bytes")? })
+    /// The command that waits so long, and prints what the sender has sent before and after. It
+    /// runs below `perf record`, so that no packet is counted while no samples are taken: perf may
+    /// take seconds to begin.
+    pub fn sent_around(&self, duration: Duration) -> [String; 7] {
+        let of = format!("/sys/class/net/{}/statistics", self.near_name);
+        let read = format!("date +%s.%N; cat {of}/tx_packets {of}/tx_bytes");
+        let script = format!("{read}; sleep {}; {read}", duration.as_secs_f64());
+        ["ip", "netns", "exec", self.near.name(), "sh", "-c", &script].map(str::to_owned)
     }
 
     /// Starts iperf3 on both sides.
-    pub fn start(&self, connections: u32, io_bytes: u32, seconds: u64) -> Result<Programs, Error> {
+    pub fn start(&self, connections: u32, io_bytes: u32) -> Result<Programs, Error> {
         let mut server = self.far.command("iperf3");
         server.args(["-s", "-1", "-B", FAR, "-p", PORT]);
         let server = quiet(&mut server)?;
@@ -99,7 +116,7 @@ impl Link {
         }
         let mut client = self.near.command("iperf3");
         client.args(["-c", FAR, "-p", PORT, "-P", &connections.to_string()]);
-        client.args(["-l", &io_bytes.to_string(), "-t", &seconds.to_string()]);
+        client.args(["-l", &io_bytes.to_string(), "-t", LONGEST_SECONDS]);
         Ok(Programs { client: quiet(&mut client)?, server })
     }
 }
@@ -146,6 +163,20 @@ impl Drop for Programs {
         for child in [&mut self.client, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_the_difference() {
+        let sent = Sent::parse("100.5\n10\n1000\n102.5\n30\n4000\n").unwrap();
+        assert_eq!(sent, Sent { packets: 20.0, bytes: 3_000.0, seconds: 2.0 });
+        for wrong in ["", "1 2 3", "1 2 3 1 2 3", "a b c d e f"] {
+            assert_eq!(Sent::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -15,10 +15,10 @@ pub use samples::{Counts, count};
 pub use show::table;
 
 use crate::machine::Machine;
-use link::Link;
+use link::{Link, Sent};
 use serde::Serialize;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::command;
 
@@ -144,32 +144,33 @@ fn one(
     groups: &Groups,
 ) -> Result<Breakdown, Error> {
     let link = Link::build(offloads)?;
-    let seconds = (SETTLE * 3 + options.duration).as_secs().max(1);
-    let mut programs = link.start(options.connections, io_bytes, seconds)?;
+    let mut programs = link.start(options.connections, io_bytes)?;
     std::thread::sleep(SETTLE);
     programs.check()?;
     let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
     let data = folder.path().join("perf.data");
-    let (began, before) = (Instant::now(), link.sent()?);
     let mut record = Command::new("perf");
     record
         .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
         .arg(FREQUENCY_HERTZ.to_string())
         .arg("--output")
         .arg(&data)
-        .args(["--", "sleep", &options.duration.as_secs_f64().to_string()])
+        .arg("--")
+        .args(link.sent_around(options.duration))
         .stdin(Stdio::null());
-    command::run(&mut record, PATIENCE + options.duration)?;
-    let (elapsed, after) = (began.elapsed().as_secs_f64(), link.sent()?);
+    let counted = command::run(&mut record, PATIENCE + options.duration)?;
+    programs.check()?;
+    let Sent { packets, bytes, seconds } = Sent::parse(&counted).ok_or_else(|| Error::Data {
+        path: "counters of the interface".into(),
+        reason: format!("expected time, packets and bytes twice, found: {counted}"),
+    })?;
     let mut script = Command::new("perf");
     script.arg("script").arg("--input").arg(&data).args(["--fields", "comm,pid,cpu,ip,sym"]);
     let text = command::run(&mut script, PATIENCE * 3)?;
     let sides = [programs.sending(&link)?, programs.receiving(&link)?];
     drop(programs);
     let side_of = |pid| sides.iter().position(|side| side.contains(&pid));
-    let ([transmit, receive], _) = count::<2>(&text, groups, side_of);
-    let packets = (after.packets - before.packets) as f64;
-    let bytes = (after.bytes - before.bytes) as f64;
+    let ([transmit, receive], _unread) = count::<2>(&text, groups, side_of);
     if packets < 1.0 || transmit.total() + receive.total() == 0 {
         return Err(Error::Data {
             path: "perf".into(),
@@ -180,8 +181,8 @@ fn one(
     Ok(Breakdown {
         io_bytes,
         offloads,
-        rate_bps: bytes * 8.0 / elapsed,
-        rate_pps: packets / elapsed,
+        rate_bps: bytes * 8.0 / seconds,
+        rate_pps: packets / seconds,
         packet_mean_bytes: bytes / packets,
         transmit: side(&transmit),
         receive: side(&receive),
