@@ -4,9 +4,11 @@
 
 #[cfg(feature = "applications")]
 pub mod app;
+pub mod breakdown;
 pub mod calibration;
 pub mod control_loop;
 pub mod cpu_time;
+pub mod eer;
 pub mod fib;
 pub mod forward;
 mod harness;
@@ -16,4 +18,5 @@ pub mod pipeline;
 pub mod prefixes;
 #[cfg(feature = "applications")]
 pub mod redundancy;
+pub mod rfc2544;
 pub mod sample;

@@ -2,7 +2,7 @@
 //!
 //! [`topology`] builds a source, a router and a sink out of network namespaces; [`forwarder`]
 //! puts the kernel or Wattline to work in the middle; [`probe`], [`replay`] and [`raw`] send
-//! traffic through it and account for every packet; [`cpu`] says what that cost. [`rig`]
+//! traffic through it and account for every packet, [`packets`] by the million; [`cpu`] says what that cost. [`rig`]
 //! emulates a machine with hardware that this one lacks. [`leftovers`] removes all of it.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod error;
 pub mod forwarder;
 pub mod leftovers;
 pub mod namespace;
+pub mod packets;
 pub mod probe;
 pub mod raw;
 pub mod replay;

@@ -94,7 +94,7 @@ impl RawSocket {
 }
 
 /// The address that binds a packet socket to an interface of the present namespace.
-fn link_address(interface: &str) -> Result<LinkAddr, Error> {
+pub(crate) fn link_address(interface: &str) -> Result<LinkAddr, Error> {
     let all = nix::ifaddrs::getifaddrs().map_err(|errno| Error::io("listing interfaces", errno))?;
     all.filter(|entry| entry.interface_name == interface)
         .find_map(|entry| entry.address?.as_link_addr().copied())

@@ -133,8 +133,8 @@ fn observe(
     })
 }
 
-/// Wattline's data plane on a thread of its own; stopped when dropped.
-struct Router {
+/// Wattline's data plane on a thread of its own; ended when dropped.
+pub struct Router {
     control: Arc<Control>,
     thread: Thread,
     worker: Option<std::thread::JoinHandle<()>>,
@@ -142,7 +142,7 @@ struct Router {
 }
 
 impl Router {
-    fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
+    pub fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
         let namespace = course.router.name().to_owned();
         let (left, right) = (course.left.clone(), course.right.clone());
         let (report, reported) = channel();

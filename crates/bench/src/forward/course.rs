@@ -1,6 +1,6 @@
 //! The test topology: three namespaces, a generator, and a counting sink.
 
-use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement};
+use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement, Sink};
 use super::ration::Ration;
 use super::threads::{Level, Thread};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -53,10 +53,31 @@ pub struct Course {
 
 impl Course {
     pub fn build(arrangement: Arrangement) -> Result<Self, Error> {
+        let course = Self::name_all(arrangement)?;
+        course.wire()?;
+        Ok(course)
+    }
+
+    /// Where frames come from.
+    pub fn source(&self) -> &Namespace {
+        &self.source
+    }
+
+    /// Where they go to.
+    pub fn sink(&self) -> &Namespace {
+        &self.sink
+    }
+
+    /// The source's interface.
+    pub fn uplink(&self) -> &str {
+        &self.uplink
+    }
+
+    fn name_all(arrangement: Arrangement) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % 100;
         let name = |end: char| format!("{end}{serial}p{}", std::process::id());
-        let course = Self {
+        Ok(Self {
             source: Namespace::create("source")?,
             router: Namespace::create("router")?,
             sink: Namespace::create("sink")?,
@@ -65,38 +86,29 @@ impl Course {
             uplink: name('u'),
             terminal: name('t'),
             arrangement,
-        };
-        course.wire()?;
-        Ok(course)
+        })
+    }
+
+    /// A link between source and sink with nothing in the middle, set up as the others are: what
+    /// a generator can do by itself.
+    pub fn link() -> Result<Self, Error> {
+        let arrangement =
+            Arrangement { placement: Placement::Shared, sink: Sink::Remote, load: Load::Paced };
+        let link = Self::name_all(arrangement)?;
+        pair((&link.source, &link.uplink, SOURCE_MAC), (&link.sink, &link.terminal, SINK_MAC))?;
+        for (interface, level) in [(&link.uplink, Level::Source), (&link.terminal, Level::Sink)] {
+            let receiving = Thread::napi(interface)?;
+            receiving.pin(OUTSIDE)?;
+            receiving.precede(level)?;
+        }
+        Ok(link)
     }
 
     fn wire(&self) -> Result<(), Error> {
-        for (near, near_mac, far, far_mac, namespace) in [
-            (&self.left, LEFT_MAC, &self.uplink, SOURCE_MAC, &self.source),
-            (&self.right, RIGHT_MAC, &self.terminal, SINK_MAC, &self.sink),
-        ] {
-            self.router.ip(&format!(
-                "link add {near} address {} type veth peer name {far} address {} netns {}",
-                mac_text(near_mac),
-                mac_text(far_mac),
-                namespace.name()
-            ))?;
-            for (namespace, interface) in [(&self.router, near), (namespace, far)] {
-                let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
-                namespace.sysctl(&[(&ipv6, "1")])?;
-                // GRO makes a veth run NAPI, which live frames need.
-                namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
-                namespace.ip(&format!("link set {interface} up"))?;
-                let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
-                namespace.run("sh", &["-c", &thread], LIMIT)?;
-                let moderation = format!(
-                    "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
-                     echo 1000000 > napi_defer_hard_irqs",
-                    MODERATION.as_nanos()
-                );
-                namespace.run("sh", &["-c", &moderation], LIMIT)?;
-            }
-        }
+        let router = &self.router;
+        let (left, right) = ((router, &self.left, LEFT_MAC), (router, &self.right, RIGHT_MAC));
+        pair(left, (&self.source, &self.uplink, SOURCE_MAC))?;
+        pair(right, (&self.sink, &self.terminal, SINK_MAC))?;
         self.router.ip(&format!(
             "address add 10.1.0.1/24 dev {left}\naddress add 10.2.0.1/24 dev {right}\n\
              neighbour add 10.2.0.2 lladdr {mac} nud permanent dev {right}\n\
@@ -175,7 +187,38 @@ impl Course {
     }
 }
 
-/// Converts an error of BPF or XDP into one of the laboratory.
+/// Joins two interfaces, with receiving threads of their own and moderation.
+fn pair(
+    near: (&Namespace, &String, [u8; 6]),
+    far: (&Namespace, &String, [u8; 6]),
+) -> Result<(), Error> {
+    near.0.ip(&format!(
+        "link add {} address {} type veth peer name {} address {} netns {}",
+        near.1,
+        mac_text(near.2),
+        far.1,
+        mac_text(far.2),
+        far.0.name()
+    ))?;
+    for (namespace, interface, _) in [near, far] {
+        let ipv6 = format!("ipv6/conf/{interface}/disable_ipv6");
+        namespace.sysctl(&[(&ipv6, "1")])?;
+        // GRO makes a veth run NAPI, without which live frames cannot be sent to it.
+        namespace.run("ethtool", &["-K", interface, "gro", "on", "tx", "off"], LIMIT)?;
+        namespace.ip(&format!("link set {interface} up"))?;
+        let thread = format!("echo 1 > /sys/class/net/{interface}/threaded");
+        namespace.run("sh", &["-c", &thread], LIMIT)?;
+        let moderation = format!(
+            "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
+             echo 1000000 > napi_defer_hard_irqs",
+            MODERATION.as_nanos()
+        );
+        namespace.run("sh", &["-c", &moderation], LIMIT)?;
+    }
+    Ok(())
+}
+
+/// An error of BPF or XDP as one of the laboratory's.
 pub fn kernel(error: impl std::fmt::Display) -> Error {
     Error::Router { what: "benchmark failed".into(), log: error.to_string() }
 }

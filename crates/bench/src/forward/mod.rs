@@ -27,11 +27,11 @@
 //! about the speed of a contestant on hardware.
 
 mod arrangement;
-mod contestant;
-mod course;
+pub(crate) mod contestant;
+pub(crate) mod course;
 mod ration;
 mod round;
-mod threads;
+pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use contestant::Contestant;

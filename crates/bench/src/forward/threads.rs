@@ -55,6 +55,12 @@ impl Thread {
         Self(child.id() as i32)
     }
 
+    /// Its number.
+    pub fn number(self) -> u32 {
+        // The kernel's numbers are positive.
+        self.0.unsigned_abs()
+    }
+
     /// All threads of a process.
     pub fn of_process(pid: u32) -> Result<Vec<Self>, Error> {
         Ok(numbers(&format!("/proc/{pid}/task"))?.into_iter().map(Self).collect())

@@ -176,3 +176,21 @@ fn an_interrupt_ends_the_load_and_the_report_is_printed() {
     assert!(duration > 0.1 && duration < 300.0, "{duration}");
     assert!(report["served_requests"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
+    let packets = ["load", "packets", "--from", "wl-none"];
+    let refuse =
+        |more: &[&str], code, parts: &[&str]| refused(&[&packets, more].concat(), code, parts);
+    refuse(&["--rate", "0"], 2, &["20k", "max"]);
+    refuse(&["--rate", "1", "--size", "63"], 2, &["imix-csit"]);
+    refuse(&["--rate", "1", "--destination", "2001:2::1"], 2, &["families"]);
+    let v6 = ["--rate", "1", "--source", "2001:2::2", "--destination", "2001:2::1"];
+    refuse(&v6, 2, &["84"]);
+    refuse(&["--rate", "max", "--burst", "32"], 2, &["rate"]);
+    refuse(&["--rate", "1", "--mac", "02:57"], 2, &["six bytes"]);
+    refused(&["bench", "rfc2544"], 2, &["--device"]);
+    refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
+    refused(&["bench", "eer", "--class", "home"], 2, &["data-centre"]);
+    refused(&["bench", "breakdown", "--io", "0"], 2, &["1048576"]);
+}

@@ -4,10 +4,13 @@
 mod app;
 #[cfg(feature = "bench-app")]
 mod app_costs;
+mod breakdown;
 mod control_loop;
+mod eer;
 mod fib;
 mod forward;
 mod pipeline;
+mod rfc2544;
 mod sim;
 
 use crate::exit::ExitError;
@@ -33,6 +36,12 @@ enum Benchmark {
     Pipeline(pipeline::Args),
     /// Forwarding over veth, beside the kernel and DPDK's l3fwd. Needs root.
     Forward(forward::Args),
+    /// Throughput, latency, frame loss and back-to-back frames of a forwarding device. Needs root.
+    Rfc2544(rfc2544::Args),
+    /// The energy efficiency ratio, on the emulated server of `scale`.
+    Eer(eer::Args),
+    /// Where processor time goes per packet in the kernel's stack: iperf3 under perf. Needs root.
+    Breakdown(breakdown::Args),
     /// The governor's loop: observe, decide, steps, tables.
     Loop(control_loop::Args),
     /// The simulator: packets per second, where the time goes, speed-up of a sweep.
@@ -49,6 +58,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Benchmark::Fib(args) => fib::run(args, json),
         Benchmark::Pipeline(args) => pipeline::run(args, json),
         Benchmark::Forward(args) => forward::run(args, json),
+        Benchmark::Rfc2544(args) => rfc2544::run(args, json),
+        Benchmark::Eer(args) => eer::run(args, json),
+        Benchmark::Breakdown(args) => breakdown::run(args, json),
         Benchmark::Loop(args) => control_loop::run(args, json),
         Benchmark::Sim(args) => sim::run(args, json),
     }

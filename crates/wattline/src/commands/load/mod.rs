@@ -3,6 +3,8 @@
 mod http;
 mod memcached;
 mod options;
+mod packets;
+mod packets_show;
 mod show;
 
 use crate::exit::ExitError;
@@ -20,6 +22,8 @@ enum Server {
     Memcached(memcached::Args),
     /// Pages of HTTP/1.1 servers over persistent connections.
     Http(http::Args),
+    /// Packets through a forwarding device, each accounted for. Needs root.
+    Packets(packets::Args),
 }
 
 /// Runs the command.
@@ -27,5 +31,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.server {
         Server::Memcached(args) => memcached::run(args, json),
         Server::Http(args) => http::run(args, json),
+        Server::Packets(args) => packets::run(args, json),
     }
 }

@@ -128,7 +128,7 @@ pub fn of_connect(error: &io::Error) -> u8 {
 }
 
 /// A rate, with k or M for thousands or millions.
-fn rate(text: &str) -> Result<f64, String> {
+pub fn rate(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1e3),
         Some(b'M') => (&text[..text.len() - 1], 1e6),

@@ -1,0 +1,257 @@
+//! Where processor time goes per packet in the kernel's stack (Liao and Bhuyan, section III):
+//! iperf3 over a veth pair, its programs and receiving threads sampled by `perf`.
+//!
+//! Samples come from a software clock (`cpu-clock`), which needs no counters: they are processor
+//! time, not cycles. The two sides are the sending program with the thread that receives its
+//! acknowledgements, and the receiving program with the thread that receives the data.
+
+mod groups;
+mod link;
+mod samples;
+mod show;
+
+pub use groups::{Group, Groups};
+pub use samples::{Counts, count};
+pub use show::table;
+
+use crate::machine::Machine;
+use link::{Link, Sent};
+use serde::Serialize;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::command;
+
+/// Samples per second of each processor: not a multiple of the kernel's tick.
+const FREQUENCY_HERTZ: u32 = 1_999;
+/// Time for connections to open up before samples are taken.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Functions that are told of those that no group has.
+const UNCLAIMED_TOLD: usize = 10;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of each write and read of the program.
+    pub io_bytes: Vec<u32>,
+    /// Connections (the paper: 8).
+    pub connections: u32,
+    /// How long samples are taken for each.
+    pub duration: Duration,
+    /// With segmentation offload, checksum offload and GRO, without, or both in turn.
+    pub offloads: Vec<bool>,
+}
+
+/// Processor time of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// The group.
+    pub group: Group,
+    /// Of all samples of this side.
+    pub share: f64,
+    /// Processor time per Ethernet packet of data.
+    pub cpu_seconds_per_packet: f64,
+    /// Processor time per byte of data.
+    pub cpu_seconds_per_byte: f64,
+}
+
+/// One side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Side {
+    /// Samples.
+    pub samples: u64,
+    /// Every group, with those of no sample.
+    pub groups: Vec<Share>,
+    /// Functions that no group has, with their share of this side's samples.
+    pub unclaimed: Vec<(String, f64)>,
+}
+
+/// One size with or without offloads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// Bytes of each write and read.
+    pub io_bytes: u32,
+    /// Whether the interface takes over segmentation and checksums, and GRO is on.
+    pub offloads: bool,
+    /// Bits per second of payload with headers, on the link.
+    pub rate_bps: f64,
+    /// Ethernet packets of data per second; with offloads each may hold up to 64 kB.
+    pub rate_pps: f64,
+    /// Mean length of these in bytes.
+    pub packet_mean_bytes: f64,
+    /// The sender.
+    pub transmit: Side,
+    /// The receiver.
+    pub receive: Side,
+}
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The machine.
+    pub machine: Machine,
+    /// What is sampled.
+    pub event: &'static str,
+    /// Samples per second of each processor.
+    pub frequency_hertz: u32,
+    /// Connections.
+    pub connections: u32,
+    /// Whether the table of groups was made for this kernel.
+    pub groups_fit_kernel: bool,
+    /// One entry for each size and setting.
+    pub results: Vec<Breakdown>,
+    /// How to read it.
+    pub note: &'static str,
+}
+
+const NOTE: &str = "processor time by a software clock, not cycles: this machine's counters are not \
+                    used, so nothing is known of misses. Interrupt work that ran while another \
+                    program was on the processor is not counted. veth is no card: its driver \
+                    hands buffers over, and the receiver reads what the sender's caches hold.";
+
+/// Measures.
+///
+/// # Errors
+/// Without root, perf or iperf3; where perf is forbidden, with what it said.
+pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+    let machine = Machine::here();
+    let table = |reason| Error::Data { path: "table of groups".into(), reason };
+    let (groups, groups_fit_kernel) = Groups::of_kernel(&machine.kernel).map_err(table)?;
+    let mut results = Vec::new();
+    for offloads in &options.offloads {
+        for io_bytes in &options.io_bytes {
+            let with = if *offloads { "with" } else { "without" };
+            tell(&format!("{io_bytes} bytes, {with} offloads"));
+            results.push(one(options, *io_bytes, *offloads, &groups)?);
+        }
+    }
+    Ok(Report {
+        machine,
+        event: "cpu-clock",
+        frequency_hertz: FREQUENCY_HERTZ,
+        connections: options.connections,
+        groups_fit_kernel,
+        results,
+        note: NOTE,
+    })
+}
+
+fn one(
+    options: &Options,
+    io_bytes: u32,
+    offloads: bool,
+    groups: &Groups,
+) -> Result<Breakdown, Error> {
+    let link = Link::build(offloads)?;
+    let mut programs = link.start(options.connections, io_bytes)?;
+    std::thread::sleep(SETTLE);
+    programs.check()?;
+    let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
+    let data = folder.path().join("perf.data");
+    let mut record = Command::new("perf");
+    record
+        .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
+        .arg(FREQUENCY_HERTZ.to_string())
+        .arg("--output")
+        .arg(&data)
+        .arg("--")
+        .args(link.sent_around(options.duration))
+        .stdin(Stdio::null());
+    let counted = command::run(&mut record, PATIENCE + options.duration)?;
+    programs.check()?;
+    let Sent { packets, bytes, seconds } = Sent::parse(&counted).ok_or_else(|| Error::Data {
+        path: "counters of the interface".into(),
+        reason: format!("expected time, packets and bytes twice, found: {counted}"),
+    })?;
+    let mut script = Command::new("perf");
+    script.arg("script").arg("--input").arg(&data).args(["--fields", "comm,pid,cpu,ip,sym"]);
+    let text = command::run(&mut script, PATIENCE * 3)?;
+    let sides = [programs.sending(&link)?, programs.receiving(&link)?];
+    drop(programs);
+    let side_of = |pid| sides.iter().position(|side| side.contains(&pid));
+    let ([transmit, receive], _unread) = count::<2>(&text, groups, side_of);
+    if packets < 1.0 || transmit.total() + receive.total() == 0 {
+        return Err(Error::Data {
+            path: "perf".into(),
+            reason: format!("no samples of iperf3 ({packets} packets were sent)"),
+        });
+    }
+    let side = |counts: &Counts| side(counts, packets, bytes);
+    Ok(Breakdown {
+        io_bytes,
+        offloads,
+        rate_bps: bytes * 8.0 / seconds,
+        rate_pps: packets / seconds,
+        packet_mean_bytes: bytes / packets,
+        transmit: side(&transmit),
+        receive: side(&receive),
+    })
+}
+
+fn side(counts: &Counts, packets: f64, bytes: f64) -> Side {
+    let total = counts.total().max(1) as f64;
+    let groups = Group::ALL.map(|group| {
+        let samples = counts.groups.get(&group).copied().unwrap_or(0) as f64;
+        let seconds = samples / f64::from(FREQUENCY_HERTZ);
+        Share {
+            group,
+            share: samples / total,
+            cpu_seconds_per_packet: seconds / packets,
+            cpu_seconds_per_byte: seconds / bytes,
+        }
+    });
+    let mut unclaimed: Vec<_> = counts
+        .unclaimed
+        .iter()
+        .map(|(function, samples)| (function.clone(), *samples as f64 / total))
+        .collect();
+    unclaimed.sort_by(|a, b| b.1.total_cmp(&a.1));
+    unclaimed.truncate(UNCLAIMED_TOLD);
+    Side { samples: counts.total(), groups: groups.into(), unclaimed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_testbed::command::installed;
+    use wattline_testbed::leftovers::can_build_namespaces;
+
+    #[test]
+    fn time_goes_where_packets_go() {
+        if !can_build_namespaces("time_goes_where_packets_go")
+            || !installed("perf")
+            || !installed("iperf3")
+        {
+            return println!("skipped: needs root, perf and iperf3");
+        }
+        let options = Options {
+            io_bytes: vec![16_384],
+            connections: 2,
+            duration: Duration::from_secs(1),
+            offloads: vec![true, false],
+        };
+        let report = match run(&options, &mut |_| ()) {
+            Ok(report) => report,
+            // Where perf may not look at the whole machine it says so.
+            Err(Error::ProgramFailed { command, output, .. }) if command.contains("perf") => {
+                return println!("skipped: {output}");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let [with, without] = &report.results[..] else { panic!("{report:?}") };
+        assert!(with.packet_mean_bytes > without.packet_mean_bytes, "{report:#?}");
+        assert!(without.packet_mean_bytes <= 1514.0, "{report:#?}");
+        for result in &report.results {
+            for side in [&result.transmit, &result.receive] {
+                let sum: f64 = side.groups.iter().map(|share| share.share).sum();
+                assert!(side.samples > 0 && (sum - 1.0).abs() < 1e-9, "{side:?}");
+                let unclaimed = side.groups.iter().find(|it| it.group == Group::Unclaimed);
+                assert!(unclaimed.is_some_and(|it| it.share < 0.5), "{side:?}");
+            }
+        }
+        let mut text = Vec::new();
+        table(&mut text, &report).unwrap();
+        assert!(String::from_utf8(text).unwrap().contains("unclaimed"));
+    }
+}

@@ -1,0 +1,69 @@
+//! The result as tables in a terminal.
+
+use super::{Breakdown, Report, Side};
+use std::io::{self, Write};
+
+/// Writes it.
+///
+/// # Errors
+/// Those of `out`.
+pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    writeln!(out, "machine: {}", report.machine.text())?;
+    writeln!(
+        out,
+        "iperf3 with {} connections over veth; {} at {} Hz",
+        report.connections, report.event, report.frequency_hertz
+    )?;
+    if !report.groups_fit_kernel {
+        writeln!(out, "note: the table of groups was made for other kernels than this one")?;
+    }
+    for result in &report.results {
+        of(out, result)?;
+    }
+    writeln!(out, "\n{}", report.note)
+}
+
+fn of(out: &mut impl Write, result: &Breakdown) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{} bytes a call, offloads {}: {:.2} Gbit/s, {:.0} packets/s of {:.0} bytes",
+        result.io_bytes,
+        if result.offloads { "on" } else { "off" },
+        result.rate_bps / 1e9,
+        result.rate_pps,
+        result.packet_mean_bytes
+    )?;
+    writeln!(
+        out,
+        "{:<20}{:>10}{:>12}{:>10}{:>12}{:>12}{:>10}",
+        "", "transmit %", "ns/packet", "ns/byte", "receive %", "ns/packet", "ns/byte"
+    )?;
+    for (transmit, receive) in result.transmit.groups.iter().zip(&result.receive.groups) {
+        writeln!(
+            out,
+            "{:<20}{:>10.1}{:>12.1}{:>10.4}{:>12.1}{:>12.1}{:>10.4}",
+            transmit.group.name(),
+            transmit.share * 100.0,
+            transmit.cpu_seconds_per_packet * 1e9,
+            transmit.cpu_seconds_per_byte * 1e9,
+            receive.share * 100.0,
+            receive.cpu_seconds_per_packet * 1e9,
+            receive.cpu_seconds_per_byte * 1e9
+        )?;
+    }
+    unclaimed(out, "transmit", &result.transmit)?;
+    unclaimed(out, "receive", &result.receive)
+}
+
+fn unclaimed(out: &mut impl Write, name: &str, side: &Side) -> io::Result<()> {
+    let listed: Vec<_> = side
+        .unclaimed
+        .iter()
+        .take(5)
+        .map(|(function, share)| format!("{function} {:.1} %", share * 100.0))
+        .collect();
+    if listed.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  unclaimed, {name} ({} samples): {}", side.samples, listed.join(", "))
+}

@@ -1,0 +1,322 @@
+//! The energy efficiency ratio of a forwarding device, and what belongs to it: power without
+//! ports, idle, nearly idle, typical and full, at loads that lose nothing.
+//!
+//! After draft-ietf-bmwg-powerbench: the throughput without loss comes first; power is read at
+//! shares of it, each after a stabilisation interval, over a measurement interval; at the end the
+//! device must bear the full load once more without loss, or the result is void. What is measured
+//! is a [`Subject`]: a device with a meter, or a model, which says so in every figure.
+
+mod class;
+mod figures;
+mod page;
+mod show;
+
+pub use class::{Class, Weighted};
+pub use figures::{dynamic_range, efficiency_ratio, proportionality};
+pub use page::html;
+pub use show::table;
+
+use serde::Serialize;
+
+/// A load to be borne.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// No packet.
+    None,
+    /// A packet now and then on each port, so that nothing may sleep for good (idle+).
+    Keepalive,
+    /// Packets per second on all ports together, with the lengths of the measurement.
+    Rate(f64),
+}
+
+/// What a subject did under a load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reading {
+    /// Packets per second that were offered.
+    pub offered_rate_pps: f64,
+    /// Packets per second that came through.
+    pub forwarded_rate_pps: f64,
+    /// The same in bits per second of the frames' lengths.
+    pub forwarded_rate_bps: f64,
+    /// Packets that did not.
+    pub lost_packets: u64,
+    /// Mean power over the measurement interval.
+    pub power_watts: f64,
+    /// Where the power is from: measured, modelled, emulated.
+    pub source: String,
+    /// The accuracy class of that.
+    pub accuracy: String,
+}
+
+/// A device under test with something that says how much power it takes.
+pub trait Subject {
+    /// Bears a load for the stabilisation interval, then the measurement interval.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn bear(&mut self, load: Load) -> Result<Reading, String>;
+
+    /// Power without ports and cards; none where that cannot be had.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn base(&mut self) -> Result<Option<Reading>, String>;
+
+    /// The most that can be offered, in packets per second.
+    fn most_pps(&self) -> f64;
+
+    /// What it is, and how it is measured.
+    fn description(&self) -> Description;
+}
+
+/// What a subject is, and how it is measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Description {
+    /// The device.
+    pub device: String,
+    /// What power is read from.
+    pub power_from: String,
+    /// Lengths of frames.
+    pub frames: String,
+    /// Ports with traffic.
+    pub ports: u32,
+    /// Before each reading, in seconds.
+    pub stabilisation_seconds: f64,
+    /// Of each reading, in seconds.
+    pub measurement_seconds: f64,
+    /// Of both: `real` or `model`.
+    pub time: String,
+    /// How a mean is made of what was read.
+    pub averaging: String,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// A reading with its name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// `base`, `idle`, `idle+`, or the share of the throughput in percent.
+    pub name: String,
+    /// Share of the throughput.
+    pub share: Option<f64>,
+    /// What was read.
+    #[serde(flatten)]
+    pub reading: Reading,
+}
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// What was measured.
+    #[serde(flatten)]
+    pub description: Description,
+    /// The class whose weights are used.
+    pub class: Class,
+    /// The weights.
+    pub loads: [Weighted; 3],
+    /// The highest load found that lost nothing.
+    pub throughput_pps: f64,
+    /// Every reading, in order.
+    pub steps: Vec<Step>,
+    /// In bits per second per watt; none where the result is void.
+    pub eer_bps_per_watt: Option<f64>,
+    /// See [`proportionality`].
+    pub proportionality_index: Option<f64>,
+    /// See [`dynamic_range`].
+    pub dynamic_range_ratio: Option<f64>,
+    /// Why there is no ratio.
+    pub void: Option<String>,
+}
+
+/// The bounds of the throughput lie no further apart than this share.
+const WIDTH: f64 = 0.02;
+/// The lowest load of the search as a share of the most.
+const LEAST: f64 = 1e-4;
+/// Loads of the curve of proportionality, in tenths.
+const TENTHS: std::ops::RangeInclusive<u32> = 1..=10;
+
+/// Measures a subject. `tell` is called with a line for people before each step.
+///
+/// # Errors
+/// What the subject says.
+pub fn run(
+    subject: &mut dyn Subject,
+    class: Class,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Report, String> {
+    let mut steps = Vec::new();
+    let mut push = |name: &str, share, reading: &Reading| {
+        steps.push(Step { name: name.to_owned(), share, reading: reading.clone() });
+    };
+    tell("base");
+    if let Some(base) = subject.base()? {
+        push("base", None, &base);
+    }
+    tell("searching the throughput");
+    let throughput = throughput(subject)?;
+    let mut lossy = Vec::new();
+    tell("idle");
+    let idle = subject.bear(Load::None)?;
+    push("idle", Some(0.0), &idle);
+    tell("idle+");
+    let keepalive = subject.bear(Load::Keepalive)?;
+    push("idle+", Some(0.0), &keepalive);
+    let mut curve = vec![(0.0, idle.power_watts)];
+    let mut weighted = Vec::new();
+    for tenths in TENTHS {
+        let share = f64::from(tenths) / 10.0;
+        tell(&format!("{} % of the throughput", tenths * 10));
+        let reading = subject.bear(Load::Rate(throughput * share))?;
+        let name = format!("{} %", tenths * 10);
+        push(&name, Some(share), &reading);
+        if reading.lost_packets > 0 {
+            lossy.push(name);
+        }
+        curve.push((share, reading.power_watts));
+        let load = class.loads().into_iter().find(|load| (load.share - share).abs() < 1e-9);
+        weighted.extend(load.map(|load| (load, reading.forwarded_rate_bps, reading.power_watts)));
+    }
+    let loads = class.loads();
+    // All classes have a weight for no load.
+    weighted.extend(
+        loads.iter().find(|load| load.share == 0.0).map(|load| (*load, 0.0, idle.power_watts)),
+    );
+    tell("full load once more");
+    let again = subject.bear(Load::Rate(throughput))?;
+    push("100 % again", Some(1.0), &again);
+    if again.lost_packets > 0 {
+        lossy.push("full load after the others".to_owned());
+    }
+    let void = (!lossy.is_empty()).then(|| format!("packets were lost at {}", lossy.join(", ")));
+    let full = curve.last().map_or(0.0, |(_, watts)| *watts);
+    Ok(Report {
+        description: subject.description(),
+        class,
+        loads,
+        throughput_pps: throughput,
+        eer_bps_per_watt: match void {
+            Some(_) => None,
+            None => efficiency_ratio(&weighted),
+        },
+        proportionality_index: proportionality(&curve),
+        dynamic_range_ratio: dynamic_range(idle.power_watts, full),
+        void,
+        steps,
+    })
+}
+
+/// The highest load that loses nothing, by halving.
+fn throughput(subject: &mut dyn Subject) -> Result<f64, String> {
+    let most = subject.most_pps();
+    let mut passes = |rate: f64| Ok::<_, String>(subject.bear(Load::Rate(rate))?.lost_packets == 0);
+    if passes(most)? {
+        return Ok(most);
+    }
+    let (mut good, mut bad) = (0.0, most);
+    while bad - good > bad * WIDTH {
+        let next = if good > 0.0 { f64::midpoint(good, bad) } else { bad / 2.0 };
+        if next < most * LEAST {
+            return Err(format!("even {next:.0} packets a second lose some"));
+        }
+        if passes(next)? { good = next } else { bad = next }
+    }
+    Ok(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 W, and 10 W for each million packets; forwards so many and no more.
+    struct Linear {
+        capacity: f64,
+        /// After so many readings it has become slower.
+        tires_after: usize,
+        readings: usize,
+    }
+
+    impl Subject for Linear {
+        fn bear(&mut self, load: Load) -> Result<Reading, String> {
+            self.readings += 1;
+            let capacity =
+                if self.readings > self.tires_after { self.capacity / 2.0 } else { self.capacity };
+            let offered = match load {
+                Load::None => 0.0,
+                Load::Keepalive => 2.0,
+                Load::Rate(rate) => rate,
+            };
+            let forwarded = offered.min(capacity);
+            Ok(Reading {
+                offered_rate_pps: offered,
+                forwarded_rate_pps: forwarded,
+                forwarded_rate_bps: forwarded * 512.0,
+                lost_packets: (offered - forwarded).ceil() as u64,
+                power_watts: 100.0 + forwarded / 1e5,
+                source: "modelled".into(),
+                accuracy: "static".into(),
+            })
+        }
+
+        fn base(&mut self) -> Result<Option<Reading>, String> {
+            Ok(None)
+        }
+
+        fn most_pps(&self) -> f64 {
+            10e6
+        }
+
+        fn description(&self) -> Description {
+            Description {
+                device: "a line <b>".into(),
+                power_from: "a formula".into(),
+                frames: "64".into(),
+                ports: 2,
+                stabilisation_seconds: 0.0,
+                measurement_seconds: 1.0,
+                time: "model".into(),
+                averaging: "mean".into(),
+                notes: vec!["no meter".into()],
+            }
+        }
+    }
+
+    fn measured(capacity: f64, tires_after: usize, class: Class) -> Report {
+        let mut subject = Linear { capacity, tires_after, readings: 0 };
+        run(&mut subject, class, &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn the_ratio_of_a_linear_device_is_that_of_its_formula() {
+        let report = measured(4e6, usize::MAX, Class::Access);
+        let throughput = report.throughput_pps;
+        assert!(throughput <= 4e6 && throughput > 3.9e6, "{throughput}");
+        let watts = |share: f64| 100.0 + share * throughput / 1e5;
+        let bits = (0.1 + 0.8 * 0.1) * throughput * 512.0;
+        let expected = bits / (0.1 * watts(1.0) + 0.8 * watts(0.1) + 0.1 * watts(0.0));
+        let found = report.eer_bps_per_watt.unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+        // A line from idle to full: half of what idle takes of full.
+        let idle_share = 100.0 / watts(1.0);
+        assert!((report.proportionality_index.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
+        assert!((report.dynamic_range_ratio.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
+        assert_eq!(report.steps.len(), 13);
+        let page = html(&report);
+        assert!(page.contains("a line &lt;b&gt;") && page.contains("no meter"));
+        let mut text = Vec::new();
+        table(&mut text, &report).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("modelled") && text.contains("EER"), "{text}");
+    }
+
+    #[test]
+    fn a_device_that_cannot_return_to_full_load_has_no_ratio() {
+        let found = measured(4e6, usize::MAX, Class::Core).steps.len();
+        assert_eq!(found, 13);
+        // The search takes eight readings or so; the last reading fails.
+        let mut subject = Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0 };
+        run(&mut subject, Class::Core, &mut |_| ()).unwrap();
+        let report = measured(4e6, subject.readings - 1, Class::Core);
+        assert_eq!(report.eer_bps_per_watt, None);
+        assert!(report.void.unwrap().contains("after the others"));
+    }
+}

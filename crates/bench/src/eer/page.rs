@@ -1,0 +1,94 @@
+//! The result as a page that needs nothing from elsewhere.
+
+use super::Report;
+use super::show::verdict;
+use wattline_report::escape;
+use wattline_report::page::{self, put};
+use wattline_report::plot::{Axis, Chart, Mark};
+
+/// The page.
+pub fn html(report: &Report) -> String {
+    let description = &report.description;
+    let title = format!("Energy efficiency: {}", description.device);
+    let mut page = page::begin(&title);
+    put(&mut page, format_args!("<main><h1>{}</h1>\n", escape(&title)));
+    put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
+    put(&mut page, format_args!("<p>Power: {}.</p>\n<ul>\n", escape(&description.power_from)));
+    for note in &description.notes {
+        put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
+    }
+    page.push_str("</ul>\n<div class=\"plots\">");
+    let full = report
+        .steps
+        .iter()
+        .find(|step| step.name == "100 %")
+        .map_or(0.0, |step| step.reading.power_watts);
+    let curve = report.steps.iter().filter(|step| !["idle+", "100 % again"].contains(&&*step.name));
+    let chart = Chart::new(
+        "Power over load",
+        Axis::new("load, % of the throughput").from_zero(),
+        Axis::new("W").from_zero(),
+    )
+    .series(
+        "power",
+        Mark::LineAndPoints,
+        curve.filter_map(|step| Some((step.share? * 100.0, step.reading.power_watts))),
+    )
+    .series("in proportion", Mark::Line, [(0.0, 0.0), (100.0, full)]);
+    page.push_str(&chart.svg());
+    page.push_str("</div>\n<h2>Readings</h2>\n<div style=\"overflow-x:auto\">");
+    page::table(
+        &mut page,
+        [
+            "load",
+            "offered, Mpps",
+            "forwarded, Mpps",
+            "Gbit/s",
+            "lost",
+            "power, W",
+            "source",
+            "accuracy",
+        ],
+        report.steps.iter().map(|step| {
+            let reading = &step.reading;
+            [
+                step.name.clone(),
+                format!("{:.4}", reading.offered_rate_pps / 1e6),
+                format!("{:.4}", reading.forwarded_rate_pps / 1e6),
+                format!("{:.4}", reading.forwarded_rate_bps / 1e9),
+                reading.lost_packets.to_string(),
+                format!("{:.2}", reading.power_watts),
+                reading.source.clone(),
+                reading.accuracy.clone(),
+            ]
+        }),
+    );
+    page.push_str("</div>\n<h2>How it was measured</h2>\n");
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    page::table(
+        &mut page,
+        ["what", "value"],
+        [
+            ["class", report.class.words()],
+            ["throughput without loss, Mpps", &format!("{:.4}", report.throughput_pps / 1e6)],
+            ["proportionality index", &number(report.proportionality_index)],
+            ["dynamic range", &number(report.dynamic_range_ratio)],
+            ["frames", &description.frames],
+            ["ports", &description.ports.to_string()],
+            ["stabilisation, s", &description.stabilisation_seconds.to_string()],
+            ["measurement, s", &description.measurement_seconds.to_string()],
+            ["time", &description.time],
+            ["averaging", &description.averaging],
+        ]
+        .map(|row| row.map(str::to_owned))
+        .into_iter(),
+    );
+    page.push_str(
+        "<p>EER: weighted throughput over weighted power (draft-ietf-bmwg-powerbench, after ETSI ES \
+         203 136). The proportionality index is 1 where power is in proportion to the load and 0 \
+         where it is always the same; the dynamic range is the share of full power that is saved \
+         when idle.</p>\n</main>\n",
+    );
+    page::end(&mut page);
+    page
+}

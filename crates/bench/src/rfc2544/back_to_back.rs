@@ -1,0 +1,93 @@
+//! Back-to-back frames: the longest burst that a device takes without loss (section 26.4, and
+//! RFC 9004, which says what follows for its buffers).
+
+use serde::Serialize;
+
+/// The longest bursts that passed without loss.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackToBack {
+    /// Mean over the trials, in frames.
+    pub frames: f64,
+    /// Of each trial.
+    pub each_frames: Vec<u64>,
+    /// Rate at which the generator sent bursts, in packets per second.
+    pub burst_rate_pps: f64,
+    /// Length of such a burst: the implied buffer time (RFC 9004, section 6.4).
+    pub implied_buffer_seconds: f64,
+    /// The same less what was forwarded while the burst came; none where the throughput is not
+    /// known.
+    pub corrected_buffer_seconds: Option<f64>,
+    /// No burst that the generator can send was too long.
+    pub limited_by_generator: bool,
+}
+
+impl BackToBack {
+    /// Of the longest burst of each trial, `at` packets per second.
+    pub fn new(
+        each_frames: Vec<u64>,
+        burst_rate_pps: f64,
+        throughput_pps: Option<f64>,
+        limited_by_generator: bool,
+    ) -> Self {
+        let frames = each_frames.iter().sum::<u64>() as f64 / (each_frames.len().max(1)) as f64;
+        let implied = if burst_rate_pps > 0.0 { frames / burst_rate_pps } else { 0.0 };
+        Self {
+            frames,
+            each_frames,
+            burst_rate_pps,
+            implied_buffer_seconds: implied,
+            corrected_buffer_seconds: throughput_pps
+                .map(|throughput| implied * (1.0 - (throughput / burst_rate_pps).min(1.0))),
+            limited_by_generator,
+        }
+    }
+}
+
+/// The longest burst that passes, by doubling and halving, to a twentieth; none where even the
+/// shortest does not. `passes` sends a burst of so many frames.
+pub fn longest<E>(
+    shortest: u64,
+    longest: u64,
+    mut passes: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<Option<u64>, E> {
+    if !passes(shortest)? {
+        return Ok(None);
+    }
+    let (mut good, mut bad) = (shortest, None);
+    while bad.is_none_or(|bad| bad - good > (good / 20).max(1)) {
+        let next = match bad {
+            Some(bad) => good + (bad - good) / 2,
+            None if good >= longest => return Ok(Some(good)),
+            None => (good * 2).min(longest),
+        };
+        if passes(next)? { good = next } else { bad = Some(next) }
+    }
+    Ok(Some(good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    fn find(buffer: u64) -> Option<u64> {
+        longest(16, 100_000, |frames| Ok::<_, Infallible>(frames <= buffer)).unwrap()
+    }
+
+    #[test]
+    fn the_longest_burst_is_found() {
+        assert_eq!(find(10), None);
+        for buffer in [16, 17, 255, 4_096, 77_777] {
+            let found = find(buffer).unwrap();
+            assert!(found <= buffer && found + found / 20 + 2 > buffer, "{buffer}: {found}");
+        }
+        assert_eq!(find(u64::MAX), Some(100_000));
+    }
+
+    #[test]
+    fn buffers_are_corrected_for_what_is_forwarded_meanwhile() {
+        let found = BackToBack::new(vec![900, 1_100], 1e6, Some(7.5e5), false);
+        assert_eq!((found.frames, found.implied_buffer_seconds), (1_000.0, 1e-3));
+        assert!((found.corrected_buffer_seconds.unwrap() - 2.5e-4).abs() < 1e-12);
+    }
+}

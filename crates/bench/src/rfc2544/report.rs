@@ -1,0 +1,93 @@
+//! The result, as JSON has it.
+
+use super::back_to_back::BackToBack;
+use super::device::Conditions;
+use super::search::Found;
+use crate::machine::Machine;
+use serde::Serialize;
+use wattline_testbed::packets::Latency;
+use wattline_testbed::packets::limits::Limits;
+
+/// Latency at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencyAt {
+    /// As a share of the throughput.
+    pub share: f64,
+    /// Packets per second that were sent.
+    pub load_pps: f64,
+    /// Packets lost of those sent.
+    pub loss_ratio: f64,
+    /// From sending to reading.
+    pub latency: Latency,
+    /// Share of packets, and the latency in seconds that they do not exceed.
+    pub curve: Vec<(f64, f64)>,
+    /// Whether the generator held the load.
+    pub is_sound: bool,
+}
+
+/// Loss at one load (section 26.3).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LossAt {
+    /// As a share of the highest load that the generator can offer.
+    pub share: f64,
+    /// Packets per second that were sent.
+    pub load_pps: f64,
+    /// Packets lost of those sent.
+    pub loss_ratio: f64,
+    /// Packets that came through per second.
+    pub forwarding_rate_pps: f64,
+    /// Reordered packets (RFC 4737).
+    pub reordered_packets: u64,
+    /// Copies.
+    pub duplicated_packets: u64,
+    /// Whether the generator held the load and its receiver kept up.
+    pub is_sound: bool,
+}
+
+/// All figures of one frame length or mix.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OfLength {
+    /// The length in bytes, frame check sequence included, or the name of a mix.
+    pub frames: String,
+    /// Mean length in bytes.
+    pub frame_mean_bytes: f64,
+    /// What the generator can do with such frames.
+    pub limits: Limits,
+    /// Section 26.1.
+    pub throughput: Found,
+    /// The throughput in bits per second of frames with preamble and gap.
+    pub throughput_wire_bps: Option<f64>,
+    /// Section 26.2, at the throughput, half and a tenth of it.
+    pub latency: Vec<LatencyAt>,
+    /// Section 26.3: from the highest load downwards until two in a row lose nothing.
+    pub frame_loss: Vec<LossAt>,
+    /// Section 26.4; none where the generator cannot send bursts faster than the device forwards.
+    pub back_to_back: Option<BackToBack>,
+}
+
+/// The whole result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The device and how it was set up.
+    pub conditions: Conditions,
+    /// The machine.
+    pub machine: Machine,
+    /// Wattline's.
+    pub version: &'static str,
+    /// Flows.
+    pub flows: u32,
+    /// Whether the throughputs are those of RFC 2544.
+    pub is_compliant: bool,
+    /// What is otherwise than there.
+    pub deviations: Vec<String>,
+    /// Length of the trials that count.
+    pub final_trial_seconds: f64,
+    /// How far the bounds of a throughput may lie apart, as a share.
+    pub width: f64,
+    /// Loss that a throughput may have.
+    pub loss_ratio_goal: f64,
+    /// How long all of it took.
+    pub run_seconds: f64,
+    /// One entry for each frame length.
+    pub lengths: Vec<OfLength>,
+}

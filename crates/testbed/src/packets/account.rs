@@ -1,0 +1,244 @@
+//! What became of every packet: received once, twice, late, damaged, never.
+//!
+//! A bit for each packet that was sent makes loss and duplication exact, whatever the order in
+//! which packets come. Reordering is that of RFC 4737, section 3.3, within a flow: a packet is
+//! reordered when a later one of its flow came before it. A copy of a packet that has come is a
+//! duplicate and nothing else.
+
+use super::stamp::Stamp;
+use hdrhistogram::Histogram;
+
+/// Longer latencies are recorded as this: one hour.
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
+const WORD: u64 = u64::BITS as u64;
+
+/// What one receiving queue knows of one flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct FlowCount {
+    /// Number of the packet of this flow that comes next where none is lost.
+    next: u64,
+    pub received: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+}
+
+/// The packets of one stream.
+#[derive(Debug, Clone)]
+pub(super) struct StreamAccount {
+    seen: Vec<u64>,
+    pub flows: Vec<FlowCount>,
+}
+
+/// The account of one receiving queue. Nothing is allocated once it is made.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    run: u8,
+    pub streams: Vec<StreamAccount>,
+    /// Different packets.
+    pub received: u64,
+    /// Copies of packets that had come.
+    pub duplicated: u64,
+    /// See above.
+    pub reordered: u64,
+    /// How far the number of a reordered packet lay behind the one that was expected next, at most.
+    pub reordering_distance_max: u64,
+    /// Damaged: the stamp does not match its checksum.
+    pub corrupt: u64,
+    /// Packets of an earlier trial, or with a number that was never sent.
+    pub stale: u64,
+    /// All others.
+    pub foreign: u64,
+    /// Bytes of what was received, without frame check sequences.
+    pub bytes: u64,
+    /// From sending to reading, in nanoseconds, of packets that came for the first time.
+    pub latency: Histogram<u64>,
+    pub longest_gap_nanos: u64,
+    last_nanos: Option<u64>,
+}
+
+/// An account that would need more memory than a trial may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooMany;
+
+impl Account {
+    /// For the trial `run`, in which each stream has so many flows and at most so many packets.
+    pub fn new(run: u8, streams: &[(usize, u64)]) -> Result<Self, TooMany> {
+        let stream = |(flows, packets): &(usize, u64)| {
+            let words = usize::try_from(packets.div_ceil(WORD)).map_err(|_| TooMany)?;
+            // Zeroed memory comes from the kernel as it is first written: what is not sent costs
+            // nothing.
+            Ok(StreamAccount { seen: vec![0; words], flows: vec![FlowCount::default(); *flows] })
+        };
+        let latency = Histogram::new_with_bounds(1, LONGEST_NANOS, 3).map_err(|_| TooMany)?;
+        Ok(Self {
+            run,
+            streams: streams.iter().map(stream).collect::<Result<_, _>>()?,
+            received: 0,
+            duplicated: 0,
+            reordered: 0,
+            reordering_distance_max: 0,
+            corrupt: 0,
+            stale: 0,
+            foreign: 0,
+            bytes: 0,
+            latency,
+            longest_gap_nanos: 0,
+            last_nanos: None,
+        })
+    }
+
+    /// Takes a packet that came at `now`, in a frame of `bytes`.
+    #[inline]
+    pub fn take(&mut self, stamp: Stamp, bytes: usize, now: u64) {
+        let stream = self.streams.get_mut(usize::from(stamp.stream));
+        let (true, Some(stream)) = (stamp.run == self.run, stream) else {
+            self.stale += 1;
+            return;
+        };
+        let (word, bit) = (stamp.sequence / WORD, 1 << (stamp.sequence % WORD));
+        // Sequence numbers have 40 bits.
+        let Some(word) = stream.seen.get_mut(word as usize) else {
+            self.stale += 1;
+            return;
+        };
+        let flows = stream.flows.len() as u64;
+        let (number, flow) = (stamp.sequence / flows, stamp.sequence % flows);
+        let flow = &mut stream.flows[flow as usize];
+        if *word & bit != 0 {
+            self.duplicated += 1;
+            flow.duplicated += 1;
+            return;
+        }
+        *word |= bit;
+        self.received += 1;
+        flow.received += 1;
+        self.bytes += bytes as u64;
+        if number < flow.next {
+            self.reordered += 1;
+            flow.reordered += 1;
+            self.reordering_distance_max = self.reordering_distance_max.max(flow.next - number);
+        } else {
+            flow.next = number + 1;
+        }
+        self.latency.saturating_record(stamp.age(now).max(1));
+        if let Some(last) = self.last_nanos {
+            self.longest_gap_nanos = self.longest_gap_nanos.max(now.saturating_sub(last));
+        }
+        self.last_nanos = Some(now);
+    }
+
+    /// Adds what another queue received. A packet that came to both is a duplicate. Whether
+    /// packets of one flow that came to different queues kept their order cannot be known.
+    pub fn merge(&mut self, other: &Self) {
+        for (ours, theirs) in self.streams.iter_mut().zip(&other.streams) {
+            let flows = ours.flows.len() as u64;
+            let words = ours.seen.iter_mut().zip(&theirs.seen);
+            for (index, (ours_seen, theirs_seen)) in words.enumerate() {
+                let mut twice = *ours_seen & theirs_seen;
+                *ours_seen |= theirs_seen;
+                while twice != 0 {
+                    let sequence = index as u64 * WORD + u64::from(twice.trailing_zeros());
+                    let flow = &mut ours.flows[(sequence % flows) as usize];
+                    flow.received -= 1;
+                    flow.duplicated += 1;
+                    self.received -= 1;
+                    self.duplicated += 1;
+                    twice &= twice - 1;
+                }
+            }
+            for (ours, theirs) in ours.flows.iter_mut().zip(&theirs.flows) {
+                ours.received += theirs.received;
+                ours.duplicated += theirs.duplicated;
+                ours.reordered += theirs.reordered;
+            }
+        }
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.reordering_distance_max =
+            self.reordering_distance_max.max(other.reordering_distance_max);
+        self.corrupt += other.corrupt;
+        self.stale += other.stale;
+        self.foreign += other.foreign;
+        self.bytes += other.bytes;
+        // All have the same bounds.
+        let _ = self.latency.add(&other.latency);
+        self.longest_gap_nanos = self.longest_gap_nanos.max(other.longest_gap_nanos);
+    }
+
+    /// Flows that came to both queues.
+    pub fn shared_flows(&self, other: &Self) -> u64 {
+        let both = |(ours, theirs): (&StreamAccount, &StreamAccount)| {
+            let flows = ours.flows.iter().zip(&theirs.flows);
+            flows.filter(|(ours, theirs)| ours.received > 0 && theirs.received > 0).count() as u64
+        };
+        self.streams.iter().zip(&other.streams).map(both).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(sequence: u64) -> Stamp {
+        Stamp { run: 1, stream: 0, sequence, nanos: 100 }
+    }
+
+    fn account(flows: usize, packets: u64) -> Account {
+        Account::new(1, &[(flows, packets)]).unwrap()
+    }
+
+    fn after(flows: usize, sequences: &[u64]) -> Account {
+        let mut account = account(flows, 100);
+        sequences.iter().for_each(|sequence| account.take(stamp(*sequence), 60, 1_100));
+        account
+    }
+
+    #[test]
+    fn packets_that_come_behind_the_expected_number_are_reordered() {
+        // 8 is expected when 4 comes.
+        let late = after(1, &[1, 2, 3, 5, 6, 7, 4, 8]);
+        assert_eq!((late.received, late.reordered, late.reordering_distance_max), (8, 1, 4));
+        // Two that come after 9 are two reordered packets.
+        assert_eq!(after(1, &[1, 2, 9, 3, 4, 10]).reordered, 2);
+        // Loss alone reorders nothing.
+        assert_eq!(after(1, &[1, 5, 9]).reordered, 0);
+    }
+
+    #[test]
+    fn order_counts_within_a_flow_alone() {
+        // Of three flows: 0 3 6 | 1 4 7 | 2 5 8.
+        assert_eq!(after(3, &[2, 1, 0, 5, 4, 3]).reordered, 0);
+        let swapped = after(3, &[0, 1, 2, 6, 4, 5, 3]);
+        assert_eq!(swapped.reordered, 1);
+        assert_eq!(swapped.streams[0].flows[0].reordered, 1);
+    }
+
+    #[test]
+    fn copies_are_duplicates_and_nothing_else() {
+        let account = after(1, &[0, 1, 2, 0, 2, 2]);
+        assert_eq!((account.received, account.duplicated, account.reordered), (3, 3, 0));
+        assert_eq!(account.latency.len(), 3);
+    }
+
+    #[test]
+    fn other_runs_streams_and_numbers_are_stale() {
+        let mut account = account(1, 64);
+        account.take(Stamp { run: 2, ..stamp(0) }, 60, 0);
+        account.take(Stamp { stream: 1, ..stamp(0) }, 60, 0);
+        account.take(stamp(64), 60, 0);
+        account.take(stamp(u64::MAX), 60, 0);
+        assert_eq!((account.stale, account.received), (4, 0));
+    }
+
+    #[test]
+    fn queues_add_up_and_copies_across_them_are_found() {
+        let mut sum = after(2, &[0, 1, 2, 4]);
+        let other = after(2, &[3, 4, 4, 5]);
+        assert_eq!(sum.shared_flows(&other), 2);
+        sum.merge(&other);
+        assert_eq!((sum.received, sum.duplicated), (6, 2));
+        let received: Vec<_> = sum.streams[0].flows.iter().map(|flow| flow.received).collect();
+        assert_eq!(received, [3, 3]);
+    }
+}

@@ -1,0 +1,157 @@
+//! One queue of an interface, with its memory: what one thread of the generator works on.
+
+use crate::Error;
+use crate::raw::link_address;
+use std::sync::Arc;
+use std::time::Duration;
+use wattline_dataplane::frame::FramePool;
+use wattline_dataplane::port::{PortId, PortQueue, Waiter};
+use wattline_linux::namespace::interface_index;
+use wattline_ports::afxdp::{Options, QueueAddress, open_worker};
+use wattline_ports::waiter::PollWaiter;
+use wattline_xdp::{XdpModeChoice, XdpProgram};
+
+/// Slots of each ring: four milliseconds at 1 Mpps.
+const RING: u32 = 4096;
+/// No longer packets are sent.
+const MTU: u32 = 1500;
+
+/// One queue with its memory.
+pub(super) struct Lane {
+    pub pool: FramePool,
+    pub queue: Box<dyn PortQueue>,
+    waiter: Box<dyn Waiter>,
+    /// Hands received frames over as long as it is there; for all lanes of an interface.
+    _program: Option<Arc<XdpProgram>>,
+}
+
+/// What an interface is, as the generator found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceFacts {
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Queues that are used.
+    pub queues: u32,
+    /// Whether frames are sent and received without being copied.
+    pub zero_copy: bool,
+}
+
+impl Lane {
+    #[cfg(test)]
+    pub fn in_memory(queue: impl PortQueue + 'static) -> Self {
+        struct Nap;
+        impl Waiter for Nap {
+            fn wait(&mut self, _timeout: Duration) {
+                std::thread::yield_now();
+            }
+        }
+        let pool = FramePool::new(Box::new(vec![0; 4096 * 2048]), 2048, 256);
+        Self { pool, queue: Box::new(queue), waiter: Box::new(Nap), _program: None }
+    }
+
+    /// Sleeps until a frame comes, or so long.
+    pub fn wait(&mut self, timeout: Duration) {
+        if self.queue.pending() == 0 {
+            self.waiter.wait(timeout);
+        }
+    }
+
+    /// Brings the queue's counters of what the kernel lost up to date; they are asked for now and
+    /// then only.
+    pub fn refresh(&mut self) {
+        for _ in 0..=128 {
+            self.queue.recycle(&mut self.pool);
+        }
+    }
+
+    /// Frames that came and found no room here: no fault of the device.
+    pub fn overflow(&self) -> u64 {
+        let counters = self.queue.counters();
+        counters.receive_ring_full + counters.fill_ring_empty
+    }
+}
+
+/// Opens the first `queues` queues of an interface in the namespace of the calling thread.
+/// Frames that arrive are handed over where it `receives`.
+pub(super) fn open(
+    interface: &str,
+    queues: u32,
+    receives: bool,
+) -> Result<(Vec<Lane>, InterfaceFacts), Error> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::io(
+            format!("opening {interface} for the generator"),
+            std::io::Error::other(error.to_string()),
+        )
+    };
+    let ifindex = interface_index(interface)?;
+    // `/sys` shows the namespace that it was mounted in, not this thread's.
+    let mac = link_address(interface)?.addr().ok_or_else(|| Error::Data {
+        path: interface.into(),
+        reason: "has no Ethernet address".into(),
+    })?;
+    let program = match receives {
+        true => {
+            let program = XdpProgram::load(ifindex, mac, XdpModeChoice::Auto);
+            Some(Arc::new(program.map_err(|error| failed(&error))?))
+        }
+        false => None,
+    };
+    let options = Options { ring: RING, ..Options::default() };
+    let mut lanes = Vec::new();
+    let mut zero_copy = true;
+    for queue in 0..queues {
+        let address = QueueAddress {
+            port: PortId::default(),
+            interface: interface.to_owned(),
+            ifindex,
+            queue,
+            mtu: MTU,
+        };
+        let mut opened = open_worker(&[address], &options).map_err(|error| failed(&error))?;
+        // One was asked for.
+        let Some(opened_queue) = opened.queues.pop() else { continue };
+        if let Some(program) = &program {
+            program.set_socket(queue, opened_queue.socket()).map_err(|error| failed(&error))?;
+        }
+        zero_copy &= opened_queue.mode().zero_copy;
+        let waiter = PollWaiter::new([opened_queue.socket()])
+            .map_err(|errno| Error::io("preparing to wait for frames", errno))?;
+        lanes.push(Lane {
+            pool: opened.pool,
+            queue: Box::new(opened_queue),
+            waiter: Box::new(waiter),
+            _program: program.clone(),
+        });
+    }
+    let facts = InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy };
+    Ok((lanes, facts))
+}
+
+/// An Ethernet address as people write it, or as Linux does.
+pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() <= 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ethernet_addresses_are_read() {
+        assert_eq!(parse_mac("02:57:0:00:ff:0A"), Some([2, 0x57, 0, 0, 255, 10]));
+        for wrong in
+            ["", "02:57:00:00:ff", "02:57:00:00:ff:0a:1", "02:57:00:00:ff:0g", "0257:0:0:0:0:0"]
+        {
+            assert_eq!(parse_mac(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the generator can do by itself: sender and receiver on one link, without a device.
+
+use super::flows::Addresses;
+use super::outcome::Latency;
+use super::tester::{End, Load, Placement, Tester, plain_link};
+use crate::Error;
+use crate::namespace::Namespace;
+use crate::topology::{SINK, SOURCE, connect};
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How long each trial takes.
+const TRIAL: Duration = Duration::from_millis(300);
+/// Tried one after the other, as parts of the rate that sender and receiver reached flat out,
+/// until one loses nothing.
+const PARTS: [f64; 8] = [0.95, 0.85, 0.75, 0.6, 0.45, 0.3, 0.15, 0.05];
+/// How often each is tried: a neighbour that takes the processor is no limit of the generator.
+const ATTEMPTS: u32 = 2;
+
+/// What the generator can do, found on a link without a device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limits {
+    /// The link that was measured.
+    pub link: String,
+    /// Packets per second sent when asked for as many as possible.
+    pub flat_out_rate_pps: f64,
+    /// Of them, received.
+    pub flat_out_received_rate_pps: f64,
+    /// The highest rate tried that was held and lost nothing; 0 where none did. No device can
+    /// be found to be faster.
+    pub lossless_rate_pps: f64,
+    /// Latency at half of that: what the generator adds to that of any device.
+    pub latency: Latency,
+    /// Processor time of the sender per packet at the lossless rate.
+    pub sender_cpu_seconds_per_packet: Option<f64>,
+    /// Processor time of the receiver per packet.
+    pub receiver_cpu_seconds_per_packet: Option<f64>,
+}
+
+/// Measures on an open link that has no device in it. Of `load`, lengths and flows count.
+///
+/// # Errors
+/// As [`Tester::trial`].
+pub fn measure(
+    tester: &mut Tester,
+    addresses: &Addresses,
+    load: &Load,
+    placement: Placement<'_>,
+    link: String,
+) -> Result<Limits, Error> {
+    let never = AtomicBool::new(false);
+    let mut trial = |rate_pps: f64| {
+        let load = Load {
+            rate_pps,
+            duration: TRIAL,
+            sizes: load.sizes.clone(),
+            flows: load.flows,
+            drain: Duration::from_millis(100),
+            ..Load::default()
+        };
+        tester.trial(addresses, &load, placement, &never, &mut |_| ())
+    };
+    let flat_out = trial(f64::INFINITY)?;
+    let reached = flat_out.sent_rate_pps.min(flat_out.received_rate_pps);
+    let mut limits = Limits {
+        link,
+        flat_out_rate_pps: flat_out.sent_rate_pps,
+        flat_out_received_rate_pps: flat_out.received_rate_pps,
+        lossless_rate_pps: 0.0,
+        latency: Latency::default(),
+        sender_cpu_seconds_per_packet: None,
+        receiver_cpu_seconds_per_packet: None,
+    };
+    'found: for part in PARTS {
+        for _ in 0..ATTEMPTS {
+            let outcome = trial((reached * part).max(1_000.0))?;
+            if outcome.lost_packets == 0 && outcome.is_sound() {
+                limits.lossless_rate_pps = outcome.sent_rate_pps;
+                limits.sender_cpu_seconds_per_packet = outcome.sender_cpu_seconds_per_packet;
+                limits.receiver_cpu_seconds_per_packet = outcome.receiver_cpu_seconds_per_packet;
+                break 'found;
+            }
+        }
+    }
+    if limits.lossless_rate_pps > 0.0 {
+        limits.latency = trial(limits.lossless_rate_pps / 2.0)?.latency;
+    }
+    Ok(limits)
+}
+
+/// The same over a pair of veth interfaces made for it.
+///
+/// # Errors
+/// Without root or iproute2.
+pub fn of_veth(load: &Load, queues: u32, placement: Placement<'_>) -> Result<Limits, Error> {
+    let (near, far) = (Namespace::create("near")?, Namespace::create("far")?);
+    let veth_queues = u16::try_from(queues).unwrap_or(u16::MAX);
+    connect(&near, SOURCE, &far, SINK, 1500, veth_queues)?;
+    let end = |of: &'static str, namespace| End { namespace: Some(namespace), interface: of };
+    let from = end(SOURCE.interface, near.name());
+    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues)?;
+    let addresses = plain_link(&tester.from, &tester.to);
+    measure(&mut tester, &addresses, load, placement, "a veth pair made for it".to_owned())
+}

@@ -1,0 +1,36 @@
+//! Load for forwarders: packets by the million that account for themselves.
+//!
+//! ```text
+//! sending thread ── AF_XDP ── interface ── device under test ── interface ── AF_XDP ── receiving thread
+//!      one a queue                                                            one a queue
+//! ```
+//!
+//! Each packet carries its trial, its number and the time of its sending ([`Stamp`]). From these
+//! the receiver tells, exactly and for each flow, what was lost, doubled, reordered or damaged,
+//! and how long it took, on one clock. What the generator itself could not send, or its receiver
+//! could not take, is told apart from what the device lost ([`Outcome`]).
+//!
+//! [`limits`] measures what the generator can do by itself, on a link without a device.
+
+mod account;
+mod flows;
+mod lane;
+pub mod limits;
+mod outcome;
+mod receiver;
+mod schedule;
+mod sender;
+mod sizes;
+mod stamp;
+mod tester;
+
+#[cfg(test)]
+mod tests;
+
+pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
+pub use lane::{InterfaceFacts, parse_mac};
+pub use outcome::{FlowOutcome, Latency, Outcome};
+pub use schedule::{Schedule, Shape};
+pub use sizes::{FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
+pub use stamp::{Parsed, Stamp};
+pub use tester::{End, Load, Placement, Progress, Role, Tester, anywhere, plain_link};

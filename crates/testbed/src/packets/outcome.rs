@@ -1,0 +1,248 @@
+//! The account of one trial.
+
+use super::account::{Account, FlowCount};
+use super::sender::Sent;
+use super::sizes::{FCS, WIRE_OVERHEAD};
+use super::tester::Load;
+use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+const SECONDS: f64 = 1e-9;
+/// Flows that are told one by one.
+const FLOWS_TOLD: usize = 20;
+
+/// What the threads of a trial bring home.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub sent: Vec<Sent>,
+    pub accounts: Vec<Account>,
+    pub sender_cpu_seconds: f64,
+    pub receiver_cpu_seconds: f64,
+}
+
+/// Latencies in seconds; none where nothing came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Shortest.
+    pub min_seconds: Option<f64>,
+    /// Mean.
+    pub mean_seconds: Option<f64>,
+    /// Median.
+    pub p50_seconds: Option<f64>,
+    /// 90 % took no longer.
+    pub p90_seconds: Option<f64>,
+    /// 99 % took no longer.
+    pub p99_seconds: Option<f64>,
+    /// 99.9 % took no longer.
+    pub p999_seconds: Option<f64>,
+    /// Longest.
+    pub max_seconds: Option<f64>,
+}
+
+/// A flow of which something went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FlowOutcome {
+    /// The stream that sent it: the number of the sending queue.
+    pub stream: usize,
+    /// Its number in the stream.
+    pub flow: usize,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Of them, those that never came.
+    pub lost_packets: u64,
+    /// Copies.
+    pub duplicated_packets: u64,
+    /// Reordered (RFC 4737).
+    pub reordered_packets: u64,
+}
+
+/// The account of one trial: sent = received + lost + lost at the receiver.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Packets per second that were asked for; none for as fast as it goes.
+    pub intended_rate_pps: Option<f64>,
+    /// Frame lengths: a number or the name of a mix.
+    pub frames: String,
+    /// Mean length in bytes, frame check sequence included.
+    pub frame_mean_bytes: f64,
+    /// Flows.
+    pub flows: u32,
+    /// Packets that really were sent.
+    pub sent_packets: u64,
+    /// Packets that were due and were not sent: the generator's own shortfall, no loss.
+    pub unsent_packets: u64,
+    /// From the first packet to the last.
+    pub sent_seconds: f64,
+    /// Packets per second that really were sent.
+    pub sent_rate_pps: f64,
+    /// Bits per second of them, with frame check sequence, preamble and gap.
+    pub sent_wire_rate_bps: f64,
+    /// Different packets that came.
+    pub received_packets: u64,
+    /// Those per second of sending: the forwarding rate (RFC 2285).
+    pub received_rate_pps: f64,
+    /// Packets that never came, without those of the next line.
+    pub lost_packets: u64,
+    /// Packets that came and found no room at the receiver: its own shortfall, no loss.
+    pub receiver_overflow_packets: u64,
+    /// Lost packets of those sent, less those of the receiver's overflow.
+    pub loss_ratio: f64,
+    /// Copies of packets that had come.
+    pub duplicated_packets: u64,
+    /// Packets that came after a later one of their flow (RFC 4737).
+    pub reordered_packets: u64,
+    /// How far the number of such a packet lay behind the expected one, at most.
+    pub reordering_distance_max_packets: u64,
+    /// Flows that came to several queues of the receiver: whether their packets kept their order
+    /// across queues cannot be known.
+    pub divided_flows: u64,
+    /// Packets whose content was damaged; they are among the lost ones, too.
+    pub corrupt_packets: u64,
+    /// Packets of an earlier trial.
+    pub stale_packets: u64,
+    /// Frames of others.
+    pub foreign_packets: u64,
+    /// From sending to reading, on one clock.
+    pub latency: Latency,
+    /// The distribution: share of packets, and the latency that they do not exceed.
+    pub latency_curve: Vec<(f64, f64)>,
+    /// Longest time without a packet between two packets.
+    pub longest_gap_seconds: f64,
+    /// Flows of which something was lost, doubled or reordered.
+    pub affected_flows: u64,
+    /// The worst of them.
+    pub worst_flows: Vec<FlowOutcome>,
+    /// Most packets that were sent with one time stamp.
+    pub batch_max_packets: u64,
+    /// Processor time of the sending threads per packet sent.
+    pub sender_cpu_seconds_per_packet: Option<f64>,
+    /// Processor time of the receiving threads per packet received.
+    pub receiver_cpu_seconds_per_packet: Option<f64>,
+}
+
+impl Outcome {
+    pub(super) fn new(load: &Load, parts: Parts, overflow: u64) -> Self {
+        let Parts { sent, accounts, sender_cpu_seconds, receiver_cpu_seconds } = parts;
+        let mut accounts = accounts.into_iter();
+        // There is at least one queue.
+        let mut account = accounts.next().unwrap_or_else(|| unreachable!("no queue received"));
+        let mut divided_flows = 0;
+        for other in accounts {
+            divided_flows += account.shared_flows(&other);
+            account.merge(&other);
+        }
+        let sent_packets: u64 = sent.iter().map(|sent| sent.packets).sum();
+        let sent_bytes: u64 = sent.iter().map(|sent| sent.bytes).sum();
+        let sent_seconds = sent.iter().map(|sent| sent.nanos).max().unwrap_or(0) as f64 * SECONDS;
+        let gap = if sent_packets > 1 { sent_seconds / (sent_packets - 1) as f64 } else { 0.0 };
+        // From the first packet to the end of the last one's turn.
+        let seconds = sent_seconds + gap;
+        let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let missing = sent_packets.saturating_sub(account.received);
+        let receiver_overflow_packets = overflow.min(missing);
+        let lost_packets = missing - receiver_overflow_packets;
+        let counted = sent_packets - receiver_overflow_packets;
+        let wire_bytes = sent_bytes + sent_packets * u64::from(FCS + WIRE_OVERHEAD);
+        let (affected_flows, worst_flows) = affected(&account, &sent);
+        let per_packet = |cpu: f64, packets: u64| (packets > 0).then(|| cpu / packets as f64);
+        Self {
+            intended_rate_pps: load
+                .burst
+                .is_none()
+                .then_some(load.rate_pps)
+                .filter(|rate| rate.is_finite()),
+            frames: load.sizes.name().to_owned(),
+            frame_mean_bytes: load.sizes.mean(),
+            flows: load.flows,
+            sent_packets,
+            unsent_packets: sent.iter().map(|sent| sent.unsent).sum(),
+            sent_seconds: seconds,
+            sent_rate_pps: per_second(sent_packets as f64),
+            sent_wire_rate_bps: per_second(wire_bytes as f64 * 8.0),
+            received_packets: account.received,
+            received_rate_pps: per_second(account.received as f64),
+            lost_packets,
+            receiver_overflow_packets,
+            loss_ratio: if counted > 0 { lost_packets as f64 / counted as f64 } else { 0.0 },
+            duplicated_packets: account.duplicated,
+            reordered_packets: account.reordered,
+            reordering_distance_max_packets: account.reordering_distance_max,
+            divided_flows,
+            corrupt_packets: account.corrupt,
+            stale_packets: account.stale,
+            foreign_packets: account.foreign,
+            latency: summary(&account.latency),
+            latency_curve: account
+                .latency
+                .iter_quantiles(5)
+                .map(|step| (step.quantile(), step.value_iterated_to() as f64 * SECONDS))
+                .collect(),
+            longest_gap_seconds: account.longest_gap_nanos as f64 * SECONDS,
+            affected_flows,
+            worst_flows,
+            batch_max_packets: sent.iter().map(|sent| sent.batch_max).max().unwrap_or(0),
+            sender_cpu_seconds_per_packet: per_packet(sender_cpu_seconds, sent_packets),
+            receiver_cpu_seconds_per_packet: per_packet(receiver_cpu_seconds, account.received),
+        }
+    }
+
+    /// Whether the generator did what it was asked for: it held the rate to one part in a
+    /// hundred, and its receiver lost nothing by itself. What came of any other trial says
+    /// nothing about the device at the load that was asked for.
+    pub fn is_sound(&self) -> bool {
+        let due = self.sent_packets + self.unsent_packets;
+        self.receiver_overflow_packets == 0 && self.unsent_packets * 100 <= due && due > 0
+    }
+}
+
+fn summary(latency: &Histogram<u64>) -> Latency {
+    let some = |value: f64| (!latency.is_empty()).then_some(value * SECONDS);
+    let at = |quantile| some(latency.value_at_quantile(quantile).min(latency.max()) as f64);
+    Latency {
+        min_seconds: some(latency.min() as f64),
+        mean_seconds: some(latency.mean()),
+        p50_seconds: at(0.5),
+        p90_seconds: at(0.9),
+        p99_seconds: at(0.99),
+        p999_seconds: at(0.999),
+        max_seconds: some(latency.max() as f64),
+    }
+}
+
+/// How many flows lost, doubled or reordered packets, and the worst of them.
+fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
+    let mut found = Vec::new();
+    let streams = account.streams.iter().zip(sent).enumerate();
+    for (stream, (flows, sent)) in streams {
+        let number = flows.flows.len() as u64;
+        for (flow, count) in flows.flows.iter().enumerate() {
+            let FlowCount { received, duplicated, reordered, .. } = *count;
+            // Flows take turns, the first ones first.
+            let sent_packets = (sent.packets + number - 1 - flow as u64) / number;
+            let lost_packets = sent_packets.saturating_sub(received);
+            if lost_packets + duplicated + reordered > 0 {
+                found.push(FlowOutcome {
+                    stream,
+                    flow,
+                    sent_packets,
+                    lost_packets,
+                    duplicated_packets: duplicated,
+                    reordered_packets: reordered,
+                });
+            }
+        }
+    }
+    let number = found.len() as u64;
+    found.sort_by_key(|flow| {
+        std::cmp::Reverse(flow.lost_packets + flow.duplicated_packets + flow.reordered_packets)
+    });
+    found.truncate(FLOWS_TOLD);
+    (number, found)
+}
+
+/// Processor time of the calling thread.
+pub(super) fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * SECONDS
+}

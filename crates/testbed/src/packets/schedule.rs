@@ -1,0 +1,212 @@
+//! When packets are due: open loop, so that nothing that happens to them slows the rest down.
+
+use std::time::Duration;
+
+const SECOND: f64 = 1e9;
+
+/// How packets are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// The same distance between all.
+    Constant,
+    /// So many packets at `peak_pps`, then silence, at the same mean rate.
+    Bursts {
+        /// Packets of a burst.
+        packets: u64,
+        /// Rate within a burst in packets per second; infinite for as fast as it goes.
+        peak_pps: f64,
+    },
+    /// A day with its night, compressed to the length of the load: the rate follows
+    /// `1 - depth cos(2 π t)` times the mean, so that it begins and ends in the night.
+    Day {
+        /// How much of the mean the rate goes up and down: 0 to 1.
+        depth: f64,
+    },
+}
+
+/// How many packets are due by when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// Mean rate in packets per second; infinite for as fast as it goes.
+    rate_pps: f64,
+    duration_nanos: u64,
+    packets: u64,
+    shape: Shape,
+}
+
+impl Schedule {
+    /// `rate_pps` for so long; as fast as it goes where the rate is infinite.
+    pub fn new(rate_pps: f64, duration: Duration, shape: Shape) -> Self {
+        // More than 500 years saturate.
+        let duration_nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let packets = match rate_pps.is_finite() {
+            // `as` saturates.
+            true => (rate_pps * duration.as_secs_f64()).round() as u64,
+            false => u64::MAX,
+        };
+        Self { rate_pps, duration_nanos, packets, shape }
+    }
+
+    /// One burst of so many packets as fast as it goes, within a time limit.
+    pub fn burst(packets: u64, limit: Duration) -> Self {
+        Self { packets, ..Self::new(f64::INFINITY, limit, Shape::Constant) }
+    }
+
+    /// The share of one of `streams` that take turns: packets `index`, `index + streams`, ….
+    #[must_use]
+    pub fn share(self, index: u64, streams: u64) -> Self {
+        let packets = match self.packets {
+            u64::MAX => u64::MAX,
+            packets => (packets + streams - 1 - index) / streams,
+        };
+        let shape = match self.shape {
+            Shape::Bursts { packets, peak_pps } => Shape::Bursts {
+                packets: packets.div_ceil(streams),
+                peak_pps: peak_pps / streams as f64,
+            },
+            shape => shape,
+        };
+        Self { rate_pps: self.rate_pps / streams as f64, packets, shape, ..self }
+    }
+
+    /// Number of packets; `u64::MAX` without a limit.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Length in nanoseconds.
+    pub fn duration_nanos(&self) -> u64 {
+        self.duration_nanos
+    }
+
+    /// Whether it asks for as much as it goes.
+    pub fn is_flat_out(&self) -> bool {
+        self.rate_pps.is_infinite()
+    }
+
+    /// Packets that are due when `nanos` have passed: never fewer than before.
+    #[inline]
+    pub fn due(&self, nanos: u64) -> u64 {
+        if self.is_flat_out() {
+            return self.packets;
+        }
+        if nanos >= self.duration_nanos {
+            return self.packets;
+        }
+        let seconds = nanos as f64 / SECOND;
+        let due = match self.shape {
+            Shape::Constant => (seconds * self.rate_pps) as u64 + 1,
+            Shape::Bursts { packets, peak_pps } => {
+                let period = packets as f64 / self.rate_pps;
+                let bursts = (seconds / period) as u64;
+                let within = seconds - bursts as f64 * period;
+                // `as` saturates, also the infinite.
+                let begun = ((within * peak_pps) as u64).saturating_add(1);
+                bursts * packets + begun.min(packets)
+            }
+            Shape::Day { depth } => {
+                let whole = self.duration_nanos as f64 / SECOND;
+                let angle = std::f64::consts::TAU * seconds / whole;
+                let mean = seconds - depth * whole / std::f64::consts::TAU * angle.sin();
+                (mean * self.rate_pps) as u64 + 1
+            }
+        };
+        due.min(self.packets)
+    }
+
+    /// Nanoseconds from the beginning at which the packet of this number (from 0) is due at the
+    /// earliest, to the precision of a sleep; for a sender that has nothing to do until then.
+    pub fn due_at(&self, packet: u64) -> u64 {
+        if self.is_flat_out() {
+            return 0;
+        }
+        let at = match self.shape {
+            Shape::Constant => packet as f64 / self.rate_pps,
+            Shape::Bursts { packets, peak_pps } => {
+                let (burst, within) = (packet / packets, packet % packets);
+                burst as f64 * packets as f64 / self.rate_pps + within as f64 / peak_pps
+            }
+            Shape::Day { .. } => return self.search(packet),
+        };
+        // `as` saturates.
+        ((at * SECOND) as u64).min(self.duration_nanos)
+    }
+
+    /// The earliest time at which more than `packet` are due.
+    fn search(&self, packet: u64) -> u64 {
+        let (mut low, mut high) = (0, self.duration_nanos);
+        while high - low > 1_000 {
+            let middle = low + (high - low) / 2;
+            if self.due(middle) > packet { high = middle } else { low = middle }
+        }
+        high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    fn shapes() -> [Shape; 4] {
+        [
+            Shape::Constant,
+            Shape::Bursts { packets: 50, peak_pps: 100_000.0 },
+            Shape::Bursts { packets: 64, peak_pps: f64::INFINITY },
+            Shape::Day { depth: 0.8 },
+        ]
+    }
+
+    #[test]
+    fn all_shapes_have_the_same_mean_never_go_back_and_end() {
+        for shape in shapes() {
+            let schedule = Schedule::new(1_000.0, TEN, shape);
+            assert_eq!(schedule.packets(), 10_000);
+            let due: Vec<_> = (0..=10_000).map(|step| schedule.due(step * 1_000_000)).collect();
+            assert!(due.is_sorted(), "{shape:?}");
+            assert_eq!(due.last(), Some(&10_000), "{shape:?}");
+            assert!(due[5_000].abs_diff(5_000) < 100, "{shape:?}: {}", due[5_000]);
+        }
+    }
+
+    #[test]
+    fn a_packet_is_due_when_it_is_said_to_be() {
+        for shape in shapes() {
+            let schedule = Schedule::new(1_000.0, TEN, shape);
+            for packet in [0, 1, 49, 50, 63, 64, 777, 9_999] {
+                let at = schedule.due_at(packet);
+                assert!(schedule.due(at + 2_000) > packet, "{shape:?} {packet}");
+                assert!(at < 3_000 || schedule.due(at - 3_000) <= packet, "{shape:?} {packet}");
+            }
+        }
+    }
+
+    #[test]
+    fn bursts_are_bursts_and_days_have_nights() {
+        let bursts =
+            Schedule::new(1_000.0, TEN, Shape::Bursts { packets: 100, peak_pps: 1_000_000.0 });
+        assert_eq!(bursts.due(100_000), 100);
+        assert_eq!(bursts.due(99_000_000), 100);
+        let day = Schedule::new(1_000.0, TEN, Shape::Day { depth: 1.0 });
+        let night = day.due(1_000_000_000);
+        let noon = day.due(5_500_000_000) - day.due(4_500_000_000);
+        assert!(noon > 10 * night, "{noon} {night}");
+    }
+
+    #[test]
+    fn shares_make_the_whole() {
+        for packets in [1_000, 1_001, 1_003] {
+            let whole = Schedule::new(f64::from(packets) / 10.0, TEN, Shape::Constant);
+            let sum: u64 = (0..4).map(|index| whole.share(index, 4).packets()).sum();
+            assert_eq!(sum, whole.packets());
+        }
+    }
+
+    #[test]
+    fn flat_out_everything_is_due_at_once() {
+        let flat_out = Schedule::new(f64::INFINITY, TEN, Shape::Constant);
+        assert_eq!((flat_out.due(0), flat_out.packets()), (u64::MAX, u64::MAX));
+        assert_eq!(Schedule::burst(7, TEN).due(0), 7);
+    }
+}

@@ -1,0 +1,198 @@
+//! The sending end of one queue.
+
+use super::flows::Flow;
+use super::schedule::Schedule;
+use super::sizes::{FCS, Sizes};
+use super::stamp::{SEQUENCE_MAX, Stamp};
+use crate::clock::monotonic_nanos;
+use std::sync::Arc;
+use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
+use wattline_dataplane::port::{PortId, PortQueue};
+
+/// Packets that were due longer ago are not made up for, all but the last few: what a sender was
+/// late with would come as a burst that nobody asked for, and be lost.
+const CATCH_UP_NANOS: u64 = 100_000;
+/// So many are made up for, however late they are: the ring of any device takes them.
+const CATCH_UP_PACKETS: u64 = 32;
+/// So long after the last packet was due those that are late may still be sent.
+const LAST_CHANCE_NANOS: u64 = 10_000_000;
+
+/// What one queue sends in one trial.
+pub(super) struct Sender {
+    run: u8,
+    stream: u8,
+    flows: Arc<[Flow]>,
+    sizes: Sizes,
+    schedule: Schedule,
+    start: u64,
+    /// Packets of the schedule that are done with: sent, or left out because they were late.
+    position: u64,
+    /// Packets that were sent; also the number of the next.
+    sequence: u64,
+    /// When the last one was.
+    last: u64,
+    bytes: u64,
+    batch_max: u64,
+    ended: bool,
+    stopped: bool,
+}
+
+/// What a queue really sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// Packets that the kernel took.
+    pub packets: u64,
+    /// Their bytes, without frame check sequences.
+    pub bytes: u64,
+    /// Packets that were due and never sent: the generator's own shortfall.
+    pub unsent: u64,
+    /// From the beginning to the last packet.
+    pub nanos: u64,
+    /// Most packets that were sent at a time.
+    pub batch_max: u64,
+}
+
+/// What a turn found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// There may be more to send at once.
+    Busy,
+    /// Nothing to send before this time.
+    IdleUntil(u64),
+    /// All is sent.
+    Over,
+}
+
+impl Sender {
+    /// Begins at `start`, on [`crate::clock`].
+    pub fn new(
+        (run, stream): (u8, u8),
+        flows: Arc<[Flow]>,
+        sizes: &Sizes,
+        schedule: Schedule,
+        start: u64,
+    ) -> Self {
+        Self {
+            run,
+            stream,
+            flows,
+            sizes: sizes.clone(),
+            schedule,
+            start,
+            position: 0,
+            sequence: 0,
+            last: start,
+            bytes: 0,
+            batch_max: 0,
+            ended: false,
+            stopped: false,
+        }
+    }
+
+    /// Ends early: what was not due yet is no shortfall.
+    pub fn stop(&mut self) {
+        self.ended = true;
+        self.stopped = true;
+    }
+
+    /// Packets sent so far.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Sends what is due, a batch at most.
+    #[inline]
+    pub fn turn(&mut self, pool: &mut FramePool, queue: &mut dyn PortQueue) -> Turn {
+        let now = monotonic_nanos();
+        let Some(elapsed) = now.checked_sub(self.start) else {
+            return Turn::IdleUntil(self.start);
+        };
+        if self.ended || self.is_over(elapsed) {
+            self.ended = true;
+            return Turn::Over;
+        }
+        let due = self.schedule.due(elapsed);
+        if !self.schedule.is_flat_out() {
+            let late = self.schedule.due(elapsed.saturating_sub(CATCH_UP_NANOS));
+            // The first packet is due at once, and so never late by that.
+            let late = if elapsed < CATCH_UP_NANOS { 0 } else { late };
+            let late = late.min(due.saturating_sub(CATCH_UP_PACKETS));
+            if late > self.position {
+                self.position = late;
+            }
+        }
+        let wanted = due.saturating_sub(self.position).min(BATCH_MAX as u64) as usize;
+        if wanted == 0 {
+            return Turn::IdleUntil(self.start.saturating_add(self.schedule.due_at(self.position)));
+        }
+        let taken = self.send(pool, queue, wanted, now);
+        if taken > 0 {
+            self.last = now;
+        }
+        self.position += taken;
+        self.batch_max = self.batch_max.max(taken);
+        queue.recycle(pool);
+        Turn::Busy
+    }
+
+    /// Makes frames and hands them over; how many were taken.
+    fn send(
+        &mut self,
+        pool: &mut FramePool,
+        queue: &mut dyn PortQueue,
+        wanted: usize,
+        now: u64,
+    ) -> u64 {
+        let mut frames = [Frame::default(); BATCH_MAX];
+        let mut made = 0;
+        let flows = self.flows.len() as u64;
+        while made < wanted {
+            let Some(chunk) = pool.take_chunk() else { break };
+            let sequence = self.sequence + made as u64;
+            let (round, number) = (sequence / flows, sequence % flows);
+            // By round as well, so that every flow has every length.
+            let length = self.sizes.at(round.wrapping_add(number)) - FCS;
+            let frame =
+                Frame { offset: chunk + pool.headroom(), length, port_in: PortId::default() };
+            let stamp = Stamp { run: self.run, stream: self.stream, sequence, nanos: now };
+            self.flows[number as usize].write(pool.frame_bytes(&frame), stamp);
+            frames[made] = frame;
+            made += 1;
+        }
+        let taken = queue.transmit(pool, &frames[..made]);
+        for frame in &frames[taken..made] {
+            pool.free(frame.offset);
+        }
+        queue.flush(pool);
+        self.bytes += frames[..taken].iter().map(|frame| u64::from(frame.length)).sum::<u64>();
+        self.sequence += taken as u64;
+        taken as u64
+    }
+
+    fn is_over(&self, elapsed: u64) -> bool {
+        let end = self.schedule.duration_nanos();
+        if self.position >= self.schedule.packets() || self.sequence >= SEQUENCE_MAX {
+            return true;
+        }
+        let grace = if self.schedule.is_flat_out() { 0 } else { LAST_CHANCE_NANOS };
+        elapsed >= end.saturating_add(grace)
+    }
+
+    /// The account, once the queue has sent everything but so many packets, which it never will.
+    pub fn finish(self, stuck: u64) -> Sent {
+        let planned = match self.schedule.packets() {
+            _ if self.stopped => self.position,
+            // Without a limit as many as there were.
+            u64::MAX => self.sequence,
+            planned => planned,
+        };
+        let packets = self.sequence.saturating_sub(stuck);
+        Sent {
+            packets,
+            bytes: self.bytes,
+            unsent: planned.saturating_sub(packets),
+            nanos: self.last - self.start,
+            batch_max: self.batch_max,
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The whole generator against devices with known faults: in memory, and over real interfaces.
+
+use super::account::Account;
+use super::lane::{Lane, open};
+use super::stamp::Stamp;
+use super::*;
+use crate::leftovers::can_build_namespaces;
+use crate::namespace::Namespace;
+use crate::topology::{LEFT, RIGHT, SINK, SOURCE, connect};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wattline_dataplane::frame::{BATCH_MAX, Frame};
+use wattline_dataplane::port::PortId;
+use wattline_ports::memory::{WireEnd, wire};
+
+/// What the device does to the packets by their order of arrival, from 0.
+#[derive(Clone, Copy)]
+struct Faults {
+    lose: &'static [u64],
+    double: &'static [u64],
+    /// Kept back until so many more have passed.
+    hold: &'static [u64],
+    held_for: u64,
+    damage: &'static [u64],
+}
+
+const NONE: Faults = Faults { lose: &[], double: &[], hold: &[], held_for: 8, damage: &[] };
+const SOME: Faults = Faults {
+    lose: &[10, 11, 500, 900, 901],
+    double: &[20, 600, 777],
+    hold: &[40, 800],
+    held_for: 8,
+    damage: &[50, 51],
+};
+
+/// A device that forwards frames with faults.
+struct Device {
+    faults: Faults,
+    arrived: u64,
+    held: VecDeque<(u64, Vec<u8>)>,
+}
+
+impl Device {
+    fn new(faults: Faults) -> Self {
+        Self { faults, arrived: 0, held: VecDeque::new() }
+    }
+
+    fn forward(&mut self, frame: &[u8], mut send: impl FnMut(&[u8])) {
+        let number = self.arrived;
+        self.arrived += 1;
+        let Faults { lose, double, hold, held_for, damage } = self.faults;
+        if hold.contains(&number) {
+            self.held.push_back((number + held_for, frame.to_vec()));
+        } else if damage.contains(&number) {
+            let mut frame = frame.to_vec();
+            // The last byte of the stamp's number.
+            frame[14 + 20 + 8 + 8] ^= 1;
+            send(&frame);
+        } else if !lose.contains(&number) {
+            send(frame);
+            if double.contains(&number) {
+                send(frame);
+            }
+        }
+        while self.held.front().is_some_and(|(until, _)| *until <= number) {
+            if let Some((_, frame)) = self.held.pop_front() {
+                send(&frame);
+            }
+        }
+    }
+}
+
+fn addresses() -> Addresses {
+    plain_link(
+        &InterfaceFacts { name: String::new(), mac: SOURCE.mac, queues: 1, zero_copy: false },
+        &InterfaceFacts { name: String::new(), mac: LEFT.mac, queues: 1, zero_copy: false },
+    )
+}
+
+fn through_memory(faults: Faults, load: &Load) -> Outcome {
+    let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
+    let mut tester = Tester::in_memory(
+        Lane::in_memory(near.into_queue(PortId(0))),
+        Lane::in_memory(far.into_queue(PortId(1))),
+    );
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut device = Device::new(faults);
+            let push = |right: &mut WireEnd, frame: &[u8]| {
+                while !right.send(frame) && !over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            };
+            while !over.load(Ordering::Relaxed) {
+                let taken = left
+                    .receive_with(|frame| device.forward(frame, |frame| push(&mut right, frame)));
+                if taken.is_none() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let never = AtomicBool::new(false);
+        let outcome = tester.trial(&addresses(), load, &anywhere, &never, &mut |_| ());
+        over.store(true, Ordering::Relaxed);
+        outcome.unwrap()
+    })
+}
+
+fn burst(packets: u64, flows: u32) -> Load {
+    Load {
+        burst: Some(packets),
+        duration: Duration::from_secs(60),
+        flows,
+        drain: Duration::from_millis(500),
+        ..Load::default()
+    }
+}
+
+#[track_caller]
+fn check(outcome: &Outcome, packets: u64) {
+    assert_eq!(outcome.sent_packets, packets, "{outcome:#?}");
+    assert_eq!(outcome.receiver_overflow_packets, 0, "{outcome:#?}");
+    // Lost are five, and the two that were damaged.
+    assert_eq!((outcome.lost_packets, outcome.corrupt_packets), (7, 2), "{outcome:#?}");
+    assert_eq!(outcome.received_packets, packets - 7);
+    assert_eq!(outcome.duplicated_packets, 3);
+    assert_eq!(outcome.reordered_packets, 2);
+    assert_eq!(outcome.unsent_packets, 0);
+    let worst: u64 = outcome.worst_flows.iter().map(|flow| flow.lost_packets).sum();
+    assert_eq!(worst, 7, "{:?}", outcome.worst_flows);
+}
+
+#[test]
+fn known_faults_are_counted_exactly() {
+    let outcome = through_memory(SOME, &burst(20_000, 4));
+    check(&outcome, 20_000);
+    // Held back for eight packets of four flows: two of its own passed it.
+    assert_eq!(outcome.reordering_distance_max_packets, 3);
+    assert_eq!(outcome.affected_flows, 4);
+    assert!(outcome.latency.min_seconds.unwrap() > 0.0);
+}
+
+#[test]
+fn a_device_without_faults_has_none() {
+    let load = Load {
+        rate_pps: 50_000.0,
+        duration: Duration::from_millis(400),
+        flows: 100,
+        ..Load::default()
+    };
+    let outcome = through_memory(NONE, &load);
+    let faults = [
+        outcome.lost_packets,
+        outcome.duplicated_packets,
+        outcome.reordered_packets,
+        outcome.corrupt_packets,
+        outcome.stale_packets,
+        outcome.foreign_packets,
+        outcome.affected_flows,
+    ];
+    assert_eq!(faults, [0; 7], "{outcome:#?}");
+    // What is late on a busy machine is not sent; it is the generator's shortfall and no loss.
+    assert_eq!(outcome.sent_packets + outcome.unsent_packets, 20_000);
+    assert!(outcome.sent_packets > 0);
+    assert!((outcome.frame_mean_bytes - 361.8).abs() < 0.1);
+}
+
+#[test]
+fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
+    let mut load = burst(5_000, 8);
+    load.duration = Duration::from_secs(2);
+    let (near, left) = wire(1024, 2048);
+    let (right, far) = wire(16, 2048);
+    let mut tester = Tester::in_memory(
+        Lane::in_memory(near.into_queue(PortId(0))),
+        Lane::in_memory(far.into_queue(PortId(1))),
+    );
+    let never = AtomicBool::new(false);
+    let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
+    // The cable is full, and nobody takes anything out.
+    assert_eq!((outcome.sent_packets, outcome.unsent_packets), (1024, 3976), "{outcome:#?}");
+    assert_eq!((outcome.lost_packets, outcome.received_packets), (1024, 0));
+    assert!(!outcome.is_sound());
+    drop((left, right));
+}
+
+#[test]
+fn stopping_early_loses_nothing() {
+    let load = Load { rate_pps: 1_000.0, duration: Duration::from_secs(60), ..Load::default() };
+    let ((near, left), never) = (wire(1024, 2048), AtomicBool::new(true));
+    let mut tester = Tester::in_memory(
+        Lane::in_memory(near.into_queue(PortId(0))),
+        Lane::in_memory(left.into_queue(PortId(1))),
+    );
+    let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
+    assert_eq!(outcome.lost_packets, 0, "{outcome:#?}");
+    assert_eq!(outcome.sent_packets, outcome.received_packets);
+    assert!(outcome.unsent_packets < 40, "what was not due is no shortfall: {outcome:#?}");
+}
+
+#[test]
+fn one_lost_packet_in_ten_million_is_found() {
+    const PACKETS: u64 = 10_000_000;
+    const LOST: u64 = 7_654_321;
+    let mut account = Account::new(1, &[(1_000, PACKETS)]).unwrap();
+    for sequence in (0..PACKETS).filter(|sequence| *sequence != LOST) {
+        account.take(Stamp { run: 1, stream: 0, sequence, nanos: 1 }, 60, 2);
+    }
+    assert_eq!((account.received, account.duplicated, account.reordered), (PACKETS - 1, 0, 0));
+    let flow = &account.streams[0].flows[(LOST % 1_000) as usize];
+    assert_eq!(flow.received, PACKETS / 1_000 - 1);
+}
+
+#[test]
+fn impossible_loads_are_refused_with_all_that_is_wrong() {
+    let load = Load {
+        rate_pps: 0.0,
+        flows: 0,
+        shape: Shape::Bursts { packets: 0, peak_pps: 1.0 },
+        ..Load::default()
+    };
+    let problems = load.check(true, 2).unwrap_err();
+    for word in ["rate", "flows", "IPv6", "bursts"] {
+        assert!(problems.contains(word), "{problems}");
+    }
+    let endless = Load { rate_pps: 1e9, duration: Duration::from_secs(800_000), ..Load::default() };
+    assert!(endless.check(false, 1).is_err());
+}
+
+/// Forwards frames from one interface to another with faults, by AF_XDP, until told to stop.
+fn forward(device: &mut Device, left: &mut Lane, right: &mut Lane, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let mut frames = [Frame::default(); BATCH_MAX];
+        let count = left.queue.receive(&mut left.pool, &mut frames);
+        for frame in &frames[..count] {
+            let mut bytes = left.pool.frame_bytes(frame).to_vec();
+            left.pool.free(frame.offset);
+            bytes[..6].copy_from_slice(&SINK.mac);
+            bytes[6..12].copy_from_slice(&RIGHT.mac);
+            device.forward(&bytes, |bytes| {
+                let chunk = loop {
+                    right.queue.recycle(&mut right.pool);
+                    if let Some(chunk) = right.pool.take_chunk() {
+                        break chunk;
+                    }
+                };
+                let offset = chunk + right.pool.headroom();
+                let frame =
+                    Frame { offset, length: bytes.len() as u16, port_in: PortId::default() };
+                right.pool.frame_bytes(&frame).copy_from_slice(bytes);
+                while right.queue.transmit(&mut right.pool, &[frame]) == 0 {
+                    right.queue.recycle(&mut right.pool);
+                }
+                right.queue.flush(&mut right.pool);
+            });
+        }
+        left.queue.recycle(&mut left.pool);
+        right.queue.recycle(&mut right.pool);
+        if count == 0 {
+            left.wait(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
+    let test = "known_faults_of_a_device_between_real_interfaces_are_counted_exactly";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [source, router, sink] =
+        ["source", "device", "sink"].map(|r| Namespace::create(r).unwrap());
+    connect(&router, LEFT, &source, SOURCE, 1500, 1).unwrap();
+    connect(&router, RIGHT, &sink, SINK, 1500, 1).unwrap();
+    let mut lanes = router
+        .enter(|| [LEFT, RIGHT].map(|end| open(end.interface, 1, true).unwrap().0.remove(0)))
+        .unwrap();
+    let ends = [(&source, SOURCE), (&sink, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 1).unwrap();
+    assert_eq!((tester.from.mac, tester.to.mac), (SOURCE.mac, SINK.mac));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let [left, right] = &mut lanes;
+        scope.spawn(|| forward(&mut Device::new(SOME), left, right, &over));
+        // Slow enough for the device of a test on a busy machine.
+        let load = Load {
+            rate_pps: 10_000.0,
+            duration: Duration::from_millis(1_200),
+            flows: 4,
+            sizes: Sizes::imix(),
+            drain: Duration::from_secs(1),
+            ..Load::default()
+        };
+        let never = AtomicBool::new(false);
+        let mut seen = Progress::default();
+        let outcome =
+            tester.trial(&addresses(), &load, &anywhere, &never, &mut |progress| seen = progress);
+        over.store(true, Ordering::Relaxed);
+        let outcome = outcome.unwrap();
+        assert!(outcome.sent_packets > 1_000, "{outcome:#?}");
+        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 12_000);
+        assert_eq!(seen.sent, outcome.sent_packets);
+        assert_eq!((outcome.lost_packets, outcome.corrupt_packets), (7, 2), "{outcome:#?}");
+        assert_eq!(outcome.duplicated_packets, 3);
+        assert_eq!(outcome.reordered_packets, 2);
+        assert!(outcome.latency.p50_seconds.unwrap() < 1.0);
+    });
+}
+
+#[test]
+fn several_queues_of_a_plain_link_account_for_every_packet() {
+    let test = "several_queues_of_a_plain_link_account_for_every_packet";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    connect(&near, SOURCE, &far, SINK, 1500, 2).unwrap();
+    let ends = [(&near, SOURCE), (&far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 2).unwrap();
+    let addresses = plain_link(&tester.from, &tester.to);
+    let never = AtomicBool::new(false);
+    for round in 0..2 {
+        let load = Load {
+            rate_pps: 20_000.0,
+            duration: Duration::from_millis(300),
+            flows: 64,
+            ..Load::default()
+        };
+        let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
+        let accounted =
+            outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
+        assert_eq!(accounted, outcome.sent_packets, "round {round}: {outcome:#?}");
+        assert!(outcome.received_packets > 3_000, "{outcome:#?}");
+        let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
+        assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn the_generator_knows_its_limits() {
+    if !can_build_namespaces("the_generator_knows_its_limits") {
+        return;
+    }
+    let load = Load { sizes: Sizes::fixed(64), ..Load::default() };
+    let limits = limits::of_veth(&load, 1, &anywhere).unwrap();
+    assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
+    assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
+    assert_eq!(limits.lossless_rate_pps > 0.0, limits.latency.p50_seconds.is_some(), "{limits:?}");
+}

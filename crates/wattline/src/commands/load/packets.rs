@@ -1,0 +1,199 @@
+//! `wattline load packets`.
+
+use super::options::rate;
+use super::packets_show::{LiveLine, table};
+use crate::commands::{duration, simulation};
+use crate::exit::ExitError;
+use crate::output;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wattline_testbed::packets::limits::{self, Limits};
+use wattline_testbed::packets::{
+    Addresses, End, FLOWS_MAX, Load, Outcome, Shape, Sizes, Tester, anywhere, parse_mac, plain_link,
+};
+use wattline_units::Span;
+
+/// Where packets go, and how many.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The interface that sends: [NAMESPACE/]INTERFACE.
+    #[arg(long, value_name = "INTERFACE")]
+    from: String,
+    /// The interface that receives; the sending one without this.
+    #[arg(long, value_name = "INTERFACE")]
+    to: Option<String>,
+    /// Ethernet address of the device's interface; that of the receiver (a plain link) without
+    /// this.
+    #[arg(long, value_name = "MAC", value_parser = mac)]
+    mac: Option<Mac>,
+    /// Source address of the packets.
+    #[arg(long, default_value = "198.18.0.2")]
+    source: IpAddr,
+    /// The first destination address; its family is that of the packets.
+    #[arg(long, default_value = "198.19.0.2")]
+    destination: IpAddr,
+    /// How many destination addresses from there on; flows take them in turn.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    destinations: u32,
+    /// Packets a second in all, such as 500, 20k or 1.5M; max for as many as it goes.
+    #[arg(long, value_parser = rate_or_max)]
+    rate: f64,
+    /// How long.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    duration: Span,
+    /// Lengths of frames with frame check sequence: 64 to 1518, imix, imix-csit, or a list such as
+    /// 64*7+594*4+1518*1.
+    #[arg(long, default_value = "imix")]
+    size: Sizes,
+    /// Flows, each with a source port of its own, taking turns.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
+    flows: u32,
+    /// Queues of each interface that are used, with a thread each way.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    queues: u32,
+    /// Bursts of so many packets at the same mean rate.
+    #[arg(long, value_name = "PACKETS", conflicts_with = "day")]
+    burst: Option<u64>,
+    /// Rate within a burst; max for as fast as it goes.
+    #[arg(long, value_name = "RATE", default_value = "max", value_parser = rate_or_max)]
+    burst_rate: f64,
+    /// A day with its night in the length of the load: the rate goes up and down by this share.
+    #[arg(long, value_name = "DEPTH")]
+    day: Option<f64>,
+    /// The load is over when nothing came for so long after the last packet was sent.
+    #[arg(long, default_value = "2s", value_parser = simulation::span)]
+    drain: Span,
+    /// Do not measure what the generator can do by itself, over a veth pair made for it.
+    #[arg(long)]
+    no_limits: bool,
+}
+
+/// An Ethernet address.
+#[derive(Debug, Clone, Copy)]
+struct Mac([u8; 6]);
+
+#[derive(Serialize)]
+struct Report {
+    from: String,
+    to: String,
+    queues: u32,
+    zero_copy: bool,
+    /// None where they were not asked for.
+    limits: Option<Limits>,
+    #[serde(flatten)]
+    outcome: Outcome,
+    notes: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if args.source.is_ipv4() != args.destination.is_ipv4() {
+        let problem = "--source and --destination are of different families";
+        return Err(ExitError::new(ExitError::USAGE, problem));
+    }
+    let shape = match (args.burst, args.day) {
+        (Some(packets), _) => Shape::Bursts { packets, peak_pps: args.burst_rate },
+        (None, Some(depth)) => Shape::Day { depth },
+        (None, None) => Shape::Constant,
+    };
+    let load = Load {
+        rate_pps: args.rate,
+        duration: args.duration.into(),
+        shape,
+        burst: None,
+        sizes: args.size.clone(),
+        flows: args.flows,
+        drain: args.drain.into(),
+    };
+    load.check(args.destination.is_ipv6(), args.queues)
+        .map_err(|problems| ExitError::new(ExitError::USAGE, problems))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second one ends the program at once, the first one only the load.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let limits = match args.no_limits {
+        true => None,
+        false => Some(limits::of_veth(&load, args.queues, &anywhere)?),
+    };
+    if let (Some(limits), false) = (&limits, json) {
+        super::packets_show::limits(&mut std::io::stderr().lock(), limits)?;
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(ExitError::new(ExitError::IO, "stopped before the load began"));
+    }
+    let to = args.to.as_deref().map(End::from);
+    let mut tester = Tester::open(End::from(args.from.as_str()), to, args.queues)?;
+    let addresses = Addresses {
+        destination_mac: args.mac.map_or(tester.to.mac, |mac| mac.0),
+        source: args.source,
+        destination: args.destination,
+        destinations: args.destinations,
+        ..plain_link(&tester.from, &tester.to)
+    };
+    let line = LiveLine::new(load.duration);
+    let outcome =
+        tester.trial(&addresses, &load, &anywhere, &stop, &mut |progress| line.show(progress));
+    line.clear();
+    let outcome = outcome?;
+    let report = Report {
+        from: tester.from.name.clone(),
+        to: tester.to.name.clone(),
+        queues: args.queues,
+        zero_copy: tester.from.zero_copy && tester.to.zero_copy,
+        notes: notes(&outcome, limits.as_ref()),
+        limits,
+        outcome,
+    };
+    output::print(&report, json, |out, report| table(out, &report.outcome, &report.notes))
+}
+
+/// What a reader should know before believing the figures.
+fn notes(outcome: &Outcome, limits: Option<&Limits>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if outcome.unsent_packets > 0 {
+        notes.push(format!(
+            "the generator could not send {} packets in time; they count as nothing",
+            outcome.unsent_packets
+        ));
+    }
+    if outcome.receiver_overflow_packets > 0 {
+        notes.push(format!(
+            "the receiver had no room for {} packets that came; they do not count as lost",
+            outcome.receiver_overflow_packets
+        ));
+    }
+    if let Some(limits) = limits
+        && outcome.lost_packets > 0
+        && outcome.sent_rate_pps > limits.lossless_rate_pps
+    {
+        notes.push(format!(
+            "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, loss \
+             may be its own",
+            limits.lossless_rate_pps
+        ));
+    }
+    if outcome.divided_flows > 0 {
+        notes.push(format!(
+            "{} flows came to several queues: reordering across queues is not seen",
+            outcome.divided_flows
+        ));
+    }
+    notes
+}
+
+fn rate_or_max(text: &str) -> Result<f64, String> {
+    match text {
+        "max" => Ok(f64::INFINITY),
+        text => rate(text).map_err(|_| {
+            "expected packets a second above 0, such as 500, 20k or 1.5M, or max".to_owned()
+        }),
+    }
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    parse_mac(text).map(Mac).ok_or_else(|| "expected six bytes such as 02:57:00:00:00:11".into())
+}

@@ -1,0 +1,132 @@
+//! What people see of `wattline load packets`.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
+use std::io::Write;
+use std::time::{Duration, Instant};
+use wattline_testbed::packets::limits::Limits;
+use wattline_testbed::packets::{Outcome, Progress};
+
+/// The rates of the line are those of so long.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The line that follows the load, on a terminal only.
+pub struct LiveLine {
+    bar: ProgressBar,
+    began: Instant,
+    last: Cell<(Instant, Progress)>,
+}
+
+impl LiveLine {
+    /// For a load of that length.
+    pub fn new(duration: Duration) -> Self {
+        let bar = ProgressBar::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+        let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
+        // The template is a constant that indicatif takes; without it, the bar looks otherwise.
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let now = Instant::now();
+        Self { bar, began: now, last: Cell::new((now, Progress::default())) }
+    }
+
+    /// Shows what was counted so far.
+    pub fn show(&self, progress: Progress) {
+        let (then, before) = self.last.get();
+        let elapsed = then.elapsed();
+        if elapsed < INTERVAL {
+            return;
+        }
+        self.last.set((Instant::now(), progress));
+        let rate = |now: u64, then: u64| (now - then) as f64 / elapsed.as_secs_f64() / 1e6;
+        self.bar.set_position(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.bar.set_message(format!(
+            "sent {:.3} Mpps  received {:.3} Mpps  under way or lost {}",
+            rate(progress.sent, before.sent),
+            rate(progress.received, before.received),
+            progress.sent.saturating_sub(progress.received)
+        ));
+    }
+
+    /// Takes the line away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Prints what the generator can do.
+pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "the generator by itself ({}): sends {:.3} Mpps flat out, without loss {:.3} Mpps; adds {} \
+         of latency (p50), {} (p99)",
+        limits.link,
+        limits.flat_out_rate_pps / 1e6,
+        limits.lossless_rate_pps / 1e6,
+        micros(limits.latency.p50_seconds),
+        micros(limits.latency.p99_seconds)
+    )
+}
+
+/// Prints a result.
+pub fn table(out: &mut impl Write, outcome: &Outcome, notes: &[String]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "frames {} ({:.1} B), {} flows, {:.3} s",
+        outcome.frames, outcome.frame_mean_bytes, outcome.flows, outcome.sent_seconds
+    )?;
+    for note in notes {
+        writeln!(out, "note: {note}")?;
+    }
+    writeln!(out, "\n{:<22} {:>14} {:>14}", "packets", "number", "Mpps")?;
+    let mut row = |name: &str, number: u64, rate: Option<f64>| {
+        let rate = rate.map_or(String::new(), |rate| format!("{:.4}", rate / 1e6));
+        writeln!(out, "{name:<22} {number:>14} {rate:>14}")
+    };
+    row("sent", outcome.sent_packets, Some(outcome.sent_rate_pps))?;
+    row("received", outcome.received_packets, Some(outcome.received_rate_pps))?;
+    row("lost", outcome.lost_packets, None)?;
+    row("duplicated", outcome.duplicated_packets, None)?;
+    row("reordered", outcome.reordered_packets, None)?;
+    for (name, number) in [
+        ("damaged", outcome.corrupt_packets),
+        ("not sent in time", outcome.unsent_packets),
+        ("receiver full", outcome.receiver_overflow_packets),
+        ("of an earlier load", outcome.stale_packets),
+        ("frames of others", outcome.foreign_packets),
+        ("flows affected", outcome.affected_flows),
+    ] {
+        if number > 0 {
+            row(name, number, None)?;
+        }
+    }
+    writeln!(
+        out,
+        "\nloss ratio {:.3e}; {:.4} Gbit/s on the wire",
+        outcome.loss_ratio,
+        outcome.sent_wire_rate_bps / 1e9
+    )?;
+    let latency = &outcome.latency;
+    writeln!(
+        out,
+        "latency: min {}  mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
+        micros(latency.min_seconds),
+        micros(latency.mean_seconds),
+        micros(latency.p50_seconds),
+        micros(latency.p90_seconds),
+        micros(latency.p99_seconds),
+        micros(latency.p999_seconds),
+        micros(latency.max_seconds)
+    )?;
+    let nanos = |seconds: Option<f64>| {
+        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.0} ns", seconds * 1e9))
+    };
+    writeln!(
+        out,
+        "generator: {} a packet sent, {} a packet received",
+        nanos(outcome.sender_cpu_seconds_per_packet),
+        nanos(outcome.receiver_cpu_seconds_per_packet)
+    )
+}
+
+fn micros(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} us", seconds * 1e6))
+}
