@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint dependencies tools build bpf rig rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test python site bpf rig rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,15 +14,34 @@ demo: build tools ## a day in miniature under three policies, then Wattline besi
 build:            ## the release build
 	$(CARGO) build --release -p wattline
 
+install:          ## install the release build with manual pages, completions and units (PREFIX=/usr/local DESTDIR=)
+	@scripts/install
+
+deb: build        ## the Debian package, into target/package
+	@scripts/build-deb
+
+archive:          ## a static program with the same files, into target/package
+	@scripts/build-archive
+
+package-test: deb ## install, upgrade and purge the package in a fresh Debian root
+	@scripts/test-package
+
+python:           ## the Python package as a wheel, and its tests
+	@scripts/test-python
+
+site:             ## the documentation as a site, into target/site (needs mdbook)
+	@scripts/build-site
+
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
 	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
 
-test-long: test build ## that, and what takes longer: every figure of all papers, long loads, minutes of fuzzing, the emulated machine
+test-long: test build ## that, and what takes longer: every figure of all papers, long loads, minutes of fuzzing, the Python package, the Debian package, the emulated machine
 	$(CARGO) test --release -p wattline-reproduce --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 $(CARGO) test -p wattline --features arrow --test system
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
+	$(MAKE) python package-test
 	$(MAKE) rig
 
 lint:             ## formatting and clippy, warnings are errors

@@ -8,7 +8,7 @@ use crate::setting::Setting;
 use wattline_cores::ModelError;
 use wattline_policy::{BuildContext, Policy, PolicySpec, build};
 use wattline_server::{Application, ServerModel};
-use wattline_traffic::Spec;
+use wattline_traffic::{Source, Spec};
 use wattline_units::Span;
 
 /// One simulation. The same scenario gives the same report, except for real time.
@@ -75,6 +75,23 @@ impl Scenario<'_> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
         run_counting_late(&self.setting(), source.as_mut(), Some(late_after), make)
+    }
+
+    /// Runs it on a server whose knobs behave like this, under a policy of the caller's own, with
+    /// the packets that `watch` lets through: so a caller shows progress, or ends the run by an
+    /// error of its source.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and those of `make` and of the watched source.
+    pub fn run_watched(
+        &self,
+        knobs: KnobBehaviour,
+        watch: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Report, SimError> {
+        self.check_links()?;
+        let mut source = watch(self.traffic.build(self.seed)?);
+        run_on(&self.setting(), knobs, source.as_mut(), make)
     }
 
     fn setting(&self) -> Setting<'_> {

@@ -8,6 +8,7 @@ mod demo;
 mod duration;
 mod envelope;
 mod fit;
+pub mod generate;
 mod govern;
 mod graph;
 mod guard;
@@ -90,6 +91,9 @@ pub enum Command {
     /// Restore the machine when the router that holds the pipe dies.
     #[command(hide = true)]
     Guard(guard::Args),
+    /// Write manual pages, completions or the reference page of the command line.
+    #[command(hide = true)]
+    Generate(generate::Args),
     /// Undo what a run that was killed left behind.
     Restore(restore::Args),
     /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
@@ -101,8 +105,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs it; `json` asks for results as JSON.
-    pub fn run(self, json: bool) -> Result<(), ExitError> {
+    /// Runs it; `json` asks for results as JSON, `line` gives the whole command line.
+    pub fn run(self, json: bool, line: fn() -> clap::Command) -> Result<(), ExitError> {
         match self {
             Self::Demo(args) => demo::run(args, json),
             Self::Run(args) => run::run(&args, json),
@@ -128,6 +132,7 @@ impl Command {
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
+            Self::Generate(args) => generate::run(&args, &line()),
             Self::Restore(args) => restore::run(&args, json),
             Self::Load(args) => load::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),

@@ -7,10 +7,46 @@ use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
 
+const UNITS: [&str; 2] = ["wattline.service", "wattline-govern.service"];
+
 #[test]
 fn the_unit_files_are_accepted_by_systemd() {
-    for name in ["wattline.service", "wattline-govern.service"] {
+    for name in UNITS {
         verify(name);
+    }
+}
+
+/// How exposed systemd rates a unit of this text, 0 to 10; `None` where it cannot be asked.
+fn exposure(text: &str) -> Option<f64> {
+    let directory = tempfile::tempdir().unwrap();
+    let unit = directory.path().join("rated.service");
+    std::fs::write(&unit, text).unwrap();
+    let rated = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager"])
+        .arg(&unit)
+        .output();
+    let output = rated.map_err(|error| println!("skipped: systemd-analyze: {error}")).ok()?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let Some((_, rating)) = told.split_once("Overall exposure level for rated.service: ") else {
+        println!("skipped: systemd-analyze has no offline rating (systemd 250 and later do)");
+        return None;
+    };
+    Some(rating.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn units_are_hardly_exposed() {
+    for name in UNITS {
+        let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name);
+        let text = std::fs::read_to_string(unit).unwrap();
+        let Some(rating) = exposure(&text) else { return };
+        // A unit that writes no file of /sys or /proc says so by this line.
+        let most = if text.contains("\nProtectKernelTunables=yes") { 2.5 } else { 3.0 };
+        assert!(rating < most, "{name} is rated {rating}; allowed is less than {most}");
+        // The check can fail.
+        let weaker = text.replace("SystemCallFilter=", "#").replace("ProtectSystem=", "#");
+        let rating = exposure(&weaker).unwrap();
+        assert!(rating > most, "{name} with less protection is rated {rating}");
     }
 }
 

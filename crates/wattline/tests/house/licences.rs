@@ -29,6 +29,33 @@ fn all_licences_and_sources_are_allowed() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
+/// The Python package is a workspace of its own. What its lock file names beyond what is built, such as
+/// the source of randomness of a hash that no target here uses, is left out.
+#[test]
+fn all_licences_of_the_python_package_are_allowed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let allowed = allow_list(&std::fs::read_to_string(root.join("deny.toml")).unwrap());
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--format", "{p}|{l}", "--manifest-path"])
+        .arg(root.join("python/Cargo.toml"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<_> = tree.lines().filter_map(|line| line.split_once('|')).collect();
+    assert!(lines.len() > 20, "{tree}");
+    let refused =
+        |(_, licence): &&(&str, &str)| !permitted(licence.trim_end_matches(" (*)"), &allowed);
+    let problems: Vec<_> = lines.iter().filter(refused).collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+    let lock = std::fs::read_to_string(root.join("python/Cargo.lock")).unwrap();
+    let sources = lock.lines().filter(|line| line.starts_with("source = "));
+    for source in sources {
+        assert_eq!(source, format!("source = \"{REGISTRY}\""));
+    }
+}
+
 fn problem(package: &Value, allowed: &[String]) -> Option<String> {
     let name = package["name"].as_str()?;
     // Packages of this workspace have no source.

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod circles;
+mod documents;
 mod floors;
 mod house;
 mod licences;

@@ -1,0 +1,345 @@
+//! Examples of every command, shown at the end of its help, in its manual page and on the reference
+//! page. A test sees that each can be parsed.
+
+use std::fmt::Write;
+
+/// A command, by its path, and examples: what it is good for and how it is written.
+type Examples = (&'static str, &'static [(&'static str, &'static str)]);
+
+const EXAMPLES: &[Examples] = &[
+    (
+        "run",
+        &[
+            (
+                "Route between the ports of this file until a signal comes",
+                "wattline run /etc/wattline/router.toml",
+            ),
+            ("Forward captures in memory, without root", "wattline run examples/captures.toml"),
+        ],
+    ),
+    (
+        "config",
+        &[
+            ("Every key with its default, to be edited", "wattline config > router.toml"),
+            ("Check a file", "wattline config router.toml"),
+        ],
+    ),
+    (
+        "lookup",
+        &[
+            (
+                "The longest matching prefix of an address",
+                "wattline lookup --routes routes.txt 192.0.2.1",
+            ),
+            (
+                "Addresses from standard input",
+                "wattline lookup --routes routes.txt - < addresses.txt",
+            ),
+        ],
+    ),
+    (
+        "reload",
+        &[
+            ("The router that runs", "wattline reload"),
+            ("The result for a script", "wattline reload --json"),
+        ],
+    ),
+    (
+        "active",
+        &[
+            ("Two workers serve, the others park", "wattline active 2"),
+            ("All of an eight-worker router", "wattline active 8"),
+        ],
+    ),
+    (
+        "stop",
+        &[
+            ("The router that runs", "wattline stop"),
+            ("The result for a script", "wattline stop --json"),
+        ],
+    ),
+    (
+        "top",
+        &[
+            ("The router or governor that runs", "wattline top"),
+            ("One look as text, for a script", "wattline top --once"),
+        ],
+    ),
+    (
+        "stats",
+        &[
+            ("Counters as a table", "wattline stats"),
+            ("All of them, for a script", "wattline stats --json"),
+        ],
+    ),
+    (
+        "graph",
+        &[
+            ("Nodes as text", "wattline graph"),
+            ("As a drawing", "wattline graph --dot | dot -Tsvg > graph.svg"),
+        ],
+    ),
+    (
+        "govern",
+        &[
+            ("By the built-in profile", "wattline govern"),
+            ("A profile to start from", "wattline govern --print-profile latency > govern.toml"),
+        ],
+    ),
+    (
+        "probe",
+        &[
+            ("Knobs and meters of this machine, and what would help", "wattline probe"),
+            ("A record that can become a fixture", "wattline probe --record this-machine"),
+        ],
+    ),
+    (
+        "plan",
+        &[
+            ("What `govern` would write, and why", "wattline plan --govern"),
+            ("What a router's [power] section would write", "wattline plan router.toml"),
+        ],
+    ),
+    (
+        "meter",
+        &[
+            ("Which meters there are", "wattline meter list"),
+            ("Power over five seconds", "wattline meter read --interval 5s"),
+        ],
+    ),
+    (
+        "meter read",
+        &[
+            ("Power over a second", "wattline meter read"),
+            ("Over ten seconds, for a script", "wattline meter read --interval 10s --json"),
+        ],
+    ),
+    (
+        "meter record",
+        &[
+            (
+                "A minute, a line each second",
+                "wattline meter record --duration 60s --out watts.csv",
+            ),
+            (
+                "Ten lines a second until a signal comes",
+                "wattline meter record --period 100ms --out watts.csv",
+            ),
+        ],
+    ),
+    (
+        "meter attribute",
+        &[
+            (
+                "From records of three phases",
+                "wattline meter attribute --idle idle.csv --idle-plus up.csv --loaded loaded.csv",
+            ),
+            ("Measured now, 30 seconds each", "wattline meter attribute --live 30s"),
+        ],
+    ),
+    (
+        "restore",
+        &[
+            ("Undo what a killed run left behind", "wattline restore"),
+            ("See what that would be", "wattline restore --print"),
+        ],
+    ),
+    (
+        "sim",
+        &[
+            (
+                "PowerSave on its own server",
+                "wattline sim --server westmere-2010 --policy powersave --traffic poisson:5Mpps,size=64",
+            ),
+            (
+                "memcached on the kernel's stack",
+                "wattline sim --requests memcached:100krps --policy ondemand+84us",
+            ),
+        ],
+    ),
+    (
+        "sweep",
+        &[
+            (
+                "Three policies at two loads",
+                "wattline sweep --policy poll,napi,powersave --traffic poisson:2Mpps,poisson:8Mpps",
+            ),
+            (
+                "Five seeds, as a table for other programs",
+                "wattline sweep --traffic poisson:5Mpps --seed 1,2,3,4,5 --csv sweep.csv",
+            ),
+        ],
+    ),
+    (
+        "league",
+        &[
+            ("The built-in league of some minutes", "wattline league --quick"),
+            ("Your own, with its page", "wattline league league.toml --out league"),
+        ],
+    ),
+    (
+        "envelope",
+        &[
+            ("The least energy that keeps 100 us", "wattline envelope --traffic poisson:5Mpps"),
+            ("With a tighter budget", "wattline envelope --traffic poisson:5Mpps --p99 50us"),
+        ],
+    ),
+    (
+        "policies",
+        &[
+            ("All of them", "wattline policies"),
+            ("One, with its parameters", "wattline policies powersave"),
+        ],
+    ),
+    (
+        "servers",
+        &[
+            ("All shipped models", "wattline servers"),
+            ("One as a start for your own", "wattline servers westmere-2010 --toml > mine.toml"),
+        ],
+    ),
+    (
+        "nics",
+        &[
+            ("All cards", "wattline nics"),
+            (
+                "The best for a throughput and a power budget",
+                "wattline nics choose --throughput 16Gbit/s --power 15W",
+            ),
+        ],
+    ),
+    (
+        "nics choose",
+        &[
+            ("Within four slots", "wattline nics choose --throughput 16Gbit/s --slots 4"),
+            (
+                "Within half of one processor",
+                "wattline nics choose --throughput 2Gbit/s --cpu-budget 50",
+            ),
+        ],
+    ),
+    (
+        "fit",
+        &[
+            (
+                "A server file from measured rows",
+                "wattline fit rows.csv --out mine.toml --name mine",
+            ),
+            (
+                "With a drawing of what the model misses",
+                "wattline fit rows.csv --svg residuals.svg",
+            ),
+        ],
+    ),
+    (
+        "optimise",
+        &[
+            ("Cheapest setting for a rate", "wattline optimise --server bolla-o --target 1Mpps"),
+            ("For rates over a day", "wattline optimise --server bolla-o --trace day.csv"),
+        ],
+    ),
+    (
+        "demo",
+        &[
+            ("A day in miniature and the comparison with the kernel", "wattline demo --out target"),
+            ("A shorter day alone", "wattline demo --only day --duration 20s"),
+        ],
+    ),
+    (
+        "load",
+        &[
+            (
+                "100,000 requests a second to memcached",
+                "wattline load memcached 127.0.0.1:11211 --rate 100krps",
+            ),
+            ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10krps"),
+        ],
+    ),
+    (
+        "bench",
+        &[
+            ("Longest-prefix match", "wattline bench fib --routes routes.txt"),
+            ("The whole IPv4 graph on one core", "wattline bench pipeline --routes routes.txt"),
+        ],
+    ),
+    (
+        "reproduce",
+        &[
+            ("Everything, as a page", "wattline reproduce --out published-against-ours"),
+            ("One figure", "wattline reproduce powersave/fig12 --out fig12"),
+        ],
+    ),
+];
+
+/// Adds the examples to the commands.
+pub fn apply(command: clap::Command) -> clap::Command {
+    under(command, "")
+}
+
+fn under(mut command: clap::Command, path: &str) -> clap::Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for name in names {
+        let path = if path.is_empty() { name.clone() } else { format!("{path} {name}") };
+        command = command.mut_subcommand(&name, |command| {
+            let command = under(command, &path);
+            match text(&path) {
+                Some(text) => command.after_help(text),
+                None => command,
+            }
+        });
+    }
+    command
+}
+
+/// The examples of a command as its help shows them.
+fn text(path: &str) -> Option<String> {
+    let (_, examples) = EXAMPLES.iter().find(|(name, _)| *name == path)?;
+    let mut text = String::from("Examples:");
+    for (what, line) in *examples {
+        // Writing to a String does not fail.
+        let _ = write!(text, "\n  {what}:\n      {line}");
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::line;
+
+    /// The words of an example: up to where the shell takes over.
+    fn words(example: &str) -> Vec<&str> {
+        example.split(' ').take_while(|word| !["|", ">", "<"].contains(word)).collect()
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_of_its_command() {
+        for (path, examples) in EXAMPLES {
+            assert!(examples.len() >= 2, "{path} has fewer than two examples");
+            for (_, example) in *examples {
+                let matches = line().try_get_matches_from(words(example));
+                let matches = matches.unwrap_or_else(|error| panic!("{example}:\n{error}"));
+                let mut named = Vec::new();
+                let mut level = &matches;
+                while let Some((name, below)) = level.subcommand() {
+                    named.push(name);
+                    level = below;
+                }
+                let named = named.join(" ");
+                assert!(named.starts_with(path), "{example} is an example of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        let line = line();
+        let without: Vec<_> = line
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set() && text(command.get_name()).is_none())
+            .map(clap::Command::get_name)
+            .collect();
+        assert!(without.is_empty(), "EXAMPLES in cli/examples.rs lacks {}", without.join(", "));
+    }
+}

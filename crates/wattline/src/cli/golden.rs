@@ -1,0 +1,95 @@
+//! Help texts and the reference page are what is in the repository: a change of the command line is
+//! seen in its review.
+
+use crate::cli::line;
+use crate::commands::generate;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `--help` of every command that is not hidden, by the name of its file.
+fn helps() -> BTreeMap<String, String> {
+    let mut line = line();
+    line.build();
+    let mut helps = BTreeMap::new();
+    collect(&mut line, "wattline", &mut helps);
+    helps
+}
+
+fn collect(command: &mut clap::Command, path: &str, helps: &mut BTreeMap<String, String>) {
+    helps.insert(format!("{path}.txt"), command.render_long_help().to_string());
+    for command in command.get_subcommands_mut() {
+        if !command.is_hide_set() && command.get_name() != "help" {
+            let path = format!("{path}-{}", command.get_name());
+            collect(command, &path, helps);
+        }
+    }
+}
+
+/// Compares a text with its file; writes it instead with `UPDATE_GOLDEN=1`.
+fn compare(path: &Path, text: &str, wrong: &mut Vec<String>) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return std::fs::write(path, text).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    if let Some(line) = (0..).find(|&n| found.lines().nth(n) != text.lines().nth(n))
+        && line < text.lines().count().max(found.lines().count())
+    {
+        let shown = |text: &str| text.lines().nth(line).unwrap_or("nothing").to_owned();
+        let (old, new) = (shown(&found), shown(text));
+        wrong.push(format!("{}:{}: {old:?}, now {new:?}", path.display(), line + 1));
+    }
+}
+
+const RENEW: &str = "UPDATE_GOLDEN=1 cargo test -p wattline --bin wattline golden";
+
+#[test]
+#[cfg(feature = "bench-app")]
+fn help_of_every_command_is_as_recorded() {
+    let folder = root().join("crates/wattline/tests/golden/help");
+    let helps = helps();
+    assert!(helps.len() > 30, "{} commands", helps.len());
+    let mut wrong = Vec::new();
+    for (name, text) in &helps {
+        compare(&folder.join(name), text, &mut wrong);
+    }
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if !helps.contains_key(&name) {
+            wrong.push(format!("{name}: there is no such command any more; delete the file"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nTo renew them: {RENEW}", wrong.join("\n"));
+}
+
+#[test]
+#[cfg(feature = "bench-app")]
+fn the_reference_page_of_commands_is_up_to_date() {
+    let mut wrong = Vec::new();
+    let page = generate::reference(&line());
+    compare(&root().join("docs/reference/commands.md"), &page, &mut wrong);
+    assert!(wrong.is_empty(), "{}\nTo renew it: {RENEW}", wrong.join("\n"));
+}
+
+#[test]
+fn manual_pages_and_completions_name_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    generate::man(&line(), folder.path()).unwrap();
+    let pages = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(pages, helps().len(), "a page for each command");
+    let page = std::fs::read_to_string(folder.path().join("wattline-sim.1")).unwrap();
+    assert!(page.contains("wattline sim") && page.contains("Examples"), "{page}");
+    assert!(!folder.path().join("wattline-guard.1").exists(), "hidden commands have none");
+
+    generate::completions(&line(), folder.path()).unwrap();
+    for file in ["wattline.bash", "_wattline", "wattline.fish"] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        for command in line().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(text.contains(command.get_name()), "{file}: {}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The groups that `wattline --help` shows its commands in. clap has headings for options alone
+//! (its issue 1553), so they are part of the help template.
+
+use std::fmt::Write;
+
+/// Headings and the commands below them.
+pub const GROUPS: [(&str, &[&str]); 5] = [
+    ("Route packets", &["run", "config", "lookup", "reload", "active", "stop"]),
+    ("Watch what runs", &["top", "stats", "graph"]),
+    ("Save power on this machine", &["govern", "probe", "plan", "meter", "restore"]),
+    (
+        "Work with models",
+        &["sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise"],
+    ),
+    ("Measure and compare", &["demo", "load", "bench", "reproduce"]),
+];
+
+/// Lets the help show the commands in groups; one that is in none comes last.
+pub fn apply(command: clap::Command) -> clap::Command {
+    let header = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut rest: Vec<&clap::Command> =
+        command.get_subcommands().filter(|command| !command.is_hide_set()).collect();
+    let width = rest.iter().map(|command| command.get_name().len()).max().unwrap_or(0);
+    let mut list = String::new();
+    let mut show = |heading: &str, members: &[&clap::Command]| {
+        // Writing to a String does not fail.
+        let _ = writeln!(list, "{header}{heading}:{header:#}");
+        for member in members {
+            let about = member.get_about().map(ToString::to_string).unwrap_or_default();
+            let name = member.get_name();
+            let _ = writeln!(list, "  {literal}{name:<width$}{literal:#}  {about}");
+        }
+        list.push('\n');
+    };
+    for (heading, names) in GROUPS {
+        let mut members = Vec::new();
+        for name in names {
+            let place = rest.iter().position(|command| command.get_name() == *name);
+            members.extend(place.map(|place| rest.remove(place)));
+        }
+        show(heading, &members);
+    }
+    if !rest.is_empty() {
+        show("Others", &rest);
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}\
+         {header}Options:{header:#}\n{{options}}{{after-help}}"
+    );
+    command.help_template(template).after_help(
+        "`wattline COMMAND --help` tells more about a command, with examples. The documentation \
+         begins at docs/index.md.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::line;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_command_is_in_exactly_one_group() {
+        let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in GROUPS.iter().flat_map(|(_, names)| names.iter()) {
+            *named.entry(name).or_default() += 1;
+        }
+        let line = line();
+        let mut wrong = Vec::new();
+        for command in line.get_subcommands().filter(|command| !command.is_hide_set()) {
+            match named.remove(command.get_name()) {
+                Some(1) => {}
+                times => {
+                    wrong.push(format!("{}: in {} groups", command.get_name(), times.unwrap_or(0)))
+                }
+            }
+        }
+        wrong.extend(named.keys().map(|name| format!("{name}: no such command")));
+        assert!(wrong.is_empty(), "GROUPS in cli/groups.rs: {}", wrong.join("; "));
+    }
+}

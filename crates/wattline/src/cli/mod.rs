@@ -1,0 +1,49 @@
+//! The command line: what is parsed, with its groups and examples.
+
+mod examples;
+#[cfg(test)]
+mod golden;
+mod groups;
+
+use crate::commands;
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+/// A software router and energy governor whose power follows its traffic.
+///
+/// Exit codes: 0 done; 2 usage; 65 bad data; 66 an input cannot be opened; 69 hardware or
+/// kernel feature missing; 74 input/output error; 77 no permission; 78 configuration error.
+#[derive(Debug, Parser)]
+#[command(name = "wattline", version, about, long_about, verbatim_doc_comment)]
+pub struct Cli {
+    /// Print one JSON document: the result, or the error where there is none.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What is asked for.
+    #[command(subcommand)]
+    pub command: commands::Command,
+}
+
+/// The whole command line as clap knows it: help, manual pages, completions and the reference page
+/// are all made from it.
+pub fn line() -> clap::Command {
+    groups::apply(examples::apply(Cli::command()))
+}
+
+/// Reads the arguments of this process.
+///
+/// # Errors
+/// When they are wrong, and when help or the version is asked for.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let matches = line().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut line()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        line().debug_assert();
+    }
+}

@@ -1,0 +1,181 @@
+//! The documentation: links lead somewhere, every page is in the table of contents of the site, and
+//! the page of metrics has what the program has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Pages by their path from the root.
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    for page in ["README.md", "CONTRIBUTING.md", "python/README.md"] {
+        pages.insert(page.to_owned(), read(page));
+    }
+    let mut open = vec!["docs".to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                open.push(path);
+            } else if path.ends_with(".md") {
+                let text = read(&path);
+                pages.insert(path, text);
+            }
+        }
+    }
+    pages
+}
+
+/// The text without blocks and spans of code, in which nothing is a link or a heading.
+fn prose(text: &str) -> String {
+    let mut inside = false;
+    let mut prose = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside && !line.starts_with("    ") {
+            let spans = line.split('`').enumerate();
+            prose.extend(spans.filter(|(number, _)| number % 2 == 0).map(|(_, span)| span));
+            prose.push('\n');
+        }
+    }
+    prose
+}
+
+/// Targets of the links of a text.
+fn links(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let mut links = Vec::new();
+    for part in prose.split("](").skip(1) {
+        let target = part.split([')', ' ']).next().unwrap_or_default();
+        links.push(target.to_owned());
+    }
+    links
+}
+
+/// Anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut inside = false;
+    let mut anchors = BTreeSet::new();
+    for line in text.lines() {
+        inside ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if inside || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = heading.trim().chars().filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            '-' | '_' => Some(letter),
+            _ if letter.is_alphanumeric() => Some(letter.to_ascii_lowercase()),
+            _ => None,
+        });
+        anchors.insert(kept.collect());
+    }
+    anchors
+}
+
+/// A path without `..` in it, as the file system would follow it.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// What is wrong with the links of these pages.
+fn broken(pages: &BTreeMap<String, String>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (page, text) in pages {
+        for link in links(text) {
+            if link.starts_with("https://") || link.starts_with("http://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() {
+                PathBuf::from(page)
+            } else {
+                plain(&Path::new(page).parent().unwrap().join(file))
+            };
+            if !root().join(&target).exists() {
+                wrong.push(format!("{page}: {link}: there is no such file"));
+            } else if let Some(text) = pages.get(target.to_str().unwrap())
+                && !anchor.is_empty()
+                && !anchors(text).contains(anchor)
+            {
+                wrong.push(format!("{page}: {link}: the page has no such heading"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut pages = pages();
+    assert!(pages.len() > 40, "{} pages", pages.len());
+    assert!(pages.values().map(|text| links(text).len()).sum::<usize>() > 100);
+    let wrong = broken(&pages);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    // The check can fail.
+    let text = "[a](nowhere.md) [b](index.md#nothing) `[c](code.md)`".to_owned();
+    pages.insert("docs/wrong.md".into(), text);
+    assert_eq!(broken(&pages).len(), 2);
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents_once() {
+    let contents = links(&read("docs/SUMMARY.md"));
+    let mut wrong = Vec::new();
+    for page in pages().keys().filter_map(|page| page.strip_prefix("docs/")) {
+        let times = contents.iter().filter(|link| *link == page).count();
+        if page != "SUMMARY.md" && times != 1 {
+            wrong.push(format!("docs/SUMMARY.md has {page} {times} times"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Names of metrics between the quotation marks or backticks of a text.
+fn metrics(text: &str, mark: char) -> BTreeSet<String> {
+    let of_metric = |part: &&str| {
+        part.strip_prefix("wattline_").is_some_and(|rest| {
+            !rest.is_empty()
+                && rest.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+        })
+    };
+    text.split(mark).filter(of_metric).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_of_metrics_has_every_metric_and_no_other() {
+    let mut known = BTreeSet::new();
+    for file in ["router/src/metrics.rs", "daemon/src/metrics/power.rs", "govern/src/metrics.rs"] {
+        let source = read(&format!("crates/{file}"));
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let found = metrics(code, '"');
+        assert!(found.len() > 5, "{file}: {found:?}");
+        known.extend(found);
+    }
+    let shown = metrics(&read("docs/reference/metrics.md"), '`');
+    let missing: Vec<_> = known.difference(&shown).collect();
+    let unknown: Vec<_> = shown.difference(&known).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "docs/reference/metrics.md lacks {missing:?} and has {unknown:?}, which no file makes"
+    );
+}

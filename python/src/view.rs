@@ -1,0 +1,188 @@
+//! What a policy written in Python sees. Everything is a copy: it may be kept.
+
+use crate::machine::Machine;
+use pyo3::prelude::*;
+use wattline_policy::{CoreView, LatencyView, Observation, OperatingPoint, QueueView, Trigger};
+use wattline_units::{Span, Time};
+
+/// What a policy sees when it is asked.
+#[pyclass(frozen, get_all, module = "wattline")]
+pub struct View {
+    /// Time since the run began.
+    pub time_seconds: f64,
+    /// Time since the policy was asked last; 0 at the start.
+    pub since_seconds: f64,
+    /// Why it is asked: "start", "timer" or "fill".
+    pub trigger: &'static str,
+    /// The machine.
+    pub machine: Py<Machine>,
+    /// Packets per second that arrived since it was asked last.
+    pub rate_pps: f64,
+    /// Share of that time in which the active cores had work, 0 to 1.
+    pub load: f64,
+    /// Packets that were dropped since it was asked last.
+    pub drops: u64,
+    /// Packets that wait in all rings.
+    pub fill: u64,
+    /// Numbers of the active cores.
+    pub active_cores: Vec<usize>,
+    /// The fastest frequency that an active core asks for, in gigahertz.
+    pub frequency_ghz: f64,
+    /// By number of the queue.
+    pub queues: Vec<Queue>,
+    /// By number of the core.
+    pub cores: Vec<Core>,
+    /// Latency of the packets that left since it was asked last, where the policy looks at it.
+    pub latency: Option<Latency>,
+    /// Mean power since it was asked last, in watts, where the policy looks at it.
+    pub power_watts: Option<f64>,
+}
+
+#[pymethods]
+impl View {
+    fn __repr__(&self) -> String {
+        format!(
+            "View(time_seconds={}, trigger={:?}, rate_pps={:.0}, load={:.3}, fill={})",
+            self.time_seconds, self.trigger, self.rate_pps, self.load, self.fill
+        )
+    }
+}
+
+/// A receive queue.
+#[pyclass(frozen, get_all, module = "wattline")]
+#[derive(Clone)]
+pub struct Queue {
+    /// Packets that wait in the ring.
+    pub fill: u32,
+    /// Packets that arrived since the run began, dropped ones included.
+    pub arrivals: u64,
+    /// Packets dropped since the run began because the ring was full.
+    pub drops: u64,
+}
+
+impl From<&QueueView> for Queue {
+    fn from(view: &QueueView) -> Self {
+        Self { fill: view.fill, arrivals: view.arrivals, drops: view.drops }
+    }
+}
+
+/// A core; all times count from the start of the run.
+#[pyclass(frozen, get_all, module = "wattline")]
+#[derive(Clone)]
+pub struct Core {
+    /// Time awake with work.
+    pub useful_seconds: f64,
+    /// Time awake without work.
+    pub empty_seconds: f64,
+    /// Time in an idle state.
+    pub asleep_seconds: f64,
+    /// How often it fell asleep.
+    pub sleeps: u64,
+    /// Packets that it served.
+    pub packets: u64,
+    /// Index of the idle state that it is in; None when awake.
+    pub idle_state: Option<usize>,
+    /// The frequency that it runs at, in gigahertz.
+    pub frequency_ghz: Option<f64>,
+}
+
+impl From<&CoreView> for Core {
+    fn from(view: &CoreView) -> Self {
+        Self {
+            useful_seconds: view.useful.as_seconds(),
+            empty_seconds: view.empty.as_seconds(),
+            asleep_seconds: view.asleep.as_seconds(),
+            sleeps: view.sleeps,
+            packets: view.packets,
+            idle_state: view.idle_state,
+            frequency_ghz: view.frequency.map(|hertz| hertz.0 / 1e9),
+        }
+    }
+}
+
+/// Latency of the packets that left since the policy was asked last.
+#[pyclass(frozen, get_all, module = "wattline")]
+#[derive(Clone)]
+pub struct Latency {
+    /// Packets that were measured; the rest is 0 without any.
+    pub samples: u64,
+    /// Packets of those later than `late_after_seconds` of the policy.
+    pub late: u64,
+    /// Mean.
+    pub mean_seconds: f64,
+    /// 95th percentile.
+    pub p95_seconds: f64,
+    /// 99th percentile.
+    pub p99_seconds: f64,
+}
+
+impl From<LatencyView> for Latency {
+    fn from(view: LatencyView) -> Self {
+        Self {
+            samples: view.samples,
+            late: view.late,
+            mean_seconds: view.mean.as_seconds(),
+            p95_seconds: view.p95.as_seconds(),
+            p99_seconds: view.p99.as_seconds(),
+        }
+    }
+}
+
+/// What was counted when a policy was asked last.
+#[derive(Default)]
+pub struct Before {
+    now: Time,
+    arrivals: u64,
+    drops: u64,
+    useful: Vec<Span>,
+}
+
+impl Before {
+    /// What a policy sees now.
+    pub fn view(
+        &mut self,
+        machine: Py<Machine>,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &OperatingPoint,
+    ) -> View {
+        let arrivals = seen.arrivals();
+        let drops = seen.queues.iter().map(|queue| queue.drops).sum();
+        self.useful.resize(seen.cores.len(), Span::ZERO);
+        let since = now.since(self.now).as_seconds();
+        let mut busy = 0.0;
+        for core in point.active.iter().filter(|&core| core < seen.cores.len()) {
+            busy += seen.cores[core].useful.as_seconds() - self.useful[core].as_seconds();
+        }
+        let per_second = |amount: f64| if since > 0.0 { amount / since } else { 0.0 };
+        let fastest = seen.platform.frequencies.get(point.fastest_active());
+        let view = View {
+            time_seconds: now.as_seconds(),
+            since_seconds: since,
+            trigger: match seen.trigger {
+                Trigger::Start => "start",
+                Trigger::Timer => "timer",
+                Trigger::Batch { .. } => "batch",
+                Trigger::Fill { .. } => "fill",
+                Trigger::EmptyPolls { .. } => "empty-polls",
+            },
+            machine,
+            rate_pps: per_second(arrivals.saturating_sub(self.arrivals) as f64),
+            // Work that was booked a moment before or after must not make it more than 1.
+            load: (per_second(busy) / point.active.len().max(1) as f64).clamp(0.0, 1.0),
+            drops: u64::saturating_sub(drops, self.drops),
+            fill: seen.queues.iter().map(|queue| u64::from(queue.fill)).sum(),
+            active_cores: point.active.iter().collect(),
+            frequency_ghz: fastest.map_or(0.0, |hertz| hertz.0 / 1e9),
+            queues: seen.queues.iter().map(Queue::from).collect(),
+            cores: seen.cores.iter().map(Core::from).collect(),
+            latency: seen.latency.map(Latency::from),
+            power_watts: seen.power.map(|power| power.watts.0),
+        };
+        (self.now, self.arrivals, self.drops) = (now, arrivals, drops);
+        for (before, core) in self.useful.iter_mut().zip(seen.cores) {
+            *before = core.useful;
+        }
+        view
+    }
+}

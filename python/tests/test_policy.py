@@ -1,0 +1,190 @@
+"""Policies written in Python."""
+
+import traceback
+
+import pytest
+import wattline as wl
+
+TRAFFIC = "poisson:2Mpps,size=64"
+
+
+def run(policy, **more):
+    return wl.simulate(policy=policy, traffic=TRAFFIC, **{"duration": "20ms", **more})
+
+
+class Still(wl.Policy):
+    """Half of the cores at their slowest."""
+
+    def decide(self, view):
+        slowest = view.machine.frequencies_ghz[0]
+        return wl.Setting(cores=6, frequency_ghz=slowest, idle_state="C6", wait="interrupt")
+
+
+def test_what_it_asks_for_holds():
+    report = run(Still)
+    assert report.policy == "Still"
+    assert report.cores_active_mean == pytest.approx(6)
+    assert report.frequency_mean_hertz == pytest.approx(1.6e9, rel=1e-6)
+    assert report.power_watts < run("poll").power_watts
+
+
+def test_it_equals_the_built_in_policy_that_does_the_same():
+    class Poll(wl.Policy):
+        def decide(self, view):
+            machine = view.machine
+            return wl.Setting(
+                cores=machine.cores, frequency_ghz=machine.frequencies_ghz[-1], wait="poll"
+            )
+
+    ours, built_in = run(Poll), run("poll")
+    for key in ("energy_joules", "forwarded_packets", "latency_p99_seconds", "power_watts"):
+        assert ours[key] == pytest.approx(built_in[key], rel=1e-9), key
+
+
+def test_it_sees_what_happens():
+    seen = []
+
+    class Watch(wl.Policy):
+        every_seconds = 2e-3
+        late_after_seconds = 10e-6
+        looks_at_power = True
+
+        def decide(self, view):
+            seen.append(view)
+
+    report = run(Watch, warmup="0s")
+    first, later = seen[0], seen[1:]
+    assert (first.trigger, first.time_seconds, first.since_seconds) == ("start", 0, 0)
+    assert len(seen) == pytest.approx(10, abs=1)
+    assert [view.time_seconds for view in later[:2]] == pytest.approx([2e-3, 4e-3])
+    assert all(view.rate_pps == pytest.approx(2e6, rel=0.2) for view in later)
+    assert all(0 < view.load < 1 for view in later)
+    last = later[-1]
+    assert sum(queue.arrivals for queue in last.queues) <= report.offered_packets
+    assert len(last.cores) == last.machine.cores == len(last.active_cores) == 12
+    assert last.latency.samples > 0 and last.latency.p99_seconds >= last.latency.mean_seconds
+    assert last.power_watts == pytest.approx(report.power_watts, rel=0.2)
+    assert "View(" in repr(last) and "Machine(" in repr(last.machine)
+
+
+def test_it_is_asked_when_a_queue_fills():
+    triggers = []
+
+    class Filled(wl.Policy):
+        every_seconds = 1.0
+        at_fill = 3
+
+        def decide(self, view):
+            triggers.append((view.trigger, max(queue.fill for queue in view.queues)))
+
+    run(Filled)
+    fills = [fill for trigger, fill in triggers if trigger == "fill"]
+    assert fills and min(fills) >= 3
+
+
+def test_it_says_when_it_is_asked_again():
+    times = []
+
+    class Doubling(wl.Policy):
+        def decide(self, view):
+            times.append(view.time_seconds)
+            return wl.Setting(again_seconds=max(view.time_seconds, 1e-3))
+
+    run(Doubling, warmup="0s")
+    assert times[:4] == pytest.approx([0, 1e-3, 2e-3, 4e-3])
+
+
+def test_what_it_raises_ends_the_run_with_its_line():
+    class Broken(wl.Policy):
+        def decide(self, view):
+            if view.time_seconds > 5e-3:
+                raise KeyError("lost my table")  # the line
+
+    # An hour of simulation would take a day.
+    with pytest.raises(KeyError, match="lost my table") as caught:
+        run(Broken, duration="1h")
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].filename == __file__
+    assert "# the line" in (frames[-1].line or "")
+    notes = getattr(caught.value, "__notes__", ["simulated time"])
+    assert any("simulated time" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (5, r"returned 5 \(int\); allowed are Setting and None"),
+        (wl.Setting(cores=0), "cores=0: allowed are 1 to 12"),
+        (wl.Setting(cores=13), "cores=13: allowed are 1 to 12"),
+        (wl.Setting(cores=-(2**62)), "allowed are 1 to 12"),
+        (wl.Setting(cores=[]), "at least one core"),
+        (wl.Setting(cores=[0, 12]), "core number=12: allowed are 0 to 11"),
+        (wl.Setting(frequency_ghz=9.0), "frequency_ghz=9: allowed are 1.600 to 3.333"),
+        (wl.Setting(frequency_ghz=float("nan")), "frequency_ghz=NaN"),
+        (wl.Setting(idle_state="C9"), 'idle_state="C9": allowed are C1, C3, C6'),
+        (wl.Setting(wait="later"), 'wait="later"'),
+        (wl.Setting(wait=-1.0), "wait=-1"),
+        (wl.Setting(moderation_us=-1.0), "moderation_us=-1"),
+        (wl.Setting(batch=0), "batch=0: allowed are 1 to 4096"),
+        (wl.Setting(again_seconds=0.0), "again_seconds=0"),
+        (wl.Setting(again_seconds=float("inf")), "again_seconds=inf"),
+    ],
+)
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_nonsense_ends_the_run_with_file_and_line(answer, part, from_the_start):
+    class Nonsense(wl.Policy):
+        def decide(self, view):
+            return answer if from_the_start or view.trigger != "start" else None
+
+    with pytest.raises(wl.PolicyError, match=part) as caught:
+        run(Nonsense, duration="1h")
+    line = Nonsense.decide.__code__.co_firstlineno
+    assert f"{__file__}:{line}: decide at" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "part"),
+    [
+        (7, "allowed are a text"),
+        (object(), "method decide"),
+        (type("Every", (wl.Policy,), {"every_seconds": 0}), "every_seconds=0"),
+        (type("Text", (wl.Policy,), {"every_seconds": "often"}), "every_seconds"),
+    ],
+)
+def test_what_is_no_policy_is_refused(policy, part):
+    with pytest.raises(wl.Error, match=part):
+        run(policy)
+
+
+def test_a_policy_without_decide_says_so():
+    with pytest.raises(NotImplementedError, match="Bare has no method decide"):
+        run(type("Bare", (wl.Policy,), {}))
+
+
+def test_python_policies_run_beside_built_in_ones_and_share_no_state():
+    class Counting(wl.Policy):
+        def __init__(self):
+            self.asked = 0
+
+        def decide(self, view):
+            self.asked += 1
+            return wl.Setting(cores=1 + self.asked % 12)
+
+    policy = Counting()
+    many = dict(traffics=[TRAFFIC] * 3, policies=[policy, "poll"], duration="10ms")
+    table = wl.sweep(**many, threads=2)
+    assert table["policy"] == ["Counting"] * 3 + ["poll"] * 3
+    energies = table["energy_joules"]
+    assert len(set(energies[:3])) == 1 and policy.asked == 0
+    # An object that is given to one run is the one that is asked.
+    run(policy)
+    assert policy.asked > 0
+
+
+def test_an_error_in_a_sweep_ends_it():
+    class Broken(wl.Policy):
+        def decide(self, view):
+            raise ArithmeticError("in a sweep")
+
+    with pytest.raises(ArithmeticError, match="in a sweep"):
+        wl.sweep(traffics=TRAFFIC, policies=["napi", Broken], duration="10min")

@@ -1,0 +1,137 @@
+"""Simulations: the same figures as the command's, and what is refused."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import wattline as wl
+
+LIGHT = "poisson:1Mpps,size=64"
+#: What depends on the machine's speed alone.
+CLOCK = {"wall_seconds", "simulated_packets_per_second"}
+
+
+def without_clock(document):
+    """The document without what depends on the speed of the machine."""
+    return {
+        key: [without_clock(it) for it in value] if key == "intervals" else value
+        for key, value in document.items()
+        if key not in CLOCK
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ({"policy": "powersave", "traffic": "poisson:5Mpps,size=64", "duration": "50ms"}, []),
+        ({"policy": "ondemand:sampling_rate=5ms", "traffic": LIGHT, "duration": "40ms", "interval": "10ms"}, []),
+        (
+            {"policy": "napi", "traffic": LIGHT, "duration": "20ms", "output_links": True},
+            ["--output-links"],
+        ),
+        (
+            {"traffic": LIGHT, "duration": "20ms", "seed": 7, "app": "ipsec",
+             "knob_faults": "cores:delay=50us"},
+            [],
+        ),
+    ],
+)
+def test_figures_equal_those_of_the_command(wattline_command, arguments, options):
+    line = [wattline_command, "sim", "--json", *options]
+    for key, value in arguments.items():
+        if value is not True:
+            line += [f"--{key.replace('_', '-')}", str(value)]
+    told = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+    ours = wl.simulate(**arguments)
+    assert without_clock(json.loads(told)) == without_clock(ours.to_dict())
+
+
+def test_a_seed_gives_the_same_run_and_another_a_different_one():
+    run = [wl.simulate(traffic=LIGHT, duration="10ms", seed=seed).energy_joules for seed in (1, 1, 2)]
+    assert run[0] == run[1] != run[2]
+
+
+def test_intervals_are_a_table_whose_packets_add_up():
+    report = wl.simulate(traffic=LIGHT, duration="40ms", interval="10ms")
+    assert len(report.intervals) == 4
+    assert sum(report.intervals["offered_packets"]) == report.offered_packets
+
+
+def test_a_sweep_does_not_depend_on_its_threads():
+    many = dict(
+        traffics=[LIGHT, "constant:1Mpps"], policies=["poll", "powersave"], seeds=range(2), duration="5ms"
+    )
+    one, two = (wl.sweep(**many, threads=threads) for threads in (1, 2))
+    assert len(one) == 8
+    for column in set(one.columns) - CLOCK:
+        assert one[column] == two[column], column
+
+
+def test_objects_and_texts_describe_the_same():
+    text = pathlib.Path(__file__).parents[2] / "servers" / "ideal-single-core.toml"
+    servers = ["ideal-single-core", wl.Server(str(text)), wl.Server.from_toml(text.read_text())]
+    traffic = wl.Traffic("poisson:0.1Mpps,size=64")
+    assert traffic.rate_pps == pytest.approx(1e5)
+    energies = {
+        wl.simulate(server=server, traffic=traffic, policy="poll", duration="5ms").energy_joules
+        for server in servers
+    }
+    assert len(energies) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"policy": "powersav"}, 'did you mean "powersave"'),
+        ({"traffic": "poison:1Mpps"}, "traffic"),
+        ({"duration": "10 bananas"}, "duration"),
+        ({"duration": "0s"}, "duration"),
+        ({"interval": "2s"}, "interval"),
+        ({"app": "chess"}, "app"),
+        ({"knob_faults": "frequency:maybe"}, "knob_faults"),
+        ({"traffic": "poisson:500Mpps,size=1500"}, "traffic"),
+    ],
+)
+def test_wrong_descriptions_are_refused_by_name(change, part):
+    with pytest.raises(wl.Error, match=part):
+        wl.simulate(**{"traffic": LIGHT, **change})
+    assert issubclass(wl.Error, ValueError)
+
+
+def test_files_that_are_not_there_are_os_errors():
+    with pytest.raises(FileNotFoundError):
+        wl.Traffic("/nowhere/traffic.toml")
+    with pytest.raises((OSError, wl.Error), match="nowhere"):
+        wl.Server("/nowhere/server.toml")
+    with pytest.raises(OSError):
+        wl.simulate(traffic="capture:/nowhere/x.pcap", duration="1ms")
+
+
+def test_progress_rises_to_the_end():
+    seen = []
+    wl.sweep(traffics=[LIGHT] * 4, duration="100ms", progress=seen.append)
+    assert seen == sorted(seen)
+    assert all(0 <= share <= 1 for share in seen)
+
+
+def test_an_error_of_the_progress_ends_the_run():
+    def refuse(share):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        wl.simulate(traffic="poisson:20Mpps,size=64", duration="60s", progress=refuse)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals of Linux")
+@pytest.mark.parametrize("run", [wl.simulate, wl.sweep])
+def test_control_c_ends_a_long_run(run):
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    name = "traffic" if run is wl.simulate else "traffics"
+    with pytest.raises(KeyboardInterrupt):
+        run(**{name: "poisson:20Mpps,size=64"}, duration="1h")

@@ -1,0 +1,67 @@
+"""Tables in other programs' hands, and the lists of what there is."""
+
+import copy
+import json
+import pickle
+
+import pytest
+import wattline as wl
+
+TABLE = wl.Table({"name": ["a", None], "count": [1, 2], "watts": [0.5, None], "none": [None, None]})
+
+
+def test_arrow_reads_them_without_an_arrow_library_of_ours():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(TABLE)
+    assert table.to_pydict() == TABLE.to_dict()
+    assert [str(field.type) for field in table.schema] == ["string", "int64", "double", "double"]
+    assert TABLE.to_arrow() == table
+
+
+def test_pandas_reads_them():
+    pandas = pytest.importorskip("pandas")
+    frame = TABLE.to_pandas()
+    assert list(frame.columns) == TABLE.columns and frame["count"].sum() == 3
+    assert isinstance(frame, pandas.DataFrame)
+
+
+def test_sweeps_and_intervals_are_tables():
+    pyarrow = pytest.importorskip("pyarrow")
+    swept = wl.sweep(traffics="poisson:1Mpps", seeds=range(3), duration="2ms")
+    arrow = pyarrow.table(swept)
+    assert arrow.num_rows == 3 and arrow["energy_joules"].to_pylist() == swept["energy_joules"]
+
+
+def test_wrong_columns_are_refused():
+    with pytest.raises(ValueError, match="differ in length"):
+        wl.Table({"a": [1], "b": []})
+    with pytest.raises(wl.Error, match="column a"):
+        wl.Table({"a": [object()]}).__arrow_c_stream__()  # type: ignore[list-item]
+    with pytest.raises(wl.Error, match="column a: mixed"):
+        wl.Table({"a": [1, "x"]}).__arrow_c_stream__()
+    with pytest.raises(KeyError, match="no column 'z'"):
+        TABLE["z"]
+    assert len(wl.Table({})) == 0 and list(wl.Table({}).rows()) == []
+
+
+def test_reports_are_mappings_that_can_be_kept():
+    report = wl.simulate(traffic="poisson:1Mpps", duration="2ms", interval="1ms")
+    for again in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
+        assert again.to_dict() == report.to_dict()
+    assert wl.Report.from_json(report.to_json()).energy_joules == report["energy_joules"]
+    assert json.loads(report.to_json())["power_watts"] == report.power_watts
+    assert (report.source, report.accuracy) == (report["source"], report["accuracy"])
+    with pytest.raises(AttributeError, match="no 'power'"):
+        report.power
+
+
+def test_policies_and_servers_are_listed():
+    names = [policy.name for policy in wl.policies()]
+    assert {"poll", "powersave", "wattline"} <= set(names)
+    powersave = next(policy for policy in wl.policies() if policy.name == "powersave")
+    assert powersave.parameters and all(it.source for it in powersave.parameters)
+    servers = wl.servers()
+    complete = [name for name, it in zip(servers["name"], servers["complete"]) if it == "yes"]
+    assert "westmere-2010" in complete
+    figures = wl.figures("westmere-2010")
+    assert len(figures) > 20 and None not in figures["origin"]

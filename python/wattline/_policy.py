@@ -1,0 +1,45 @@
+"""Policies written in Python."""
+
+from __future__ import annotations
+
+from ._wattline import Setting, View
+
+
+class Policy:
+    """A governor: what the machine should do, by what it sees.
+
+    Write a class with a method ``decide`` and give it, or an object of it, to
+    :func:`wattline.simulate` or :func:`wattline.sweep`. It is asked once at the start of the run
+    and then every ``every_seconds``:
+
+    >>> import wattline as wl
+    >>> class Proportional(wl.Policy):
+    ...     every_seconds = 0.001
+    ...     def decide(self, view):
+    ...         wanted = 1 + int(view.load * len(view.active_cores) / 0.7)
+    ...         return wl.Setting(cores=min(wanted, view.machine.cores), idle_state="C6")
+    >>> report = wl.simulate(policy=Proportional, traffic="poisson:1Mpps,size=64", duration="20ms")
+    >>> report.cores_active_mean < 12
+    True
+
+    What ``decide`` raises ends the run and reaches the caller with its traceback. So does a
+    :class:`wattline.PolicyError`, with file and line, where it returns what the machine cannot do.
+    A class does not have to inherit from this one.
+    """
+
+    #: Name in reports; that of the class without one.
+    name: str | None = None
+    #: Simulated time between two decisions.
+    every_seconds: float = 1e-3
+    #: Fill of a queue, in packets, at which it is asked before that time.
+    at_fill: int | None = None
+    #: Whether ``view.latency`` is measured.
+    looks_at_latency: bool = False
+    #: Latency beyond which ``view.latency.late`` counts a packet; implies the former.
+    late_after_seconds: float | None = None
+    #: Whether ``view.power_watts`` is reckoned.
+    looks_at_power: bool = False
+
+    def decide(self, view: View) -> Setting | None:
+        """What is wanted from now on; ``None``, or what a setting leaves out, stays as it is."""
+        raise NotImplementedError(f"{type(self).__name__} has no method decide")

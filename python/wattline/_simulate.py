@@ -1,0 +1,142 @@
+"""Running simulations."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+from . import _wattline
+from ._policy import Policy
+from ._report import Report
+from ._table import Table
+
+#: A policy: the text of a built-in one, or a class or object with a method ``decide``.
+AnyPolicy = Union[str, Policy, type[Policy], Any]
+#: Whether to show progress: not, on standard error, or by a function that gets the share done.
+Progress = Union[bool, Callable[[float], object]]
+
+
+def simulate(
+    *,
+    traffic: str | _wattline.Traffic,
+    policy: AnyPolicy = "powersave",
+    server: str | _wattline.Server = "westmere-2010",
+    duration: str = "1s",
+    warmup: str = "100ms",
+    interval: str | None = None,
+    app: str = "ipv4",
+    output_links: bool = False,
+    knob_faults: str = "",
+    seed: int = 1,
+    progress: Progress = False,
+) -> Report:
+    """Runs a policy on a server model under a traffic, in virtual time.
+
+    The arguments are those of ``wattline sim``, and so is the result: the same figures to the last
+    digit.
+
+    >>> report = simulate(traffic="poisson:2Mpps,size=64", policy="napi", duration="10ms")
+    >>> report.forwarded_packets + report.dropped_packets > 19_000
+    True
+
+    Raises :class:`wattline.Error`, a ``ValueError``, where a description is wrong, ``OSError``
+    where a file cannot be read, and whatever a policy written in Python raises.
+    """
+    show, end = _shown(progress)
+    try:
+        text = _wattline.simulate(
+            _server(server),
+            policy,
+            _traffic(traffic),
+            app,
+            seed,
+            _options(duration, warmup, interval, output_links, knob_faults),
+            show,
+        )
+    finally:
+        end()
+    return Report(json.loads(text))
+
+
+def sweep(
+    *,
+    traffics: str | _wattline.Traffic | Iterable[str | _wattline.Traffic],
+    policies: AnyPolicy | Iterable[AnyPolicy] = "powersave",
+    servers: str | _wattline.Server | Iterable[str | _wattline.Server] = "westmere-2010",
+    apps: str | Iterable[str] = "ipv4",
+    seeds: int | Iterable[int] = 1,
+    duration: str = "1s",
+    warmup: str = "100ms",
+    output_links: bool = False,
+    threads: int = 0,
+    progress: Progress = False,
+) -> Table:
+    """Runs every server under every policy with every traffic, application and seed.
+
+    >>> table = sweep(traffics=["poisson:1Mpps", "poisson:2Mpps"], policies=["poll", "napi"],
+    ...               duration="5ms")
+    >>> table["policy"]
+    ['poll', 'poll', 'napi', 'napi']
+
+    Runs are spread over ``threads``, by default one for each core of this machine; the result does
+    not depend on it. Policies written in Python take turns, since Python runs one thread at a time;
+    each run has a copy of its own.
+    """
+    show, end = _shown(progress)
+    try:
+        texts = _wattline.sweep(
+            [_server(it) for it in _several(servers)],
+            _several(policies),
+            [_traffic(it) for it in _several(traffics)],
+            _several(apps),
+            _several(seeds),
+            _options(duration, warmup, None, output_links, ""),
+            threads,
+            show,
+        )
+    finally:
+        end()
+    return Table.of_reports(json.loads(text) for text in texts)
+
+
+def _server(server: str | _wattline.Server) -> _wattline.Server:
+    return _wattline.Server(server) if isinstance(server, str) else server
+
+
+def _traffic(traffic: str | _wattline.Traffic) -> _wattline.Traffic:
+    return _wattline.Traffic(traffic) if isinstance(traffic, str) else traffic
+
+
+def _several(values: Any) -> list[Any]:
+    """A list of one or of many."""
+    if isinstance(values, Iterable) and not isinstance(values, (str, type)):
+        return list(values)
+    return [values]
+
+
+def _options(
+    duration: str, warmup: str, interval: str | None, output_links: bool, knob_faults: str
+) -> dict[str, Any]:
+    return {
+        "duration": duration,
+        "warmup": warmup,
+        "interval": interval,
+        "output_links": output_links,
+        "knob_faults": knob_faults,
+    }
+
+
+def _shown(progress: Progress) -> tuple[Callable[[float], object] | None, Callable[[], None]]:
+    """What is called with the share that is done, and what is called at the end."""
+    if callable(progress):
+        return progress, lambda: None
+    if not progress:
+        return None, lambda: None
+
+    def show(share: float) -> None:
+        done = int(share * 40)
+        print(f"\r[{'#' * done}{'.' * (40 - done)}] {share:4.0%}", end="", file=sys.stderr)
+
+    return show, lambda: print("\r" + " " * 50, end="\r", file=sys.stderr)

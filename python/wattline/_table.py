@@ -1,0 +1,88 @@
+"""Tables that pandas, pyarrow, polars and DuckDB read, without needing any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _wattline
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+#: What a cell holds.
+Cell = Union[str, int, float, None]
+
+
+class Table:
+    """Columns of equal length.
+
+    >>> table = Table({"policy": ["poll", "napi"], "power_watts": [133.0, 121.5]})
+    >>> table["policy"], len(table)
+    (['poll', 'napi'], 2)
+    >>> next(table.rows())
+    {'policy': 'poll', 'power_watts': 133.0}
+
+    Any library that knows the Arrow PyCapsule interface takes it as it is, such as
+    ``pyarrow.table(table)`` and ``polars.DataFrame(table)``.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Cell]]) -> None:
+        self._columns = {name: list(values) for name, values in columns.items()}
+        lengths = {len(values) for values in self._columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns differ in length: {sorted(lengths)}")
+
+    @classmethod
+    def of_reports(cls, reports: Iterable[Mapping[str, Any]]) -> Table:
+        """A row for each report, of everything in it that is a number or a text."""
+        rows = [
+            {key: value for key, value in report.items() if not isinstance(value, (dict, list))}
+            for report in reports
+        ]
+        names: dict[str, None] = {}
+        for row in rows:
+            names.update(dict.fromkeys(row))
+        return cls({name: [row.get(name) for row in rows] for name in names})
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), []))
+
+    def __getitem__(self, name: str) -> list[Cell]:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+
+    def rows(self) -> Iterator[dict[str, Cell]]:
+        """The rows, one dictionary each."""
+        for values in zip(*self._columns.values()):
+            yield dict(zip(self._columns, values))
+
+    def to_dict(self) -> dict[str, list[Cell]]:
+        """The columns as lists."""
+        return {name: list(values) for name, values in self._columns.items()}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a DataFrame; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self._columns)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """As an Arrow table; needs pyarrow."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return _wattline.arrow_stream(list(self._columns.items()))
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows: {', '.join(self._columns)})"
