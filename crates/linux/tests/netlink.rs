@@ -108,6 +108,12 @@ impl Mirror {
                 };
             }
             Event::NeighbourGone { address, .. } => drop(neighbours.remove(&address)),
+            Event::Nexthop { id, kind, hops } => {
+                for route in routes.values_mut().filter(|it| it.nexthop == Some(id)) {
+                    (route.kind, route.hops) = (kind, hops.clone());
+                }
+            }
+            Event::NexthopGone(id) => routes.retain(|_, route| route.nexthop != Some(id)),
             Event::Address(_) | Event::AddressGone(_) => {}
         });
         if !more.unwrap() {
@@ -204,6 +210,75 @@ fn routes_of_every_kind_are_dumped_and_followed() {
         near.ip("route del 10.2.0.0/16");
         mirror.until("the withdrawal", |mirror| mirror.route("10.2.0.0/16").is_none());
         assert_eq!(mirror.follower.unreadable(), 0);
+    });
+}
+
+/// The kernel says of the object alone that its routes have changed or gone.
+#[test]
+fn routes_follow_the_next_hops_that_they_name() {
+    let Some((near, _far)) = pair() else { return };
+    near.ip("link set dev lo up");
+    for compatible in [true, false] {
+        near.enter(|| {
+            let key = "/proc/sys/net/ipv4/nexthop_compat_mode";
+            std::fs::write(key, if compatible { "1" } else { "0" }).unwrap();
+        });
+        near.batch(
+            "nexthop add id 2 via 192.0.2.2 dev a\nnexthop add id 3 via 192.0.2.3 dev a\n\
+             nexthop add id 6 via 2001:db8::2 dev a\nnexthop add id 7 via 2001:db8::3 dev a\n\
+             nexthop add id 10 group 2/3\nnexthop add id 11 group 6/7\n\
+             nexthop add id 12 blackhole\n\
+             route add 10.1.0.0/16 nhid 10\nroute add 10.2.0.0/16 nhid 3\n\
+             route add 10.3.0.0/16 nhid 12\n\
+             route add 2001:db8:1::/48 nhid 11\nroute add 2001:db8:2::/48 nhid 7\n",
+        );
+        near.enter(|| {
+            let mut mirror = Mirror::new(1 << 20);
+            mirror.until("the dump", |mirror| mirror.route("2001:db8:2::/48").is_some());
+            let ways = |mirror: &Mirror, prefix| mirror.route(prefix).map_or(0, |it| it.hops.len());
+            let prefixes = ["10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48", "2001:db8:2::/48"];
+            assert_eq!(prefixes.map(|prefix| ways(&mirror, prefix)), [2, 1, 2, 1], "{compatible}");
+            assert_eq!(mirror.route("10.3.0.0/16").unwrap().kind, RouteKind::Blackhole);
+            let dumps = mirror.follower.dumps();
+            // Of groups one way is left; of routes by it alone, nothing.
+            near.ip("nexthop del id 3");
+            near.ip("nexthop del id 7");
+            mirror.until("the deletion of members", |mirror| {
+                prefixes.map(|prefix| ways(mirror, prefix)) == [1, 0, 1, 0]
+            });
+            // A member that moves takes its groups along.
+            near.ip("nexthop replace id 2 via 192.0.2.9 dev a");
+            let moved = Some(IpAddr::from([192, 0, 2, 9]));
+            mirror.until("the change of a member", |mirror| {
+                mirror.route("10.1.0.0/16").is_some_and(|it| it.hops[0].gateway == moved)
+            });
+            near.ip("route add 10.4.0.0/16 nhid 10");
+            mirror.until("a new route", |mirror| ways(mirror, "10.4.0.0/16") == 1);
+            assert_eq!(mirror.route("10.4.0.0/16").unwrap().hops[0].gateway, moved);
+            near.ip("nexthop del id 10");
+            near.ip("nexthop del id 12");
+            mirror.until("the deletion of a group and of a blackhole", |mirror| {
+                ["10.1.0.0/16", "10.3.0.0/16", "10.4.0.0/16"]
+                    .iter()
+                    .all(|it| mirror.route(it).is_none())
+            });
+            assert_eq!(mirror.follower.dumps(), dumps, "no dump was needed");
+            assert_eq!(mirror.follower.unreadable(), 0);
+        });
+        near.ip("nexthop flush");
+    }
+}
+
+#[test]
+fn routes_that_vanish_silently_with_the_carrier_are_noticed() {
+    let Some((near, far)) = pair() else { return };
+    near.ip("nexthop add id 2 via 192.0.2.2 dev a");
+    near.ip("route add 10.0.0.0/8 nhid 2");
+    near.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the dump", |mirror| mirror.route("10.0.0.0/8").is_some());
+        far.ip("link set dev b down");
+        mirror.until("it gone", |mirror| mirror.route("10.0.0.0/8").is_none());
     });
 }
 

@@ -116,6 +116,8 @@ impl Rib {
                 self.prefixes.remove(prefix, &candidate(route, source, generation));
                 self.route_changed(prefix);
             }
+            Event::Nexthop { id, kind, hops } => self.nexthop(id, Some((kind, &hops))),
+            Event::NexthopGone(id) => self.nexthop(id, None),
         }
     }
 
@@ -329,6 +331,12 @@ impl Rib {
         self.ports_changed = true;
     }
 
+    fn nexthop(&mut self, id: u32, to: Option<(RouteKind, &[Hop])>) {
+        for prefix in self.prefixes.lead(id, to) {
+            self.route_changed(prefix);
+        }
+    }
+
     fn neighbour(&mut self, neighbour: Neighbour, source: Source, generation: u32) {
         let Neighbour { link, address, mac, stale } = neighbour;
         if !forwardable(address.into()) && !self.links.may_be_port(link) {
@@ -407,8 +415,8 @@ fn last_address(prefix: IpNet) -> IpAddr {
 }
 
 fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
-    let Route { metric, kind, hops, .. } = route;
-    Candidate { source, rank: Rank::Route, metric, kind, hops, generation }
+    let Route { metric, kind, hops, nexthop, .. } = route;
+    Candidate { source, rank: Rank::Route, metric, kind, hops, nexthop, generation }
 }
 
 /// What an address of this machine means for routing: it is the kernel's, as are those that all of
@@ -422,12 +430,13 @@ fn local_routes(address: &Address, source: Source) -> Vec<Route> {
         metric: 0,
         kind: RouteKind::Kernel,
         hops: vec![hop.clone()],
+        nexthop: None,
     };
     let mut routes: Vec<_> = std::iter::once(net.addr()).chain(shared(net)).map(local).collect();
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {
         let hops = vec![Hop { link: address.link, gateway: None, weight: 1, mtu: None }];
         let prefix = net.trunc();
-        routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops });
+        routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops, nexthop: None });
     }
     routes.retain(|route| forwardable(route.prefix));
     routes

@@ -8,6 +8,7 @@
 mod decode;
 mod follow;
 mod model;
+mod nexthop;
 mod request;
 mod socket;
 pub mod xfrm;
