@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use wattline_linux::netlink::forward_path::{self, MasterKind, QueueingKind, Watch};
 use wattline_linux::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -336,5 +337,139 @@ fn an_overrun_of_the_notifications_loses_nothing() {
             mirror.routes.len() < ROUTES as usize / 2 + 10 && mirror.route("10.0.7.0/24").is_some()
         });
         assert!(mirror.follower.dumps() > dumps, "nothing was overrun");
+    });
+}
+
+/// What whoever forwards in the kernel's place passes by.
+#[test]
+fn what_has_a_say_in_the_kernels_forwarding_is_found() {
+    let Some((near, _far)) = pair() else { return };
+    let run = |program: &str, arguments: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &near.0, program]).args(arguments.split_whitespace());
+        let done = command.status().is_ok_and(|status| status.success());
+        if !done {
+            eprintln!("left out: {program} {arguments}");
+        }
+        done
+    };
+    near.enter(|| {
+        let mut watch = Watch::new();
+        let bare = forward_path::ForwardPath::default();
+        assert_eq!(forward_path::read(), bare, "a namespace without anything");
+        let link = wattline_linux::namespace::interface_index("a").unwrap();
+        watch.has_changed();
+        let changed = |watch: &mut Watch| {
+            let end = Instant::now() + PATIENCE;
+            while !watch.has_changed() {
+                assert!(Instant::now() < end, "no notification");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+
+        // What concerns no forwarded packet is none.
+        near.ip("rule add from all oif a lookup 100 pref 50");
+        near.ip("rule add iif lo lookup 100 pref 51");
+        near.ip("rule add uidrange 0-1 lookup 100 pref 52");
+        assert_eq!(forward_path::read(), bare);
+        near.ip("rule add from 10.9.0.0/16 prohibit pref 60");
+        changed(&mut watch);
+        near.ip("rule add iif a lookup 100 pref 61");
+        near.ip("-6 rule add not fwmark 0x7 lookup 100 pref 62");
+        let rules = forward_path::read().rules;
+        let said: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "60: from 10.9.0.0/16 prohibit",
+                "61: from all iif a lookup 100",
+                "62: not from all fwmark 0x7 lookup 100"
+            ]
+        );
+        assert_eq!(rules[1].input.as_deref(), Some("a"));
+        assert!(rules[2].ipv6);
+        ["rule del pref 60", "rule del pref 61", "-6 rule del pref 62"].map(|it| near.ip(it));
+        near.ip("rule del pref 32766");
+        assert!(forward_path::read().rules[0].text.contains("main table is missing"));
+        near.ip("rule add lookup main pref 32766");
+
+        if run("nft", "add table inet t") {
+            run("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
+            run(
+                "nft",
+                "add chain inet t own { type filter hook input priority 0 ; policy drop ; }",
+            );
+            run("nft", "add chain inet t other");
+            run("nft", "add rule inet t other counter");
+            assert_eq!(forward_path::read(), bare, "no rule for transit packets");
+            run("nft", "add rule inet t c jump other");
+            changed(&mut watch);
+            let chains = forward_path::read().chains;
+            assert_eq!(chains.len(), 1, "{chains:?}");
+            let chain = &chains[0];
+            assert_eq!(
+                (chain.family, chain.table.as_str(), chain.name.as_str()),
+                ("inet", "t", "c")
+            );
+            assert_eq!((chain.hook, chain.rules, chain.drops), ("forward", 1, false));
+            run("nft", "flush chain inet t c");
+            run("nft", "chain inet t c { policy drop ; }");
+            assert!(forward_path::read().chains[0].drops);
+            run("nft", "delete table inet t");
+            run("nft", "add table netdev d");
+            run("nft", "add chain netdev d i { type filter hook ingress device a priority 0 ; }");
+            run("nft", "add rule netdev d i counter");
+            let chains = forward_path::read().chains;
+            assert_eq!(
+                (chains[0].hook, chains[0].devices.as_slice()),
+                ("ingress", &["a".to_owned()][..])
+            );
+            run("nft", "delete table netdev d");
+        }
+        if run("iptables-legacy", "-A FORWARD -s 10.9.0.0/16 -j DROP") {
+            let legacy = forward_path::read().legacy;
+            assert_eq!(legacy.len(), 1, "{legacy:?}");
+            assert_eq!((legacy[0].name.as_str(), legacy[0].rules), ("filter", 1));
+            run("iptables-legacy", "-F");
+            assert_eq!(forward_path::read(), bare, "a table without rules");
+        }
+        run("tc", "qdisc add dev a clsact");
+        assert_eq!(forward_path::read(), bare, "no filter");
+        watch.has_changed();
+        // Whichever the kernel has.
+        let filters = ["matchall action drop", "matchall", "protocol ip u32 match u32 0 0", "fw"];
+        let mut filters = filters.iter().map(|it| format!("filter add dev a ingress prio 1 {it}"));
+        let filtered = filters.any(|filter| run("tc", &filter));
+        if filtered {
+            changed(&mut watch);
+        }
+        run("tc", "qdisc add dev a root tbf rate 1mbit burst 10k latency 50ms");
+        let mut kinds: Vec<_> = forward_path::read().queueing;
+        assert!(kinds.iter().all(|it| it.link == link), "{kinds:?}");
+        kinds.sort_by_key(|it| it.kind == QueueingKind::Filters);
+        let kinds: Vec<_> = kinds.into_iter().map(|it| it.kind).collect();
+        assert_eq!(kinds[0], QueueingKind::Discipline("tbf".to_owned()));
+        assert_eq!(kinds.get(1).is_some(), filtered, "{kinds:?}");
+        run("tc", "qdisc del dev a root");
+        run("tc", "qdisc del dev a clsact");
+
+        near.ip("link add name br0 type bridge");
+        near.ip("link set dev a master br0");
+        let masters = forward_path::read().masters;
+        assert_eq!((masters[0].link, &masters[0].kind), (link, &MasterKind::Bridge));
+        assert_eq!(masters[0].name, "br0");
+        near.ip("link set dev a nomaster");
+
+        near.ip("xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block");
+        near.ip("xfrm policy add src 10.2.0.0/16 dst 10.1.0.0/16 dir in action block");
+        assert_eq!(forward_path::read().ipsec_policies, 1);
+        near.ip("xfrm policy flush");
+        assert_eq!(forward_path::read(), bare);
+
+        assert_eq!(forward_path::reverse_path_filter("a"), 0);
+        std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1").unwrap();
+        assert_eq!(forward_path::reverse_path_filter("a"), 1);
+        std::fs::write("/proc/sys/net/ipv4/conf/a/rp_filter", "2").unwrap();
+        assert_eq!(forward_path::reverse_path_filter("a"), 2);
     });
 }

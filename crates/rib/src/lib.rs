@@ -214,6 +214,13 @@ impl Rib {
         self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
     }
 
+    /// Numbers and names of the link that is a port, or else has the name of one, and of the VLAN
+    /// subinterfaces on it.
+    pub fn interfaces_of(&self, port: PortId) -> Vec<(u32, String)> {
+        let own = self.link_of(port).or_else(|| self.link_named_as(port));
+        own.map_or_else(Vec::new, |link| self.links.names_of_those_on(link.index))
+    }
+
     /// Whether there is a link of this number.
     pub fn has_link(&self, index: u32) -> bool {
         self.links.contains(index)

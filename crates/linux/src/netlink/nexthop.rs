@@ -8,6 +8,7 @@
 //!
 //! Messages: include/uapi/linux/nexthop.h.
 
+use super::attribute::attributes;
 use super::model::{Event, Hop, Route, RouteKind};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -62,10 +63,10 @@ pub(super) fn is_about(kind: u16) -> bool {
 /// What a whole message says.
 pub(super) fn change(message: &[u8]) -> Option<Change> {
     let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
-    let attributes = message.get(MESSAGE_HEADER + HEADER..)?;
+    let body = message.get(MESSAGE_HEADER + HEADER..)?;
     let (mut id, mut group, mut other) = (None, None, None);
     let mut way = Hop { link: 0, gateway: None, weight: 1, mtu: None };
-    for (kind, content) in attributes_of(attributes) {
+    for (kind, content) in attributes(body) {
         match kind {
             NHA_ID => id = Some(u32::from_ne_bytes(*content.first_chunk()?)),
             NHA_GROUP => group = Some(members(content)?),
@@ -81,18 +82,6 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
         return Some(Change::Gone(id));
     }
     Some(Change::New(id, other.or(group.map(Meaning::Group)).unwrap_or(Meaning::Way(way))))
-}
-
-/// Number and content of attributes.
-fn attributes_of(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-        // The two highest bits are flags.
-        let kind = u16::from_ne_bytes(*bytes.get(2..)?.first_chunk()?) & 0x3fff;
-        let content = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, content))
-    })
 }
 
 fn members(content: &[u8]) -> Option<Vec<(u32, u16)>> {
