@@ -12,9 +12,11 @@ const NEEDED: [(CapabilitySet, &str); 3] = [
 
 /// What the control thread goes on needing: the maps of local addresses, neighbours, and sockets
 /// for an interface that has come back. (It could read all traffic by programs without raw
-/// sockets, too.)
-const KEPT: CapabilitySet =
-    CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::NET_RAW);
+/// sockets, too.) Meters read energy counters by perf.
+const KEPT: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::NET_ADMIN)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::PERFMON);
 
 /// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
 pub fn missing() -> Vec<&'static str> {
@@ -64,12 +66,29 @@ impl Rights {
 }
 
 /// Gives up every capability of this thread, and of those that it will start, that a running
-/// router does not need.
+/// router does not need. No program that they run gets more than they have
+/// (Documentation/userspace-api/no_new_privs.rst), and none of what is not in the bounding set.
 ///
 /// # Errors
-/// When the kernel refuses, which leaves all as it was.
+/// When the kernel refuses, which leaves capabilities as they were.
 pub fn drop_unneeded() -> std::io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    empty_bounding_set();
     keep(KEPT)
+}
+
+/// Only with CAP_SETPCAP, which a program that was given some capabilities lacks: then programs that
+/// it runs gain nothing anyway.
+fn empty_bounding_set() {
+    for capability in CapabilitySet::all().iter() {
+        if let Err(error) = rustix::thread::remove_capability_from_bounding_set(capability)
+            // Newer than the kernel.
+            && error != rustix::io::Errno::INVAL
+        {
+            tracing::debug!("the bounding set stays as it is: {error}");
+            return;
+        }
+    }
 }
 
 /// Gives up all capabilities of this thread, for one that only works on open sockets.
@@ -99,9 +118,24 @@ mod tests {
     fn what_is_left_after_the_drop_is_known_before() {
         std::thread::spawn(|| {
             let expected = Rights::present().after_drop();
+            let sets = capabilities(None).unwrap();
+            let may_empty = sets.effective.contains(CapabilitySet::SETPCAP);
+            let kept = sets.permitted.intersection(KEPT);
             drop_unneeded().unwrap();
             assert_eq!(Rights::present(), expected);
             assert!(!expected.administer);
+            assert!(rustix::thread::no_new_privs().unwrap());
+            // Root may empty the bounding set.
+            let present = capabilities(None).unwrap();
+            for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN] {
+                let bound = rustix::thread::capability_is_in_bounding_set(capability).unwrap();
+                assert!(!bound || !may_empty, "{capability:?}");
+            }
+            assert!(present.inheritable.is_empty());
+            assert_eq!(present.permitted, kept, "meters read by perf");
+            // What a program that is run now has.
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            assert!(status.contains("NoNewPrivs:\t1"), "{status}");
         })
         .join()
         .unwrap();

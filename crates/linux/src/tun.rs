@@ -3,7 +3,9 @@
 
 use std::fs::File;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 /// `TUNSETIFF`: _IOW('T', 202, int).
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
@@ -35,6 +37,12 @@ impl Tun {
             request.ifr_name.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         set_up(&name)?;
+        if let Err(error) = add_dummy_address(&name).and_then(|()| pass_reverse_path(&name)) {
+            tracing::warn!(
+                "{name}: {error}: where net.ipv4.conf.all.rp_filter is not 0, the kernel drops what \
+                 it gets there"
+            );
+        }
         Ok(Self { file, name })
     }
 }
@@ -45,10 +53,38 @@ fn set_up(name: &str) -> io::Result<()> {
     let mut request = named(name)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::c_ulong, &mut request)?;
-    // Packets come in here whose way back is by another interface: no reverse-path check.
-    // Where the sysctl cannot be written, the setting for all interfaces decides.
-    let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "0");
     Ok(())
+}
+
+/// Address of an interface that needs one and has none (RFC 7600, section 4.8).
+const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+
+/// Lets packets pass the reverse-path filter of a device by which packets come in whose way back is
+/// by another interface. To be called again from time to time: the filter's setting for all
+/// interfaces may change.
+///
+/// The larger of that setting and the device's own is in force. So 0 helps only where that for all is
+/// 0, too. Elsewhere 2 makes a strict filter a loose one, which lets pass what comes from any
+/// address that there is a route to, on an interface that has an address of its own
+/// (net/ipv4/fib_frontend.c: __fib_validate_source()).
+///
+/// # Errors
+/// When the setting cannot be written, or no address can be added.
+pub fn pass_reverse_path(name: &str) -> io::Result<()> {
+    let settings = Path::new("/proc/sys/net/ipv4/conf");
+    let of_all = std::fs::read_to_string(settings.join("all/rp_filter"))?;
+    let wanted = if of_all.trim() == "0" { "0" } else { "2" };
+    let own = settings.join(name).join("rp_filter");
+    if std::fs::read_to_string(&own)?.trim() != wanted {
+        std::fs::write(own, wanted)?;
+    }
+    Ok(())
+}
+
+/// Gives a device an address that nothing is sent from (its scope is this host).
+fn add_dummy_address(name: &str) -> io::Result<()> {
+    let link = crate::namespace::interface_index(name).map_err(io::Error::other)?;
+    crate::netlink::add_host_address(link, DUMMY)
 }
 
 fn named(name: &str) -> io::Result<libc::ifreq> {
@@ -74,4 +110,81 @@ fn ioctl(
     #[allow(unsafe_code)]
     let result = unsafe { libc::ioctl(descriptor, code as _, std::ptr::from_mut(request)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+    use std::io::Write;
+    use std::time::{Duration, Instant};
+
+    /// An IPv4 packet without payload.
+    fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0];
+        bytes.extend(source);
+        bytes.extend(destination);
+        let sum: u32 =
+            bytes.chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]]))).sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// Whatever the reverse-path filter of all interfaces is, at the start and later.
+    #[test]
+    fn what_is_written_is_forwarded_under_every_reverse_path_filter() {
+        let name = format!("wl-tun-{}", std::process::id());
+        let namespace = match Namespace::create(&name) {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        namespace.ip("link add wl0 type veth peer name wl2").unwrap();
+        namespace.ip("link add wl1 type veth peer name wl3").unwrap();
+        namespace.ip("addr add 192.0.2.1/24 dev wl0").unwrap();
+        namespace.ip("addr add 198.51.100.1/24 dev wl1").unwrap();
+        for link in ["wl0", "wl1", "wl2", "wl3"] {
+            namespace.ip(&format!("link set {link} up")).unwrap();
+        }
+        namespace.ip("neigh add 198.51.100.2 lladdr 02:00:00:00:00:09 dev wl1").unwrap();
+        namespace.sysctl("net.ipv4.ip_forward", "1").unwrap();
+        namespace
+            .enter(|| {
+                let sent = || -> u64 {
+                    let path = "/proc/thread-self/net/dev";
+                    let text = std::fs::read_to_string(path).unwrap();
+                    let line = text.lines().find(|it| it.trim().starts_with("wl1:")).unwrap();
+                    line.split_whitespace().nth(10).unwrap().parse().unwrap()
+                };
+                let set = |value: &str| {
+                    for of in ["all", "default"] {
+                        let path = format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
+                        std::fs::write(path, value).unwrap();
+                    }
+                };
+                let check = |tun: &Tun, what: &str| {
+                    let before = sent();
+                    (&tun.file).write_all(&packet([192, 0, 2, 9], [198, 51, 100, 2])).unwrap();
+                    let end = Instant::now() + Duration::from_secs(5);
+                    while sent() == before {
+                        assert!(Instant::now() < end, "rp_filter {what}: dropped");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                };
+                for value in ["0", "1", "2"] {
+                    set(value);
+                    let tun = match Tun::open("wltest%d") {
+                        Ok(tun) => tun,
+                        Err(error) => return println!("skipped: {error}"),
+                    };
+                    check(&tun, value);
+                    for later in ["1", "2", "0"] {
+                        set(later);
+                        pass_reverse_path(&tun.name).unwrap();
+                        check(&tun, &format!("{value}, then {later}"));
+                    }
+                }
+            })
+            .unwrap();
+    }
 }

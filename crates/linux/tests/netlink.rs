@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use wattline_linux::netlink::forward_path::{self, MasterKind, QueueingKind, Watch};
 use wattline_linux::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -108,6 +109,12 @@ impl Mirror {
                 };
             }
             Event::NeighbourGone { address, .. } => drop(neighbours.remove(&address)),
+            Event::Nexthop { id, kind, hops } => {
+                for route in routes.values_mut().filter(|it| it.nexthop == Some(id)) {
+                    (route.kind, route.hops) = (kind, hops.clone());
+                }
+            }
+            Event::NexthopGone(id) => routes.retain(|_, route| route.nexthop != Some(id)),
             Event::Address(_) | Event::AddressGone(_) => {}
         });
         if !more.unwrap() {
@@ -207,6 +214,75 @@ fn routes_of_every_kind_are_dumped_and_followed() {
     });
 }
 
+/// The kernel says of the object alone that its routes have changed or gone.
+#[test]
+fn routes_follow_the_next_hops_that_they_name() {
+    let Some((near, _far)) = pair() else { return };
+    near.ip("link set dev lo up");
+    for compatible in [true, false] {
+        near.enter(|| {
+            let key = "/proc/sys/net/ipv4/nexthop_compat_mode";
+            std::fs::write(key, if compatible { "1" } else { "0" }).unwrap();
+        });
+        near.batch(
+            "nexthop add id 2 via 192.0.2.2 dev a\nnexthop add id 3 via 192.0.2.3 dev a\n\
+             nexthop add id 6 via 2001:db8::2 dev a\nnexthop add id 7 via 2001:db8::3 dev a\n\
+             nexthop add id 10 group 2/3\nnexthop add id 11 group 6/7\n\
+             nexthop add id 12 blackhole\n\
+             route add 10.1.0.0/16 nhid 10\nroute add 10.2.0.0/16 nhid 3\n\
+             route add 10.3.0.0/16 nhid 12\n\
+             route add 2001:db8:1::/48 nhid 11\nroute add 2001:db8:2::/48 nhid 7\n",
+        );
+        near.enter(|| {
+            let mut mirror = Mirror::new(1 << 20);
+            mirror.until("the dump", |mirror| mirror.route("2001:db8:2::/48").is_some());
+            let ways = |mirror: &Mirror, prefix| mirror.route(prefix).map_or(0, |it| it.hops.len());
+            let prefixes = ["10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48", "2001:db8:2::/48"];
+            assert_eq!(prefixes.map(|prefix| ways(&mirror, prefix)), [2, 1, 2, 1], "{compatible}");
+            assert_eq!(mirror.route("10.3.0.0/16").unwrap().kind, RouteKind::Blackhole);
+            let dumps = mirror.follower.dumps();
+            // Of groups one way is left; of routes by it alone, nothing.
+            near.ip("nexthop del id 3");
+            near.ip("nexthop del id 7");
+            mirror.until("the deletion of members", |mirror| {
+                prefixes.map(|prefix| ways(mirror, prefix)) == [1, 0, 1, 0]
+            });
+            // A member that moves takes its groups along.
+            near.ip("nexthop replace id 2 via 192.0.2.9 dev a");
+            let moved = Some(IpAddr::from([192, 0, 2, 9]));
+            mirror.until("the change of a member", |mirror| {
+                mirror.route("10.1.0.0/16").is_some_and(|it| it.hops[0].gateway == moved)
+            });
+            near.ip("route add 10.4.0.0/16 nhid 10");
+            mirror.until("a new route", |mirror| ways(mirror, "10.4.0.0/16") == 1);
+            assert_eq!(mirror.route("10.4.0.0/16").unwrap().hops[0].gateway, moved);
+            near.ip("nexthop del id 10");
+            near.ip("nexthop del id 12");
+            mirror.until("the deletion of a group and of a blackhole", |mirror| {
+                ["10.1.0.0/16", "10.3.0.0/16", "10.4.0.0/16"]
+                    .iter()
+                    .all(|it| mirror.route(it).is_none())
+            });
+            assert_eq!(mirror.follower.dumps(), dumps, "no dump was needed");
+            assert_eq!(mirror.follower.unreadable(), 0);
+        });
+        near.ip("nexthop flush");
+    }
+}
+
+#[test]
+fn routes_that_vanish_silently_with_the_carrier_are_noticed() {
+    let Some((near, far)) = pair() else { return };
+    near.ip("nexthop add id 2 via 192.0.2.2 dev a");
+    near.ip("route add 10.0.0.0/8 nhid 2");
+    near.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the dump", |mirror| mirror.route("10.0.0.0/8").is_some());
+        far.ip("link set dev b down");
+        mirror.until("it gone", |mirror| mirror.route("10.0.0.0/8").is_none());
+    });
+}
+
 #[test]
 fn routes_that_vanish_silently_with_their_link_are_noticed() {
     let Some((near, _far)) = pair() else { return };
@@ -261,5 +337,139 @@ fn an_overrun_of_the_notifications_loses_nothing() {
             mirror.routes.len() < ROUTES as usize / 2 + 10 && mirror.route("10.0.7.0/24").is_some()
         });
         assert!(mirror.follower.dumps() > dumps, "nothing was overrun");
+    });
+}
+
+/// What whoever forwards in the kernel's place passes by.
+#[test]
+fn what_has_a_say_in_the_kernels_forwarding_is_found() {
+    let Some((near, _far)) = pair() else { return };
+    let run = |program: &str, arguments: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &near.0, program]).args(arguments.split_whitespace());
+        let done = command.status().is_ok_and(|status| status.success());
+        if !done {
+            eprintln!("left out: {program} {arguments}");
+        }
+        done
+    };
+    near.enter(|| {
+        let mut watch = Watch::new();
+        let bare = forward_path::ForwardPath::default();
+        assert_eq!(forward_path::read(), bare, "a namespace without anything");
+        let link = wattline_linux::namespace::interface_index("a").unwrap();
+        watch.has_changed();
+        let changed = |watch: &mut Watch| {
+            let end = Instant::now() + PATIENCE;
+            while !watch.has_changed() {
+                assert!(Instant::now() < end, "no notification");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+
+        // What concerns no forwarded packet is none.
+        near.ip("rule add from all oif a lookup 100 pref 50");
+        near.ip("rule add iif lo lookup 100 pref 51");
+        near.ip("rule add uidrange 0-1 lookup 100 pref 52");
+        assert_eq!(forward_path::read(), bare);
+        near.ip("rule add from 10.9.0.0/16 prohibit pref 60");
+        changed(&mut watch);
+        near.ip("rule add iif a lookup 100 pref 61");
+        near.ip("-6 rule add not fwmark 0x7 lookup 100 pref 62");
+        let rules = forward_path::read().rules;
+        let said: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "60: from 10.9.0.0/16 prohibit",
+                "61: from all iif a lookup 100",
+                "62: not from all fwmark 0x7 lookup 100"
+            ]
+        );
+        assert_eq!(rules[1].input.as_deref(), Some("a"));
+        assert!(rules[2].ipv6);
+        ["rule del pref 60", "rule del pref 61", "-6 rule del pref 62"].map(|it| near.ip(it));
+        near.ip("rule del pref 32766");
+        assert!(forward_path::read().rules[0].text.contains("main table is missing"));
+        near.ip("rule add lookup main pref 32766");
+
+        if run("nft", "add table inet t") {
+            run("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
+            run(
+                "nft",
+                "add chain inet t own { type filter hook input priority 0 ; policy drop ; }",
+            );
+            run("nft", "add chain inet t other");
+            run("nft", "add rule inet t other counter");
+            assert_eq!(forward_path::read(), bare, "no rule for transit packets");
+            run("nft", "add rule inet t c jump other");
+            changed(&mut watch);
+            let chains = forward_path::read().chains;
+            assert_eq!(chains.len(), 1, "{chains:?}");
+            let chain = &chains[0];
+            assert_eq!(
+                (chain.family, chain.table.as_str(), chain.name.as_str()),
+                ("inet", "t", "c")
+            );
+            assert_eq!((chain.hook, chain.rules, chain.drops), ("forward", 1, false));
+            run("nft", "flush chain inet t c");
+            run("nft", "chain inet t c { policy drop ; }");
+            assert!(forward_path::read().chains[0].drops);
+            run("nft", "delete table inet t");
+            run("nft", "add table netdev d");
+            run("nft", "add chain netdev d i { type filter hook ingress device a priority 0 ; }");
+            run("nft", "add rule netdev d i counter");
+            let chains = forward_path::read().chains;
+            assert_eq!(
+                (chains[0].hook, chains[0].devices.as_slice()),
+                ("ingress", &["a".to_owned()][..])
+            );
+            run("nft", "delete table netdev d");
+        }
+        if run("iptables-legacy", "-A FORWARD -s 10.9.0.0/16 -j DROP") {
+            let legacy = forward_path::read().legacy;
+            assert_eq!(legacy.len(), 1, "{legacy:?}");
+            assert_eq!((legacy[0].name.as_str(), legacy[0].rules), ("filter", 1));
+            run("iptables-legacy", "-F");
+            assert_eq!(forward_path::read(), bare, "a table without rules");
+        }
+        run("tc", "qdisc add dev a clsact");
+        assert_eq!(forward_path::read(), bare, "no filter");
+        watch.has_changed();
+        // Whichever the kernel has.
+        let filters = ["matchall action drop", "matchall", "protocol ip u32 match u32 0 0", "fw"];
+        let mut filters = filters.iter().map(|it| format!("filter add dev a ingress prio 1 {it}"));
+        let filtered = filters.any(|filter| run("tc", &filter));
+        if filtered {
+            changed(&mut watch);
+        }
+        run("tc", "qdisc add dev a root tbf rate 1mbit burst 10k latency 50ms");
+        let mut kinds: Vec<_> = forward_path::read().queueing;
+        assert!(kinds.iter().all(|it| it.link == link), "{kinds:?}");
+        kinds.sort_by_key(|it| it.kind == QueueingKind::Filters);
+        let kinds: Vec<_> = kinds.into_iter().map(|it| it.kind).collect();
+        assert_eq!(kinds[0], QueueingKind::Discipline("tbf".to_owned()));
+        assert_eq!(kinds.get(1).is_some(), filtered, "{kinds:?}");
+        run("tc", "qdisc del dev a root");
+        run("tc", "qdisc del dev a clsact");
+
+        near.ip("link add name br0 type bridge");
+        near.ip("link set dev a master br0");
+        let masters = forward_path::read().masters;
+        assert_eq!((masters[0].link, &masters[0].kind), (link, &MasterKind::Bridge));
+        assert_eq!(masters[0].name, "br0");
+        near.ip("link set dev a nomaster");
+
+        near.ip("xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block");
+        near.ip("xfrm policy add src 10.2.0.0/16 dst 10.1.0.0/16 dir in action block");
+        assert_eq!(forward_path::read().ipsec_policies, 1);
+        near.ip("xfrm policy flush");
+        assert_eq!(forward_path::read(), bare);
+
+        assert_eq!(forward_path::reverse_path_filter("a"), 0);
+        std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1").unwrap();
+        assert_eq!(forward_path::reverse_path_filter("a"), 1);
+        std::fs::write("/proc/sys/net/ipv4/conf/a/rp_filter", "2").unwrap();
+        assert_eq!(forward_path::reverse_path_filter("a"), 2);
     });
 }

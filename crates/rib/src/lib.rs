@@ -116,6 +116,8 @@ impl Rib {
                 self.prefixes.remove(prefix, &candidate(route, source, generation));
                 self.route_changed(prefix);
             }
+            Event::Nexthop { id, kind, hops } => self.nexthop(id, Some((kind, &hops))),
+            Event::NexthopGone(id) => self.nexthop(id, None),
         }
     }
 
@@ -210,6 +212,13 @@ impl Rib {
     /// Link of a port; `None` if it has none.
     pub fn link_of(&self, port: PortId) -> Option<&Link> {
         self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
+    }
+
+    /// Numbers and names of the link that is a port, or else has the name of one, and of the VLAN
+    /// subinterfaces on it.
+    pub fn interfaces_of(&self, port: PortId) -> Vec<(u32, String)> {
+        let own = self.link_of(port).or_else(|| self.link_named_as(port));
+        own.map_or_else(Vec::new, |link| self.links.names_of_those_on(link.index))
     }
 
     /// Whether there is a link with this number.
@@ -329,6 +338,12 @@ impl Rib {
         self.ports_changed = true;
     }
 
+    fn nexthop(&mut self, id: u32, to: Option<(RouteKind, &[Hop])>) {
+        for prefix in self.prefixes.lead(id, to) {
+            self.route_changed(prefix);
+        }
+    }
+
     fn neighbour(&mut self, neighbour: Neighbour, source: Source, generation: u32) {
         let Neighbour { link, address, mac, stale } = neighbour;
         if !forwardable(address.into()) && !self.links.may_be_port(link) {
@@ -407,8 +422,8 @@ fn last_address(prefix: IpNet) -> IpAddr {
 }
 
 fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
-    let Route { metric, kind, hops, .. } = route;
-    Candidate { source, rank: Rank::Route, metric, kind, hops, generation }
+    let Route { metric, kind, hops, nexthop, .. } = route;
+    Candidate { source, rank: Rank::Route, metric, kind, hops, nexthop, generation }
 }
 
 /// Routes that follow from an address of this machine. The address and the shared addresses of its
@@ -422,12 +437,13 @@ fn local_routes(address: &Address, source: Source) -> Vec<Route> {
         metric: 0,
         kind: RouteKind::Kernel,
         hops: vec![hop.clone()],
+        nexthop: None,
     };
     let mut routes: Vec<_> = std::iter::once(net.addr()).chain(shared(net)).map(local).collect();
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {
         let hops = vec![Hop { link: address.link, gateway: None, weight: 1, mtu: None }];
         let prefix = net.trunc();
-        routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops });
+        routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops, nexthop: None });
     }
     routes.retain(|route| forwardable(route.prefix));
     routes

@@ -114,7 +114,13 @@ impl Links {
         std::iter::once(index).chain(links.filter(above).map(|link| link.index)).collect()
     }
 
-    /// Port whose own link this is.
+    /// The same, with their names.
+    pub fn names_of_those_on(&self, index: u32) -> Vec<(u32, String)> {
+        let named = |index: u32| Some((index, self.links.get(&index)?.0.name.clone()));
+        self.with_those_above(index).into_iter().filter_map(named).collect()
+    }
+
+    /// The port whose own link this is.
     fn own_port(&self, link: &Link) -> Option<PortId> {
         let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
         Some(PortId(place as u16))

@@ -24,6 +24,8 @@ pub(super) struct Candidate {
     pub metric: u32,
     pub kind: RouteKind,
     pub hops: Vec<Hop>,
+    /// The next hop that it names by number.
+    pub nexthop: Option<u32>,
     /// Number of the last dump that contained it.
     pub generation: u32,
 }
@@ -81,7 +83,7 @@ impl Prefixes {
     pub fn add(&mut self, prefix: IpNet, new: Candidate, replace: bool) {
         let list = &mut self.entries.entry(prefix).or_default().candidates;
         if let Some(known) = list.iter_mut().find(|known| known.same(&new)) {
-            known.generation = new.generation;
+            (known.generation, known.nexthop) = (new.generation, new.nexthop);
             return;
         }
         let grown = |known: &Candidate| {
@@ -139,7 +141,30 @@ impl Prefixes {
         changed
     }
 
-    /// Prefixes with a route over one of the links.
+    /// Has the kernel's routes that name a next hop by number lead elsewhere, or removes them; gives
+    /// the prefixes that have some. Rare, and so not indexed.
+    pub fn lead(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
+        let named = |known: &Candidate| known.nexthop == Some(nexthop);
+        let mut changed = Vec::new();
+        for (prefix, entry) in &mut self.entries {
+            if !entry.candidates.iter().any(named) {
+                continue;
+            }
+            changed.push(*prefix);
+            let Some((kind, hops)) = to else {
+                entry.candidates.retain(|known| !named(known));
+                continue;
+            };
+            for known in entry.candidates.iter_mut().filter(|known| named(known)) {
+                let mtu = known.hops.first().and_then(|hop| hop.mtu);
+                known.kind = kind;
+                known.hops = hops.iter().map(|hop| Hop { mtu, ..hop.clone() }).collect();
+            }
+        }
+        changed
+    }
+
+    /// The prefixes with a route over one of the links.
     pub fn over(&self, links: &[u32]) -> impl Iterator<Item = IpNet> {
         let over = |entry: &Entry| {
             let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);

@@ -33,7 +33,8 @@ fn via(link: u32, gateway: &str) -> Hop {
 }
 
 fn route(prefix: &str, metric: u32, hops: Vec<Hop>) -> Event {
-    let route = Route { prefix: net(prefix), metric, kind: RouteKind::Unicast, hops };
+    let route =
+        Route { prefix: net(prefix), metric, kind: RouteKind::Unicast, hops, nexthop: None };
     Event::Route { route, replace: false }
 }
 
@@ -283,6 +284,39 @@ fn ipv6_multipath_grows_and_shrinks_as_the_kernel_tells_it() {
 }
 
 #[test]
+fn routes_change_and_go_with_the_next_hop_that_they_name() {
+    let mut bench = Bench::new();
+    let named = |prefix: &str, metric, id, hops| {
+        let Event::Route { route, .. } = route(prefix, metric, hops) else { unreachable!() };
+        Event::Route { route: Route { nexthop: Some(id), ..route }, replace: true }
+    };
+    let (one, other) = (via(1, "192.0.2.2"), via(2, "198.51.100.2"));
+    bench.kernel([
+        named("10.1.0.0/16", 0, 9, vec![one.clone(), other.clone()]),
+        named("10.2.0.0/16", 0, 5, vec![Hop { mtu: Some(1300), ..other.clone() }]),
+        named("10.2.0.0/16", 8, 9, vec![one.clone(), other.clone()]),
+        neighbour(1, "192.0.2.3", Some(MACS[0])),
+    ]);
+    assert!(matches!(bench.towards("10.1.1.1"), NextHop::Group(_)));
+    let kind = RouteKind::Unicast;
+    bench.kernel([Event::Nexthop { id: 9, kind, hops: vec![one.clone()] }]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    bench.kernel([Event::Nexthop { id: 5, kind, hops: vec![via(1, "192.0.2.3")] }]);
+    assert_eq!(bench.towards("10.2.1.1"), forward_mtu(0, MACS[0], 1300), "the route's own MTU");
+    bench.kernel([Event::NexthopGone(5)]);
+    assert_eq!(bench.towards("10.2.1.1"), resolve(0, Some("192.0.2.2")), "the next best");
+    bench.kernel([Event::Nexthop { id: 9, kind: RouteKind::Blackhole, hops: Vec::new() }]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Blackhole);
+    // One that leads where it did, but names another now.
+    bench.kernel([named("10.3.0.0/16", 0, 7, vec![other.clone()])]);
+    bench.kernel([named("10.3.0.0/16", 0, 8, vec![other])]);
+    bench.kernel([Event::NexthopGone(7), Event::NexthopGone(9)]);
+    assert_eq!(bench.towards("10.3.1.1"), resolve(1, Some("198.51.100.2")));
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::None);
+    assert_eq!(bench.rib.prefixes(), 1);
+}
+
+#[test]
 fn a_full_table_of_a_hundred_thousand_routes_comes_and_goes() {
     let mut bench = Bench::new();
     let event = |number: u32| {
@@ -322,7 +356,7 @@ fn arbitrary_event() -> impl Strategy<Value = Event> {
             0 => (RouteKind::Blackhole, Vec::new()),
             _ => (RouteKind::Unicast, hops),
         };
-        let route = Route { prefix: net(prefix), metric, kind, hops };
+        let route = Route { prefix: net(prefix), metric, kind, hops, nexthop: None };
         if gone { Event::RouteGone(route) } else { Event::Route { route, replace: true } }
     });
     let neighbours = (1..4_u32, address.clone(), proptest::option::of(0..3_usize))

@@ -66,6 +66,8 @@ enum Why {
     Absent(String),
     /// It cannot be taken over.
     Failed(String),
+    /// The kernel would do more with its packets than to route them.
+    Left(String),
 }
 
 /// What became of a look.
@@ -83,6 +85,8 @@ pub(super) struct Surroundings<'a> {
     pub kernel: &'a mut KernelSide,
     pub rib: &'a mut Rib,
     pub workers: &'a Workers,
+    /// Why a port is to be left to the kernel, if it is.
+    pub left: &'a dyn Fn(PortId) -> Option<String>,
 }
 
 impl Attachments {
@@ -129,6 +133,7 @@ impl Attachments {
             State::Attached { .. } => None,
             State::HandedOver { .. } => Some(now + ASK_WORKERS),
             State::Without { why: Why::Failed(_), next_try, .. } => Some(*next_try),
+            State::Without { why: Why::Left(_), .. } => None,
             State::Without { seen, next_try, .. } => seen.as_ref().map(|_| *next_try),
         };
         self.ports.iter().filter_map(due).min()
@@ -162,7 +167,9 @@ impl Attachments {
                 // No route may name the number, which another interface may get.
                 changes.links.push((attachment.port, 0));
             }
-            if matches!(attachment.state, State::Without { .. }) {
+            attachment.leave_or_not((around.left)(attachment.port), workers, around, now);
+            let is_left = matches!(&attachment.state, State::Without { why: Why::Left(_), .. });
+            if matches!(attachment.state, State::Without { .. }) && !is_left {
                 attachment.look_for_another(workers, around, &mut changes, now);
             }
             attachment.finish(workers, around, &mut changes, now);
@@ -197,6 +204,7 @@ impl Attachment {
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
             State::Without { why: Why::Failed(why), .. } => ("failed", Some(why.clone())),
+            State::Without { why: Why::Left(why), .. } => ("left", Some(why.clone())),
         }
     }
 
@@ -245,6 +253,30 @@ impl Attachment {
         self.renamed = None;
         self.state = State::Without { why: Why::Absent(why), seen: None, next_try: now };
         self.withdraw(workers, around);
+    }
+
+    /// Leaves the port to the kernel, or serves it again once that is over.
+    fn leave_or_not(
+        &mut self,
+        left: Option<String>,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        now: Instant,
+    ) {
+        match (&mut self.state, left) {
+            (State::Without { why: Why::Left(known), .. }, Some(why)) => *known = why,
+            (State::Without { why: why @ Why::Left(_), seen, next_try }, None) => {
+                *why = Why::Absent("it is about to be taken over again".to_owned());
+                (*seen, *next_try) = (None, now);
+            }
+            // What is not there is not taken over.
+            (State::Without { why, .. }, Some(left)) => *why = Why::Left(left),
+            (State::Attached { .. } | State::HandedOver { .. }, Some(left)) => {
+                self.state = State::Without { why: Why::Left(left), seen: None, next_try: now };
+                self.withdraw(workers, around);
+            }
+            (_, None) => {}
+        }
     }
 
     /// Takes the port back from program, routes and workers.

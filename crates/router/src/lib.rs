@@ -33,6 +33,7 @@ mod slot;
 mod start;
 mod statics;
 pub mod stats;
+mod takeover;
 mod tun;
 mod workers;
 mod xdp_forward;
@@ -42,7 +43,7 @@ pub use start::Extensions;
 
 use crate::application::Application;
 use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
-use crate::stats::{NodeStats, Prefixes, Stats, WorkerStats};
+use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use inbox::{Bell, Message};
 use kernel::KernelSide;
@@ -51,6 +52,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+use takeover::Lookout;
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::socket::{Answer, Request, Server};
 use wattline_dataplane::counters::Snapshot;
@@ -86,6 +88,10 @@ pub struct Router {
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     attachments: Attachments,
+    /// What the kernel does beside routing, where there are interfaces.
+    lookout: Option<Lookout>,
+    /// The device by which packets enter the kernel.
+    tun: Option<String>,
     /// Updates that the tables refused.
     refused: u64,
     waiter: PollWaiter,
@@ -107,7 +113,8 @@ impl Router {
         while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
             let now = Instant::now();
             notifier.alive(now);
-            let Self { applications, rib, routes, kernel, attachments, power, .. } = &mut self;
+            let Self { applications, rib, routes, kernel, attachments, power, lookout, .. } =
+                &mut self;
             if let Some(power) = power {
                 power.tick(now);
             }
@@ -117,10 +124,12 @@ impl Router {
             });
             let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
             let deadlines = deadlines.chain(attachments.deadline(now));
+            let deadlines = deadlines.chain(lookout.iter().map(Lookout::deadline));
             let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
+            self.look_out();
             self.look_at_interfaces();
             self.look_at_workers();
             self.end_tunnels();
@@ -179,13 +188,29 @@ impl Router {
         kernel.care(rib, now);
     }
 
+    /// Looks what the kernel does beside routing; [`Self::look_at_interfaces`] does what follows.
+    fn look_out(&mut self) {
+        let Some(lookout) = &mut self.lookout else { return };
+        let now = Instant::now();
+        if now >= lookout.deadline()
+            && let Some(tun) = &self.tun
+            && let Err(error) = wattline_linux::tun::pass_reverse_path(tun)
+        {
+            tracing::debug!("{tun}: {error}");
+        }
+        lookout.look(&self.config, &self.rib, now);
+    }
+
     /// Gives up interfaces that are gone and serves those that have come in their place.
     fn look_at_interfaces(&mut self) {
-        let Self { config, kernel: Some(kernel), rib, workers, attachments, .. } = self else {
+        let Self { config, kernel: Some(kernel), rib, workers, attachments, lookout, .. } = self
+        else {
             return;
         };
         let now = Instant::now();
-        let changes = attachments.look(&mut Surroundings { config, kernel, rib, workers }, now);
+        let left = |port| Some(lookout.as_ref()?.left(port)?.to_owned());
+        let mut around = Surroundings { config, kernel, rib, workers, left: &left };
+        let changes = attachments.look(&mut around, now);
         for (port, mode) in changes.modes {
             self.modes[usize::from(port.0)] = mode;
         }
@@ -323,6 +348,9 @@ impl Router {
             port.mode.clone_from(&self.modes[number]);
             if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
                 (port.state, port.reason) = (Some(state), reason);
+                if state == "left" {
+                    port.mode = "kernel".to_owned();
+                }
             }
             if let Some(kernel) = &self.kernel {
                 port.verdicts = kernel.verdicts(PortId(number as u16));
@@ -338,6 +366,10 @@ impl Router {
         {
             stats.add_xdp(kernel.xdp_traffic(names.len()));
         }
+        stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
+            choice: self.config.router.takeover,
+            passed_by: lookout.passed_by(&self.config),
+        });
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();

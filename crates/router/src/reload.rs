@@ -1,5 +1,6 @@
 //! Reading the configuration again while traffic flows.
 
+use super::takeover::Lookout;
 use super::{Router, xdp_forward};
 use crate::config::{Config, ConfigError, routes_file};
 use std::fmt;
@@ -46,6 +47,10 @@ impl Router {
         settings.batch = new.router.batch;
         settings.idle = new.router.idle;
         settings.drain = new.router.drain;
+        if settings.takeover != new.router.takeover {
+            settings.takeover = new.router.takeover;
+            self.lookout.iter_mut().for_each(Lookout::hurry);
+        }
         self.workers.configure(settings);
         // Routes name ports by their place: with other ports they would lead astray.
         if !report.needs_restart.contains(&"[[port]]") {
@@ -87,6 +92,7 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     live("[router] batch", before.batch != after.batch);
     live("[router] idle", before.idle != after.idle);
     live("[router] drain", before.drain != after.drain);
+    live("[router] takeover", before.takeover != after.takeover);
     let fixed_ports = |config: &Config| {
         let mut ports = config.ports.clone();
         ports.iter_mut().for_each(|port| port.addresses.clear());
@@ -155,6 +161,8 @@ mod tests {
     fn every_difference_is_either_applied_or_needs_a_restart() {
         assert_eq!(changed("poll", "poll"), Report::default());
         assert_eq!(changed("poll", "interrupt").applied, ["[router] mode"]);
+        let takeover = changed("[router]", "[router]\ntakeover = \"force\"");
+        assert_eq!(takeover.applied, ["[router] takeover"]);
         assert_eq!(changed("192.0.2.2", "192.0.2.3").applied, ["[[route]]"]);
         assert_eq!(changed("192.0.2.1", "192.0.2.9").applied, ["[[port]] addresses"]);
         assert_eq!(changed("workers = 1", "workers = 2").needs_restart, ["[router] workers"]);

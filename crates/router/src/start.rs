@@ -1,6 +1,6 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
-use super::attachments::Attachments;
+use super::attachments::{Attachments, Surroundings};
 use super::error::RouterError;
 use super::fallback;
 use super::inbox::{Bell, Message};
@@ -8,6 +8,7 @@ use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
+use super::takeover::Lookout;
 use super::tun::Tunnel;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
@@ -93,10 +94,18 @@ impl Router {
         rib.commit(&mut routes).map_err(refused)?;
 
         let mut applications = application::start(extensions.applications, &config)?;
+        let guards = applications.iter().any(|it| it.guards());
+        let mut lookout = has_interfaces.then(|| Lookout::new(guards));
+        if let Some(lookout) = &mut lookout {
+            lookout.look(&config, &rib, Instant::now());
+            if let Some(refusal) = lookout.refusal(&config) {
+                return Err(RouterError::Unfit(refusal));
+            }
+        }
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
-            if applications.iter().any(|it| it.guards()) {
+            if guards {
                 kernel.guard();
             }
             for Interface { port, link, .. } in &interfaces {
@@ -111,7 +120,7 @@ impl Router {
         }
         let opened = queues::open(&config, &interfaces)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
-        let attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
+        let mut attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -122,13 +131,14 @@ impl Router {
         let tunnel = if has_interfaces { Tunnel::open() } else { None };
 
         // An overrun leaves its socket in error until it is read.
-        let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor))
+        let watched = lookout.iter().flat_map(|it| it.watch().descriptors());
+        let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor).chain(watched))
             .map_err(|errno| RouterError::system("making a wake-up", errno))?
             .keeping_broken();
         let (bell, inbox) = Bell::new(waiter.waker());
         // Before any thread is started, which would keep what this one gives up.
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
-            tracing::debug!("capabilities are kept: {error}");
+            tracing::warn!("capabilities that are of no more use are kept: {error}");
         }
         let signals = watch_signals(&bell)?;
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
@@ -158,6 +168,17 @@ impl Router {
         }
         // Only now is traffic taken over: there are tables, and workers to use them.
         if let Some(kernel) = &mut kernel {
+            let left = |port| Some(lookout.as_ref()?.left(port)?.to_owned());
+            let mut around = Surroundings {
+                config: &config,
+                kernel,
+                rib: &mut rib,
+                workers: &workers,
+                left: &left,
+            };
+            attachments.look(&mut around, Instant::now());
+            rib.commit(&mut routes).map_err(refused)?;
+            let sockets = sockets.into_iter().filter(|(port, ..)| left(*port).is_none()).collect();
             kernel.hand_over(sockets, longest_packet)?;
             let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
             kernel.set_obstacles_of_forwarding(obstacles);
@@ -191,6 +212,8 @@ impl Router {
             captures,
             modes,
             attachments,
+            lookout,
+            tun: tunnel.map(|tunnel| tunnel.name),
             refused: 0,
             waiter,
             inbox,

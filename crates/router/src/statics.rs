@@ -91,5 +91,5 @@ fn to_route(settings: &RouteSettings, links: &PortLinks) -> Route {
         RouteTarget::Unreachable => (RouteKind::Unreachable, Vec::new()),
         RouteTarget::Prohibit => (RouteKind::Prohibit, Vec::new()),
     };
-    Route { prefix: settings.prefix, metric: 0, kind, hops }
+    Route { prefix: settings.prefix, metric: 0, kind, hops, nexthop: None }
 }

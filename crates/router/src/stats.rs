@@ -1,6 +1,6 @@
 //! What a router says about itself, as it goes over the control socket.
 
-use crate::config::PowerPlatform;
+use crate::config::{PowerPlatform, Takeover};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
@@ -41,12 +41,24 @@ pub struct Stats {
     /// What applications counted, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub applications: BTreeMap<String, serde_json::Value>,
+    /// What the kernel does with packets beside routing them, where ports have interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takeover: Option<TakeoverStats>,
     /// What the governor did, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStats>,
     /// What the kernel's state was followed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,
+}
+
+/// What the kernel does with packets beside routing them, and what becomes of their ports.
+#[derive(Debug, Clone, Serialize)]
+pub struct TakeoverStats {
+    /// What the configuration asks for.
+    pub choice: Takeover,
+    /// What would be passed by, or is: ports that are left to the kernel for it have the state `left`.
+    pub passed_by: Vec<String>,
 }
 
 /// What the governor did, and what power came of it.
@@ -198,11 +210,12 @@ pub struct PortStats {
     /// What it is: `capture`, or how AF_XDP runs on it.
     pub mode: String,
     /// Its interface: `up` or `down` when last used; `absent` while there is none of its name,
-    /// `failed` while that cannot be taken over, `attaching` while workers take it; none for a
+    /// `failed` while that cannot be taken over, `left` while it is left to the kernel, which would
+    /// do more with its packets than to route them, `attaching` while workers take it; none for a
     /// capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
-    /// Why it is `absent` or `failed`, or what else is not as configured.
+    /// Why it is `absent`, `failed` or `left`, or what else is not as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Frames handed to workers, or forwarded by the XDP program.

@@ -12,7 +12,11 @@ const ETHERNET_HEADER: usize = 14;
 const VLAN_TAG: usize = 4;
 
 /// The device; it goes away with the last sink.
-pub(super) struct Tunnel(Arc<File>);
+pub(super) struct Tunnel {
+    file: Arc<File>,
+    /// The device's name.
+    pub name: String,
+}
 
 impl Tunnel {
     /// Makes the device. Nothing where the kernel has none: the XDP program already leaves
@@ -21,7 +25,7 @@ impl Tunnel {
         match Tun::open("wattline%d") {
             Ok(tun) => {
                 tracing::info!("packets for the kernel enter it by {}", tun.name);
-                Some(Self(Arc::new(tun.file)))
+                Some(Self { file: Arc::new(tun.file), name: tun.name })
             }
             Err(error) => {
                 tracing::warn!("packets that only the kernel can handle are lost: {error}");
@@ -32,7 +36,7 @@ impl Tunnel {
 
     /// A worker's end.
     pub fn sink(&self) -> TunnelSink {
-        TunnelSink { file: self.0.clone() }
+        TunnelSink { file: self.file.clone() }
     }
 }
 

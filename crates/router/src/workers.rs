@@ -115,7 +115,7 @@ impl Workers {
             }
             // It works on open sockets and memory only.
             if let Err(error) = privileges::drop_all() {
-                tracing::debug!("worker {number} keeps its capabilities: {error}");
+                tracing::warn!("worker {number} keeps its capabilities: {error}");
             }
             match run {
                 Some(run) => run(&mut worker, &mut waiter),

@@ -13,6 +13,7 @@ pub(super) struct Counters {
     pub bytes: Counter,
     pub passed_by: Counter,
     pub unreadable: Counter,
+    pub refused: Counter,
     pub created: Counter,
     pub live: Counter,
     idle: Counter,
@@ -62,6 +63,7 @@ impl Counters {
             bytes: self.bytes.get(),
             passed_by: self.passed_by.get(),
             unreadable: self.unreadable.get(),
+            refused: self.refused.get(),
             flows_created: self.created.get(),
             flows_live: self.live.get(),
             records_idle: self.idle.get(),
@@ -88,6 +90,9 @@ pub struct Totals {
     pub passed_by: u64,
     /// Packets with malformed headers.
     pub unreadable: u64,
+    /// Packets that are not sent but answered by an ICMP error, for their TTL or their length, where
+    /// packets are seen whose way out is known: they are in no flow.
+    pub refused: u64,
     /// Flows created.
     pub flows_created: u64,
     /// Flows in the table now; a level, not a count.
@@ -119,6 +124,7 @@ impl Totals {
         self.bytes += other.bytes;
         self.passed_by += other.passed_by;
         self.unreadable += other.unreadable;
+        self.refused += other.refused;
         self.flows_created += other.flows_created;
         self.flows_live += other.flows_live;
         self.records_idle += other.records_idle;

@@ -134,6 +134,7 @@ fn node<F: Family<N> + 'static, const N: usize>(
         Sampler::new(settings.sampling_interval, settings.sampling),
         Timeouts { active: millis(settings.active), idle: millis(settings.idle) },
         settings.ports.clone().into(),
+        settings.place == Place::Routed,
         RingOutlet { ring, counters: counters.clone(), epoch_millis: None, now: 0 },
         rest,
     );

@@ -34,6 +34,8 @@ pub(super) struct FlowNode<F, const N: usize> {
     pub timeouts: Timeouts,
     /// Whether flows that arrive on a port are recorded, by port number; empty for all ports.
     pub ports: Box<[bool]>,
+    /// Whether packets are seen whose way out is known: those that will not leave are in no flow.
+    pub routed: bool,
     pub outlet: RingOutlet,
     /// Channel for the remaining flows when the worker ends.
     pub rest: Sender<Vec<Record>>,
@@ -84,11 +86,23 @@ impl<F: Family<N>, const N: usize> FlowNode<F, N> {
         sampler: Sampler,
         timeouts: Timeouts,
         ports: Box<[bool]>,
+        routed: bool,
         outlet: RingOutlet,
         rest: Sender<Vec<Record>>,
     ) -> Self {
         let seen = Box::new([Observation::EMPTY; BATCH_MAX]);
-        Self { table, sampler, timeouts, ports, outlet, rest, seen, swept: 0, family: PhantomData }
+        Self {
+            table,
+            sampler,
+            timeouts,
+            ports,
+            routed,
+            outlet,
+            rest,
+            seen,
+            swept: 0,
+            family: PhantomData,
+        }
     }
 
     #[inline]
@@ -109,6 +123,14 @@ fn port_out(hops: &[Hop], id: u16) -> u16 {
     hop.map_or(NOWHERE, |hop| hop.port.0)
 }
 
+/// Whether a packet will be answered by an ICMP error instead of being sent: its time is up, or it is
+/// too long for its way out and may not be fragmented (`ip4-rewrite`, `ip6-rewrite`).
+#[inline]
+fn is_refused<const N: usize>(hops: &[Hop], seen: &Observation<N>) -> bool {
+    let hop = hops.get(usize::from(seen.next_hop)).filter(|hop| hop.kind == HopKind::Forward);
+    hop.is_some_and(|hop| (seen.lifetime <= 1) | ((seen.bytes > hop.mtu) & !seen.fragmentable))
+}
+
 impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
     fn name(&self) -> &'static str {
         F::NAME
@@ -123,7 +145,8 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         let Context { pool, routes, .. } = context;
         let memory = &*pool.bytes();
         let mut count = 0;
-        let (mut bytes, mut unreadable) = (0_u64, 0);
+        let (mut bytes, mut unreadable, mut refused) = (0_u64, 0, 0);
+        let hops = routes.table().hops();
         for packet in packets.iter() {
             if !self.is_observed(packet.frame.port_in) {
                 continue;
@@ -132,6 +155,10 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
                 unreadable += 1;
                 continue;
             };
+            if self.routed && is_refused(hops, &seen) {
+                refused += 1;
+                continue;
+            }
             seen.hash = self.table.hash(&seen.key);
             self.table.prefetch_bucket(seen.hash);
             bytes += u64::from(seen.bytes);
@@ -144,7 +171,6 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         }
         let now = millis(context.now);
         outlet.now = now;
-        let hops = routes.table().hops();
         let mut created = 0;
         for seen in &seen[..count] {
             let out = || port_out(hops, seen.next_hop);
@@ -154,7 +180,8 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         let counters = &outlet.counters;
         counters.packets.add(count as u64);
         counters.bytes.add(bytes);
-        counters.passed_by.add(packets.len() as u64 - count as u64 - unreadable);
+        counters.passed_by.add(packets.len() as u64 - count as u64 - unreadable - refused);
+        counters.refused.add(refused);
         counters.unreadable.add(unreadable);
         counters.created.add(created);
         counters.live.set(table.live() as u64);

@@ -18,6 +18,10 @@ pub(super) struct Observation<const N: usize> {
     pub vlan_in: u16,
     /// Id of the next hop.
     pub next_hop: u16,
+    /// TTL or hop limit.
+    pub lifetime: u8,
+    /// Whether it may be fragmented where it is too long.
+    pub fragmentable: bool,
 }
 
 impl<const N: usize> Observation<N> {
@@ -30,6 +34,8 @@ impl<const N: usize> Observation<N> {
         port_in: 0,
         vlan_in: 0,
         next_hop: 0,
+        lifetime: 0,
+        fragmentable: false,
     };
 
     /// A flow that consists of this packet, at a time in milliseconds.
@@ -83,6 +89,8 @@ impl Family<2> for Ipv4 {
             bytes: total,
             tcp_flags,
             service: header[1],
+            lifetime: header[8],
+            fragmentable: header[6] & 0x40 == 0,
             ..of(packet)
         })
     }
@@ -114,7 +122,8 @@ impl Family<5> for Ipv6 {
             u64::from(ports) << 32 | u64::from(protocol),
         ];
         let service = (u16::from_be_bytes(field::<0, 2, _>(header)) >> 4) as u8;
-        Some(Observation { key, bytes: total, tcp_flags, service, ..of(packet) })
+        let lifetime = header[7];
+        Some(Observation { key, bytes: total, tcp_flags, service, lifetime, ..of(packet) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
-use wattline_dataplane::testing::{MAC_A, Router, frame4, frame6};
+use wattline_dataplane::testing::{MAC_A, Router, fix_checksum, frame4, frame6};
 use wattline_dataplane::worker::Command;
 use wattline_units::Span;
 
@@ -72,6 +72,44 @@ fn ports_and_sampling_choose_packets() {
     }
     router.settle();
     assert_eq!((records.totals()[0].packets, records.totals()[0].passed_by), (10, 90));
+}
+
+/// A flow of packets that all came to nothing would have gone nowhere, and still have a way out.
+#[test]
+fn what_is_answered_by_an_error_is_in_no_flow() {
+    let long4 = || {
+        let mut bytes = frame4(MAC_A, 64, &[7; 1600]);
+        bytes[20] = 0x40;
+        fix_checksum(&mut bytes);
+        bytes
+    };
+    for (place, counted) in [(Place::Routed, 0), (Place::Received, 2)] {
+        let (feature, mut records) = worker(&Settings { place, ..Settings::default() });
+        let mut router = Router::with_features(vec![feature]);
+        for bytes in
+            [frame4(MAC_A, 1, b"x"), long4(), frame6(MAC_A, 1, b"x"), frame6(MAC_A, 64, &[7; 1600])]
+        {
+            router.ports[0].send(&bytes);
+        }
+        let sum = router.settle();
+        assert_eq!(sum.dropped.get("ttl-expired"), Some(&2), "{:?}", sum.dropped);
+        assert_eq!(sum.dropped.get("too-big"), Some(&2), "{:?}", sum.dropped);
+        let totals = records.totals();
+        // Errors that the router makes pass here, too, once they are routed.
+        let of_others = totals.map(|it| it.refused);
+        assert_eq!(of_others, [2 - counted; 2], "{place:?}: {totals:?}");
+        router.worker.shut_down();
+        let all = collect(&mut records);
+        let of_them = all.iter().filter(|record| record.protocol == 17).count();
+        assert_eq!(of_them > 0, counted > 0, "{place:?}: {all:?}");
+    }
+    // What may be fragmented is sent.
+    let (feature, records) = worker(&Settings::default());
+    let mut router = Router::with_features(vec![feature]);
+    router.ports[0].send(&frame4(MAC_A, 64, &[7; 1600]));
+    router.settle();
+    assert_eq!(records.totals()[0].refused, 0);
+    assert!(records.totals()[0].packets >= 1);
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
     let mut encapsulated = false;
     let mut single = Hop { link: 0, gateway: None, weight: 1, mtu: None };
     let mut mtu = None;
+    let mut nexthop = None;
     let mut hops = Vec::new();
     for attribute in &message.attributes {
         match attribute {
@@ -162,6 +163,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
             RouteAttribute::Destination(address) => destination = ip(address)?,
             RouteAttribute::Priority(priority) => metric = *priority,
             RouteAttribute::Oif(index) => single.link = *index,
+            RouteAttribute::NhId(id) => nexthop = Some(*id),
             RouteAttribute::MultiPath(list) => {
                 hops = list
                     .iter()
@@ -202,7 +204,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
     // The kernel has it per route, not per way.
     hops.iter_mut().for_each(|hop| hop.mtu = mtu);
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
-    Some(Route { prefix: prefix.trunc(), metric, kind, hops })
+    Some(Route { prefix: prefix.trunc(), metric, kind, hops, nexthop })
 }
 
 /// The MTU of a route; as the kernel forwards, IPv6 never goes below what every link carries.

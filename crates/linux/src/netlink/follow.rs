@@ -2,6 +2,7 @@
 
 use super::decode;
 use super::model::{Address, Event, Link};
+use super::nexthop::{self, Nexthops};
 use super::socket::{Received, Socket, error_of};
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST};
@@ -42,8 +43,10 @@ pub struct Follower {
     dumped: bool,
     /// When to look for what vanished silently.
     dump_due: Option<Instant>,
-    /// Which links are enabled, to notice the change.
-    enabled: HashMap<u32, bool>,
+    /// Which links are enabled, and which have a carrier too, to notice the change.
+    links: HashMap<u32, (bool, bool)>,
+    /// Next hops that have numbers.
+    nexthops: Nexthops,
     /// Dumps so far, and messages that could not be decoded.
     dumps: u64,
     unreadable: u64,
@@ -66,11 +69,13 @@ impl Follower {
         // Subscribed before anything is dumped, so that no change falls between.
         let mut notifications = Socket::open(DUMP_TIMEOUT)?;
         notifications.subscribe(&GROUPS, bytes)?;
+        notifications.subscribe_if_there(nexthop::GROUP);
         Ok(Self {
             notifications,
             dumped: false,
             dump_due: None,
-            enabled: HashMap::new(),
+            links: HashMap::new(),
+            nexthops: Nexthops::default(),
             dumps: 0,
             unreadable: 0,
         })
@@ -123,13 +128,17 @@ impl Follower {
     }
 
     fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<()> {
-        let Self { notifications, enabled, unreadable, dump_due, .. } = self;
+        let Self { notifications, links, nexthops, unreadable, dump_due, .. } = self;
         notifications.receive(|received| {
-            let Some(event) = decoded(received, unreadable) else { return };
-            if loses_routes_silently(enabled, &event) {
+            let (mut doubt, mut vanished) = (false, false);
+            let named = !nexthops.is_empty();
+            told(received, nexthops, unreadable, &mut doubt, &mut |event| {
+                vanished |= may_lose_routes(links, named, &event);
+                each(event);
+            });
+            if doubt || vanished {
                 dump_due.get_or_insert(now + SETTLE);
             }
-            each(event);
         })
     }
 
@@ -148,7 +157,9 @@ impl Follower {
         for _ in 0..MOST_DUMPS {
             each(Event::DumpBegin);
             let mut consistent = true;
-            for request in requests() {
+            self.nexthops.clear();
+            consistent &= self.dump_one(None, each)?;
+            for request in requests().into_iter().map(Some) {
                 consistent &= self.dump_one(request, each)?;
             }
             if consistent {
@@ -164,65 +175,100 @@ impl Follower {
         Ok(())
     }
 
-    /// False when entries changed meanwhile so that some may be missing (NLM_F_DUMP_INTR).
+    /// Dumps what a request asks for, without one the next hops with numbers. False when entries
+    /// changed meanwhile so that some may be missing (NLM_F_DUMP_INTR).
     fn dump_one(
         &mut self,
-        request: RouteNetlinkMessage,
+        request: Option<RouteNetlinkMessage>,
         each: &mut dyn FnMut(Event),
     ) -> io::Result<bool> {
         let mut socket = Socket::open(DUMP_TIMEOUT)?;
         // Kernels before 4.20 do not know it: they dump all tables, and decoding filters.
         let _ = socket.check_strictly();
-        socket.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let flags = NLM_F_REQUEST | NLM_F_DUMP;
+        let is_of_nexthops = request.is_none();
+        match request {
+            Some(request) => drop(socket.send(request, flags)?),
+            None => socket.ask(nexthop::GET, nexthop::HEADER, flags)?,
+        }
         let mut consistent = true;
         let mut result = None;
-        let Self { enabled, unreadable, .. } = self;
+        let Self { links, nexthops, unreadable, .. } = self;
         while result.is_none() {
             socket.receive(|received| {
-                if let Received::Message(message) = &received {
-                    consistent &= message.header.flags & NLM_F_DUMP_INTR == 0;
-                    if let Some(error) = error_of(message) {
-                        result = Some(Err(error));
-                    } else if matches!(message.payload, NetlinkPayload::Done(_)) {
-                        result = Some(Ok(()));
+                match &received {
+                    Received::Message(message) => {
+                        consistent &= message.header.flags & NLM_F_DUMP_INTR == 0;
+                        if let Some(error) = error_of(message) {
+                            result = Some(Err(error));
+                        } else if matches!(message.payload, NetlinkPayload::Done(_)) {
+                            result = Some(Ok(()));
+                        }
                     }
+                    Received::Nexthop { flags, .. } => consistent &= flags & NLM_F_DUMP_INTR == 0,
+                    Received::Unreadable(_) => {}
                 }
-                if let Some(event) = decoded(received, unreadable) {
-                    loses_routes_silently(enabled, &event);
+                let mut doubt = false;
+                told(received, nexthops, unreadable, &mut doubt, &mut |event| {
+                    may_lose_routes(links, false, &event);
                     each(event);
-                }
+                });
+                consistent &= !doubt;
             })?;
         }
-        result.unwrap_or(Ok(())).map(|()| consistent)
+        match result.unwrap_or(Ok(())) {
+            // Kernels before 5.3 have no such thing.
+            Err(error) if is_of_nexthops => {
+                tracing::debug!("no next hops with numbers: {error}");
+                Ok(consistent)
+            }
+            other => other.map(|()| consistent),
+        }
     }
 }
 
-fn decoded(received: Received, unreadable: &mut u64) -> Option<Event> {
+/// Calls `each` for what was received. `doubt` is set where a route names a next hop that nothing is
+/// known of.
+fn told(
+    received: Received,
+    nexthops: &mut Nexthops,
+    unreadable: &mut u64,
+    doubt: &mut bool,
+    each: &mut dyn FnMut(Event),
+) {
     match received {
         Received::Message(message) => {
             // In a dump this bit has another meaning, but there nothing is replaced anyway.
             let replace = message.header.flags & NLM_F_REPLACE != 0;
-            match &message.payload {
-                NetlinkPayload::InnerMessage(inner) => decode::event(inner, replace),
-                _ => None,
+            let NetlinkPayload::InnerMessage(inner) = &message.payload else { return };
+            let Some(mut event) = decode::event(inner, replace) else { return };
+            match &mut event {
+                Event::Route { route, .. } => *doubt |= !nexthops.resolve(route),
+                // One that is gone is found by its prefix and metric, too.
+                Event::RouteGone(route) => drop(nexthops.resolve(route)),
+                _ => {}
             }
+            each(event);
         }
+        Received::Nexthop { change, .. } => nexthops.apply(change, each),
         Received::Unreadable(reason) => {
             *unreadable += 1;
             tracing::debug!("passed over a netlink message: {reason}");
-            None
         }
     }
 }
 
-/// Whether IPv4 routes may vanish with this event without being mentioned. Links that are
-/// enabled are remembered in `enabled`.
-fn loses_routes_silently(enabled: &mut HashMap<u32, bool>, event: &Event) -> bool {
+/// Whether routes may have vanished with this event without being mentioned: IPv4 routes with
+/// their link or address (fib_flush()), and where next hops with numbers are `named`, those with the
+/// carrier too (nexthop_flush_dev()). How links are is remembered in `links`.
+fn may_lose_routes(links: &mut HashMap<u32, (bool, bool)>, named: bool, event: &Event) -> bool {
     match event {
-        Event::Link(Link { index, enabled: now, .. }) => {
-            enabled.insert(*index, *now) == Some(true) && !now
+        Event::Link(Link { index, enabled, running, .. }) => {
+            let before = links.insert(*index, (*enabled, *running));
+            let (was_enabled, was_running) = before.unwrap_or_default();
+            was_enabled && !enabled || was_running && !running && named
         }
-        Event::LinkGone(index) => enabled.remove(index).is_some(),
+        Event::LinkGone(index) => links.remove(index).is_some(),
         Event::AddressGone(Address { address, .. }) => address.addr().is_ipv4(),
         _ => false,
     }

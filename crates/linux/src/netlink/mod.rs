@@ -5,13 +5,16 @@
 //! resolve or confirm a neighbour. Both speak plain structs, so that what is built on
 //! them can be tested from recorded events.
 
+mod attribute;
 mod decode;
 mod follow;
+pub mod forward_path;
 mod model;
+mod nexthop;
 mod request;
 mod socket;
 pub mod xfrm;
 
 pub use follow::Follower;
 pub use model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
-pub use request::Requester;
+pub use request::{Requester, add_host_address};

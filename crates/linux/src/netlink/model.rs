@@ -55,6 +55,9 @@ pub struct Route {
     pub kind: RouteKind,
     /// Where they go; more than one for multipath, none unless `kind` is unicast.
     pub hops: Vec<Hop>,
+    /// The number of the next hop, or group of them, that it names (`ip nexthop`): the route
+    /// changes and goes with that.
+    pub nexthop: Option<u32>,
 }
 
 /// What becomes of packets that match a route.
@@ -120,4 +123,15 @@ pub enum Event {
     },
     /// A route is gone.
     RouteGone(Route),
+    /// The routes that name a next hop by number mean something else from now on.
+    Nexthop {
+        /// The number.
+        id: u32,
+        /// What becomes of packets.
+        kind: RouteKind,
+        /// Where they go; the MTUs of the routes stay.
+        hops: Vec<Hop>,
+    },
+    /// A next hop with a number is gone, and all routes that name it.
+    NexthopGone(u32),
 }

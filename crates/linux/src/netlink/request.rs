@@ -1,13 +1,14 @@
 //! What the kernel is asked to do.
 
 use super::socket::{Received, Socket, error_of};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_REQUEST};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Sends requests to the kernel.
@@ -67,4 +68,30 @@ impl Requester {
         };
         while self.socket.receive(log).is_ok() {}
     }
+}
+
+/// Gives a link an address of this host alone: nothing is sent from it, and no prefix comes with it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn add_host_address(link: u32, address: Ipv4Addr) -> io::Result<()> {
+    let mut socket = Socket::open(Duration::from_secs(1))?;
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = 32;
+    message.header.index = link;
+    message.header.scope = AddressScope::Host;
+    message.attributes.push(AddressAttribute::Local(address.into()));
+    let request = RouteNetlinkMessage::NewAddress(message);
+    socket.send(request, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK)?;
+    let mut answer = Ok(());
+    socket.receive(|received| {
+        if let Received::Message(message) = received
+            && let NetlinkPayload::Error(error) = &message.payload
+            && error.code.is_some()
+        {
+            answer = Err(error.to_io());
+        }
+    })?;
+    answer
 }

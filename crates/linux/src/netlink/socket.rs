@@ -1,5 +1,6 @@
 //! A netlink socket: sending requests, receiving and parting messages.
 
+use super::nexthop;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket as RawSocket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -51,6 +52,13 @@ impl Socket {
         self.socket.set_netlink_get_strict_chk(true)
     }
 
+    /// Subscribes to one more group, which older kernels may lack: they have nothing to say there.
+    pub fn subscribe_if_there(&mut self, group: u32) {
+        if let Err(error) = self.socket.add_membership(group) {
+            tracing::debug!("no notifications of rtnetlink's group {group}: {error}");
+        }
+    }
+
     /// For poll(2).
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -69,6 +77,20 @@ impl Socket {
         Ok(self.sequence)
     }
 
+    /// Asks for what the decoding library does not know: a message of this type with a body of
+    /// `length` zeros.
+    pub fn ask(&mut self, kind: u16, length: usize, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut bytes = vec![0; 16 + length];
+        let total = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&total.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
+        self.socket.send(&bytes, 0)?;
+        Ok(())
+    }
+
     /// Receives one datagram and calls `each` for its messages.
     pub fn receive(&mut self, mut each: impl FnMut(Received)) -> io::Result<()> {
         let length = loop {
@@ -78,6 +100,14 @@ impl Socket {
             }
         };
         for part in parts(&self.buffer[..length.min(self.buffer.len())]) {
+            let number = |at: usize| Some(u16::from_ne_bytes(*part.get(at..)?.first_chunk()?));
+            if number(4).is_some_and(nexthop::is_about) {
+                each(match nexthop::change(part) {
+                    Some(change) => Received::Nexthop { change, flags: number(6).unwrap_or(0) },
+                    None => Received::Unreadable("a next hop without a number".to_owned()),
+                });
+                continue;
+            }
             match Message::deserialize(part) {
                 Ok(message) => each(Received::Message(message)),
                 Err(error) => each(Received::Unreadable(error.to_string())),
@@ -91,6 +121,8 @@ impl Socket {
 pub(super) enum Received {
     /// Understood.
     Message(Message),
+    /// About a next hop with a number, and the flags of its header.
+    Nexthop { change: nexthop::Change, flags: u16 },
     /// Of a form that the decoding library does not know.
     Unreadable(String),
 }

@@ -27,5 +27,5 @@ pub use problem::{ConfigError, Problem, Problems};
 pub use section::{ApplicationSection, NotBuiltIn, Sections, Settings};
 pub use settings::{
     Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
-    RouterSettings, SteerSettings, Via, XdpForwarding,
+    RouterSettings, SteerSettings, Takeover, Via, XdpForwarding,
 };

@@ -290,6 +290,7 @@ fn read_router(
         cpus: Vec::new(),
         busy_poll: false,
         xdp_forward: XdpForwarding::Auto,
+        takeover: Takeover::Narrow,
         flow_seed: None,
         kernel_routes: has_interface,
         idle: Duration::from_micros(20),
@@ -322,6 +323,9 @@ fn read_router(
     if let Some(choice) = reader.parsed(&table, "xdp_forward", parse_xdp_forward) {
         settings.xdp_forward = choice.value;
         asked_for = (choice.value == XdpForwarding::On).then_some(choice.span);
+    }
+    if let Some(choice) = reader.parsed(&table, "takeover", parse_takeover) {
+        settings.takeover = choice.value;
     }
     if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
         settings.kernel_routes = kernel_routes;

@@ -47,6 +47,8 @@ pub struct RouterSettings {
     pub busy_poll: bool,
     /// Whether XDP programs forward by themselves what needs no worker.
     pub xdp_forward: XdpForwarding,
+    /// What becomes of ports whose packets the kernel would do more with than to route them.
+    pub takeover: Takeover,
     /// What flows are spread over several next hops by; drawn at random without.
     pub flow_seed: Option<u32>,
     /// Whether the kernel's routes, neighbours and addresses are followed.
@@ -81,6 +83,19 @@ pub enum XdpForwarding {
     On,
     /// Never.
     Off,
+}
+
+/// What becomes of ports whose packets the kernel would do more with than to route them: filter,
+/// translate, shape them, or route them by rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Takeover {
+    /// The router does not start. Where it runs already, as with `Narrow`.
+    Strict,
+    /// They are left to the kernel.
+    Narrow,
+    /// They are forwarded all the same.
+    Force,
 }
 
 /// A `[[port]]` section.

@@ -1,6 +1,6 @@
 //! Values that are words or names.
 
-use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings, XdpForwarding};
+use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings, Takeover, XdpForwarding};
 use std::net::IpAddr;
 
 pub(super) fn parse_mode(text: &str) -> Option<Mode> {
@@ -17,6 +17,15 @@ pub(super) fn parse_xdp_forward(text: &str) -> Option<XdpForwarding> {
         "auto" => Some(XdpForwarding::Auto),
         "on" => Some(XdpForwarding::On),
         "off" => Some(XdpForwarding::Off),
+        _ => None,
+    }
+}
+
+pub(super) fn parse_takeover(text: &str) -> Option<Takeover> {
+    match text {
+        "strict" => Some(Takeover::Strict),
+        "narrow" => Some(Takeover::Narrow),
+        "force" => Some(Takeover::Force),
         _ => None,
     }
 }

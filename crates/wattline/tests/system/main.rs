@@ -25,6 +25,7 @@ mod recorded;
 mod redundancy;
 mod returning;
 mod steering;
+mod takeover;
 mod throughput;
 mod workers;
 mod xdp_forward;

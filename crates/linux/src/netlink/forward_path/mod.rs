@@ -1,0 +1,101 @@
+//! What has a say in the kernel's forwarding beside the main routing table and the neighbours:
+//! whoever forwards in its place passes all of this by.
+//!
+//! [`read`] gives what there is now, [`Watch`] says when it is worth reading again. What a kernel
+//! does not have, it does not do; what exists and cannot be read is named
+//! ([`ForwardPath::unread`]).
+
+mod dump;
+mod legacy;
+mod masters;
+mod nftables;
+mod queueing;
+mod rules;
+mod watch;
+
+pub use legacy::LegacyTable;
+pub use masters::{Master, MasterKind};
+pub use nftables::Chain;
+pub use queueing::{Queueing, QueueingKind};
+pub use rules::Rule;
+pub use watch::Watch;
+
+use super::xfrm::{PolicyDirection, XfrmFollower};
+use std::io;
+use std::path::Path;
+
+/// Everything found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ForwardPath {
+    /// Rules of policy routing (`ip rule`), those that every machine has left out.
+    pub rules: Vec<Rule>,
+    /// Chains of nftables that transit packets pass and that do something.
+    pub chains: Vec<Chain>,
+    /// Tables of the old iptables with rules in them.
+    pub legacy: Vec<LegacyTable>,
+    /// Shaping and filters on interfaces (`tc`).
+    pub queueing: Vec<Queueing>,
+    /// Interfaces that belong to another.
+    pub masters: Vec<Master>,
+    /// IPsec policies for packets that are sent or forwarded.
+    pub ipsec_policies: usize,
+    /// What could not be read, with the reason.
+    pub unread: Vec<String>,
+}
+
+/// What there is now in this thread's network namespace.
+pub fn read() -> ForwardPath {
+    let mut unread = Vec::new();
+    let mut note = |what: &str, error: io::Error| {
+        // The kernel has no such thing (no module, no table).
+        let codes = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT, libc::EPROTONOSUPPORT];
+        let absent = error.raw_os_error().is_some_and(|code| {
+            codes.contains(&code) || code == libc::EAFNOSUPPORT || code == libc::ECONNREFUSED
+        });
+        if !absent {
+            unread.push(format!("{what}: {error}"));
+        }
+    };
+    let rules = rules::read().unwrap_or_else(|error| {
+        note("the rules of policy routing (`ip rule`)", error);
+        Vec::new()
+    });
+    let chains = nftables::read().unwrap_or_else(|error| {
+        note("the chains of nftables", error);
+        Vec::new()
+    });
+    let legacy = legacy::read().unwrap_or_else(|error| {
+        note("the tables of iptables", error);
+        Vec::new()
+    });
+    let queueing = queueing::read().unwrap_or_else(|error| {
+        note("queueing disciplines and filters (`tc`)", error);
+        Vec::new()
+    });
+    let masters = masters::read().unwrap_or_else(|error| {
+        note("bridges and VRFs (`ip link`)", error);
+        Vec::new()
+    });
+    let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
+        note("the policies of IPsec (`ip xfrm policy`)", error);
+        0
+    });
+    ForwardPath { rules, chains, legacy, queueing, masters, ipsec_policies, unread }
+}
+
+fn ipsec_policies() -> io::Result<usize> {
+    let snapshot = XfrmFollower::new()?.poll()?;
+    let policies = snapshot.map(|it| it.policies).unwrap_or_default();
+    Ok(policies.iter().filter(|policy| policy.direction != PolicyDirection::In).count())
+}
+
+/// The reverse-path filter in force on an interface: 0 none, 1 strict, 2 loose
+/// (Documentation/networking/ip-sysctl.rst: the larger of its own and that of all).
+pub fn reverse_path_filter(interface: &str) -> u8 {
+    let value = |name: &str| -> u8 {
+        let path = Path::new("/proc/sys/net/ipv4/conf").join(name).join("rp_filter");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    value("all").max(value(interface))
+}

@@ -1,0 +1,94 @@
+//! Chains of nftables (include/uapi/linux/netfilter/nf_tables.h). Rules of `iptables-nft` are among
+//! them.
+
+use super::super::attribute::{attributes, number_of_wire, text};
+use super::dump::dump;
+use netlink_sys::protocols::NETLINK_NETFILTER;
+use std::io;
+
+/// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETCHAIN.
+const GET_CHAIN: u16 = 10 << 8 | 4;
+/// Length of `struct nfgenmsg`.
+const HEADER: usize = 4;
+
+// Families (include/uapi/linux/netfilter.h).
+const INET: u8 = 1;
+const IPV4: u8 = 2;
+const NETDEV: u8 = 5;
+const IPV6: u8 = 10;
+
+const DROP: u32 = 0;
+
+/// A chain that has rules, or drops what has none, where transit packets pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// The family of its table, as nft(8) calls it.
+    pub family: &'static str,
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+    /// Where packets meet it.
+    pub hook: &'static str,
+    /// How many rules it has.
+    pub rules: u32,
+    /// Whether it drops what no rule accepts.
+    pub drops: bool,
+    /// The interfaces that it is for; all where there are none.
+    pub devices: Vec<String>,
+}
+
+/// All of them.
+///
+/// # Errors
+/// Only from the kernel.
+pub(super) fn read() -> io::Result<Vec<Chain>> {
+    let mut chains = Vec::new();
+    dump(NETLINK_NETFILTER, GET_CHAIN, &[0; HEADER], |answer| chains.extend(read_one(answer)))?;
+    Ok(chains)
+}
+
+fn read_one(body: &[u8]) -> Option<Chain> {
+    let (family, is_netdev) = match *body.first()? {
+        INET => ("inet", false),
+        IPV4 => ("ip", false),
+        IPV6 => ("ip6", false),
+        NETDEV => ("netdev", true),
+        // Bridged and ARP frames are left to the kernel anyway.
+        _ => return None,
+    };
+    let (mut table, mut name, mut rules, mut policy) = (String::new(), String::new(), 0, None);
+    let (mut number, mut devices) = (None, Vec::new());
+    for (kind, content) in attributes(body.get(HEADER..)?) {
+        match kind {
+            1 => table = text(content),
+            3 => name = text(content),
+            4 => {
+                for (kind, content) in attributes(content) {
+                    match kind {
+                        1 => number = number_of_wire(content),
+                        3 => devices.push(text(content)),
+                        4 => devices.extend(attributes(content).map(|(_, name)| text(name))),
+                        _ => {}
+                    }
+                }
+            }
+            5 => policy = number_of_wire(content),
+            6 => rules = number_of_wire(content)?,
+            _ => {}
+        }
+    }
+    // One without a hook is only jumped to.
+    let hook = match (is_netdev, number?) {
+        (false, 0) => "prerouting",
+        (false, 2) => "forward",
+        (false, 4) => "postrouting",
+        (false, 5) | (true, 0) => "ingress",
+        (true, 1) => "egress",
+        _ => return None,
+    };
+    let drops = policy == Some(DROP);
+    devices.dedup();
+    let chain = Chain { family, table, name, hook, rules, drops, devices };
+    (rules > 0 || drops).then_some(chain)
+}

@@ -1,0 +1,148 @@
+//! Rules of policy routing (include/uapi/linux/fib_rules.h).
+
+use super::super::attribute::{attributes, number, text};
+use super::dump::dump;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+
+const RTM_GETRULE: u16 = 34;
+/// Length of `struct fib_rule_hdr`.
+const HEADER: usize = 12;
+const FIB_RULE_INVERT: u32 = 2;
+const FR_ACT_TO_TBL: u8 = 1;
+const TABLES: [(u32, &str); 3] = [(255, "local"), (254, "main"), (253, "default")];
+
+/// A rule that decides about more than what every machine looks up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Of IPv6, not of IPv4.
+    pub ipv6: bool,
+    /// The interface by which packets come in that it is for; all without.
+    pub input: Option<String>,
+    /// As `ip rule` prints it, roughly.
+    pub text: String,
+}
+
+/// The rules of both families that forwarded packets may meet.
+///
+/// # Errors
+/// Only from the kernel.
+pub(super) fn read() -> io::Result<Vec<Rule>> {
+    let mut rules = Vec::new();
+    for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+        let ipv6 = family == libc::AF_INET6 as u8;
+        let (mut any, mut main) = (false, false);
+        let mut body = [0; HEADER];
+        body[0] = family;
+        dump(NETLINK_ROUTE, RTM_GETRULE, &body, |answer| {
+            // A kernel without IPv6's rules answers for all families.
+            if answer.first() != Some(&family) {
+                return;
+            }
+            any = true;
+            match read_one(answer) {
+                Some(Read::Main) => main = true,
+                Some(Read::Rule(rule)) => rules.push(rule),
+                Some(Read::Elsewhere) | None => {}
+            }
+        })?;
+        if any && !main {
+            let text = "the rule that looks up the main table is missing".to_owned();
+            rules.push(Rule { ipv6, input: None, text });
+        }
+    }
+    Ok(rules)
+}
+
+enum Read {
+    /// All packets look up the main table.
+    Main,
+    /// It says nothing of forwarded packets, or what every machine has.
+    Elsewhere,
+    Rule(Rule),
+}
+
+fn read_one(body: &[u8]) -> Option<Read> {
+    let header: [u8; HEADER] = *body.first_chunk()?;
+    let [family, destination_length, source_length, tos, table, _, _, action, ..] = header;
+    let ipv6 = family == libc::AF_INET6 as u8;
+    let flags = number(&header[8..])?;
+    let mut table = u32::from(table);
+    let (mut priority, mut input) = (0, None);
+    let mut source = (source_length > 0).then(|| format!("0/{source_length}"));
+    let mut destination = (destination_length > 0).then(|| format!("0/{destination_length}"));
+    let mut other = String::new();
+    if tos != 0 {
+        let _ = write!(other, " tos {tos:#x}");
+    }
+    for (kind, content) in attributes(body.get(HEADER..)?) {
+        match kind {
+            1 => destination = Some(prefix(content, destination_length)?),
+            2 => source = Some(prefix(content, source_length)?),
+            3 => input = Some(text(content)),
+            6 => priority = number(content)?,
+            10 => drop(write!(other, " fwmark {:#x}", number(content)?)),
+            12 => other += " tun_id",
+            // 0xffffffff is none.
+            13 | 14 if number(content)? != u32::MAX => {
+                let what = if kind == 13 { "suppress_ifgroup" } else { "suppress_prefixlength" };
+                let _ = write!(other, " {what} {}", number(content)?);
+            }
+            15 => table = number(content)?,
+            // Forwarded packets are looked up without an interface out, and have no user; what is
+            // in a VRF is told by its interface.
+            17 | 20 => return Some(Read::Elsewhere),
+            19 if content.first() == Some(&1) => return Some(Read::Elsewhere),
+            22 => drop(write!(other, " ipproto {}", content.first()?)),
+            23 => other += " sport",
+            24 => other += " dport",
+            _ => {}
+        }
+    }
+    // `iif lo` is what this machine sends itself.
+    if input.as_deref() == Some("lo") && flags & FIB_RULE_INVERT == 0 {
+        return Some(Read::Elsewhere);
+    }
+    let inverted = flags & FIB_RULE_INVERT != 0;
+    let plain = source.is_none() && destination.is_none() && input.is_none();
+    let plain = plain && other.is_empty() && !inverted;
+    if plain && action == FR_ACT_TO_TBL && TABLES.iter().any(|(number, _)| *number == table) {
+        return Some(if table == 254 { Read::Main } else { Read::Elsewhere });
+    }
+    let mut said = format!("{priority}:{}", if inverted { " not" } else { "" });
+    let _ = write!(said, " from {}", source.as_deref().unwrap_or("all"));
+    if let Some(destination) = destination {
+        let _ = write!(said, " to {destination}");
+    }
+    if let Some(input) = &input {
+        let _ = write!(said, " iif {input}");
+    }
+    said += &other;
+    let name = TABLES.iter().find(|(number, _)| *number == table).map(|(_, name)| *name);
+    let _ = match action {
+        FR_ACT_TO_TBL => match name {
+            Some(name) => write!(said, " lookup {name}"),
+            None => write!(said, " lookup {table}"),
+        },
+        2 => write!(said, " goto"),
+        3 => write!(said, " nop"),
+        6 => write!(said, " blackhole"),
+        7 => write!(said, " unreachable"),
+        8 => write!(said, " prohibit"),
+        other => write!(said, " action {other}"),
+    };
+    // What is inverted matches all that does not come in there.
+    let input = input.filter(|_| !inverted);
+    Some(Read::Rule(Rule { ipv6, input, text: said }))
+}
+
+fn prefix(content: &[u8], length: u8) -> Option<String> {
+    let address = match content.len() {
+        4 => IpAddr::from(*content.first_chunk::<4>()?),
+        16 => IpAddr::from(*content.first_chunk::<16>()?),
+        _ => return None,
+    };
+    Some(format!("{address}/{length}"))
+}

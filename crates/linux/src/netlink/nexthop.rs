@@ -1,0 +1,266 @@
+//! Next hops that have names of their own (`ip nexthop`): what they are, and what routes that
+//! name them mean.
+//!
+//! A route may name one, or a group of them, by number (RTA_NH_ID). When that is deleted, or loses a
+//! member, the kernel changes those routes and says so of the object alone
+//! (net/ipv4/nexthop.c: remove_nexthop(), remove_nh_grp_entry()). With
+//! `net.ipv4.nexthop_compat_mode` off, routes say nothing but the number in the first place.
+//!
+//! Messages: include/uapi/linux/nexthop.h.
+
+use super::attribute::attributes;
+use super::model::{Event, Hop, Route, RouteKind};
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// RTNLGRP_NEXTHOP.
+pub(super) const GROUP: u32 = 32;
+/// RTM_NEWNEXTHOP, RTM_DELNEXTHOP and RTM_GETNEXTHOP.
+pub(super) const NEW: u16 = 104;
+const GONE: u16 = 105;
+pub(super) const GET: u16 = 106;
+/// Lengths of `struct nlmsghdr`, `struct nhmsg` and `struct nexthop_grp`.
+const MESSAGE_HEADER: usize = 16;
+pub(super) const HEADER: usize = 8;
+const MEMBER: usize = 8;
+
+// Attributes.
+const NHA_ID: u16 = 1;
+const NHA_GROUP: u16 = 2;
+const NHA_BLACKHOLE: u16 = 4;
+const NHA_OIF: u16 = 5;
+const NHA_GATEWAY: u16 = 6;
+const NHA_ENCAP: u16 = 8;
+const NHA_FDB: u16 = 11;
+
+/// A message about one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It is new, or has changed.
+    New(u32, Meaning),
+    /// It is gone.
+    Gone(u32),
+}
+
+/// What one of them is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A way out.
+    Way(Hop),
+    /// Several of them, with their weights.
+    Group(Vec<(u32, u16)>),
+    /// Packets are discarded.
+    Blackhole,
+    /// Only the kernel can send by it.
+    Kernel,
+}
+
+/// Whether a message is about one of them.
+pub(super) fn is_about(kind: u16) -> bool {
+    matches!(kind, NEW | GONE)
+}
+
+/// What a whole message says.
+pub(super) fn change(message: &[u8]) -> Option<Change> {
+    let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
+    let body = message.get(MESSAGE_HEADER + HEADER..)?;
+    let (mut id, mut group, mut other) = (None, None, None);
+    let mut way = Hop { link: 0, gateway: None, weight: 1, mtu: None };
+    for (kind, content) in attributes(body) {
+        match kind {
+            NHA_ID => id = Some(u32::from_ne_bytes(*content.first_chunk()?)),
+            NHA_GROUP => group = Some(members(content)?),
+            NHA_BLACKHOLE => other = Some(Meaning::Blackhole),
+            NHA_ENCAP | NHA_FDB => other = Some(Meaning::Kernel),
+            NHA_OIF => way.link = u32::from_ne_bytes(*content.first_chunk()?),
+            NHA_GATEWAY => way.gateway = Some(address(content)?),
+            _ => {}
+        }
+    }
+    let id = id?;
+    if kind == GONE {
+        return Some(Change::Gone(id));
+    }
+    Some(Change::New(id, other.or(group.map(Meaning::Group)).unwrap_or(Meaning::Way(way))))
+}
+
+fn members(content: &[u8]) -> Option<Vec<(u32, u16)>> {
+    let member = |bytes: &[u8]| {
+        let id = u32::from_ne_bytes(*bytes.first_chunk()?);
+        // One less than the weight; its upper byte is newer than the structure (Linux 6.12).
+        let weight = u16::from_le_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+        Some((id, weight.saturating_add(1)))
+    };
+    content.chunks_exact(MEMBER).map(member).collect()
+}
+
+fn address(content: &[u8]) -> Option<IpAddr> {
+    match content.len() {
+        4 => content.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
+        16 => content.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
+        _ => None,
+    }
+}
+
+/// All that there are.
+#[derive(Debug, Default)]
+pub(super) struct Nexthops {
+    known: HashMap<u32, Meaning>,
+}
+
+impl Nexthops {
+    /// Forgets them all, before a dump.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Takes note of a change; calls `each` for what becomes of the routes that name it. One that
+    /// is new is named by no route yet.
+    pub fn apply(&mut self, change: Change, each: &mut dyn FnMut(Event)) {
+        match change {
+            Change::Gone(id) => {
+                if self.known.remove(&id).is_some() {
+                    each(Event::NexthopGone(id));
+                }
+            }
+            Change::New(id, meaning) => {
+                let before = self.known.insert(id, meaning);
+                if before.is_none() || before.as_ref() == self.known.get(&id) {
+                    return;
+                }
+                // The kernel does not repeat the groups of which it is a member.
+                let holds = |meaning: &Meaning| match meaning {
+                    Meaning::Group(members) => members.iter().any(|(member, _)| *member == id),
+                    _ => false,
+                };
+                let groups = self.known.iter().filter(|(_, it)| holds(it)).map(|(group, _)| *group);
+                for changed in std::iter::once(id).chain(groups) {
+                    if let Some((kind, hops)) = self.meaning(changed) {
+                        each(Event::Nexthop { id: changed, kind, hops });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets the ways of a route that names one. False where it is not known and the route itself
+    /// does not say what it means: somebody has to ask again.
+    pub fn resolve(&self, route: &mut Route) -> bool {
+        let Some(id) = route.nexthop else { return true };
+        if !matches!(route.kind, RouteKind::Unicast | RouteKind::Blackhole) {
+            return true;
+        }
+        let Some((kind, mut hops)) = self.meaning(id) else {
+            return route.hops.iter().all(|hop| hop.link != 0);
+        };
+        let mtu = route.hops.first().and_then(|hop| hop.mtu);
+        hops.iter_mut().for_each(|hop| hop.mtu = mtu);
+        (route.kind, route.hops) = (kind, hops);
+        true
+    }
+
+    /// What routes by one mean; `None` where it, or all of its members, are not known.
+    fn meaning(&self, id: u32) -> Option<(RouteKind, Vec<Hop>)> {
+        match self.known.get(&id)? {
+            Meaning::Way(hop) => Some((RouteKind::Unicast, vec![hop.clone()])),
+            Meaning::Blackhole => Some((RouteKind::Blackhole, Vec::new())),
+            Meaning::Kernel => Some((RouteKind::Kernel, Vec::new())),
+            Meaning::Group(members) => {
+                let mut hops = Vec::with_capacity(members.len());
+                for (member, weight) in members {
+                    match self.known.get(member) {
+                        Some(Meaning::Way(hop)) => {
+                            hops.push(Hop { weight: *weight, ..hop.clone() });
+                        }
+                        // A group has no groups, and a blackhole is alone in one
+                        // (valid_group_nh()).
+                        Some(Meaning::Blackhole) => {
+                            return Some((RouteKind::Blackhole, Vec::new()));
+                        }
+                        Some(Meaning::Kernel) => return Some((RouteKind::Kernel, Vec::new())),
+                        Some(Meaning::Group(_)) | None => {}
+                    }
+                }
+                (!hops.is_empty()).then_some((RouteKind::Unicast, hops))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn way(host: u8) -> Hop {
+        Hop { link: 7, gateway: Some([192, 0, 2, host].into()), weight: 1, mtu: None }
+    }
+
+    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+        let mut bytes = ((content.len() + 4) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn message(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = vec![0; MESSAGE_HEADER + HEADER];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes.extend(attributes.concat());
+        bytes
+    }
+
+    #[test]
+    fn messages_are_read() {
+        let id = |id: u32| attribute(NHA_ID, &id.to_ne_bytes());
+        let out = attribute(NHA_OIF, &7_u32.to_ne_bytes());
+        let gateway = attribute(NHA_GATEWAY, &[192, 0, 2, 3]);
+        let read = change(&message(NEW, &[id(5), out, gateway]));
+        assert_eq!(read, Some(Change::New(5, Meaning::Way(way(3)))));
+        let mut group = vec![0; 16];
+        group[..4].copy_from_slice(&5_u32.to_ne_bytes());
+        group[4..6].copy_from_slice(&[2, 1]);
+        group[8..12].copy_from_slice(&6_u32.to_ne_bytes());
+        let read = change(&message(NEW, &[id(9), attribute(NHA_GROUP, &group)]));
+        assert_eq!(read, Some(Change::New(9, Meaning::Group(vec![(5, 259), (6, 1)]))));
+        let read = change(&message(NEW, &[id(4), attribute(NHA_BLACKHOLE, &[])]));
+        assert_eq!(read, Some(Change::New(4, Meaning::Blackhole)));
+        assert_eq!(change(&message(GONE, &[id(4)])), Some(Change::Gone(4)));
+        assert_eq!(change(&message(GONE, &[])), None);
+    }
+
+    #[test]
+    fn a_change_of_a_member_changes_its_groups() {
+        let mut all = Nexthops::default();
+        let mut told = |change| {
+            let mut events = Vec::new();
+            all.apply(change, &mut |event| events.push(event));
+            events
+        };
+        assert_eq!(told(Change::New(1, Meaning::Way(way(1)))), []);
+        assert_eq!(told(Change::New(2, Meaning::Way(way(2)))), []);
+        assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1), (2, 3)]))), []);
+        let three = Hop { weight: 3, ..way(4) };
+        let unicast = |id, hops| Event::Nexthop { id, kind: RouteKind::Unicast, hops };
+        assert_eq!(
+            told(Change::New(2, Meaning::Way(way(4)))),
+            [unicast(2, vec![way(4)]), unicast(9, vec![way(1), three])]
+        );
+        assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1)]))), [unicast(9, vec![way(1)])]);
+        assert_eq!(told(Change::Gone(2)), [Event::NexthopGone(2)]);
+        assert_eq!(told(Change::Gone(2)), [], "told before");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_passed_over(bytes: Vec<u8>) {
+            let _ = change(&bytes);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether packets may be taken that the kernel would have done more with than to route them.
+//!
+//! Filters, address translation, rules of policy routing and the like are passed by by whoever
+//! forwards in the kernel's place. They are looked for at the start, when the kernel says that
+//! something has changed, and every few seconds, as it says nothing of some. What becomes of the
+//! ports is the configuration's to say ([`Takeover`]).
+
+mod judge;
+
+use crate::config::{Config, Takeover};
+use judge::{Circumstances, Interfaces, Reason};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::forward_path::{self, Watch};
+use wattline_rib::Rib;
+
+/// How often it is looked whatever the kernel says.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Changes come in crowds: a look waits for so long.
+const SETTLE: Duration = Duration::from_millis(50);
+/// So many reasons are told one by one.
+const MOST_TOLD: usize = 20;
+
+/// What the kernel does beside routing, and which ports are left to it for that.
+pub(super) struct Lookout {
+    watch: Watch,
+    due: Instant,
+    guards: bool,
+    reasons: Vec<Reason>,
+    left: BTreeMap<PortId, String>,
+}
+
+impl Lookout {
+    /// Begins to look; `guards` says whether an application does what policies of IPsec ask for.
+    pub fn new(guards: bool) -> Self {
+        let (reasons, left) = (Vec::new(), BTreeMap::new());
+        Self { watch: Watch::new(), due: Instant::now(), guards, reasons, left }
+    }
+
+    /// What becomes readable when it should be looked again.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// When [`Self::look`] wants to be called at the latest.
+    pub fn deadline(&self) -> Instant {
+        self.due
+    }
+
+    /// Has it look at once, since the configuration is another.
+    pub fn hurry(&mut self) {
+        self.due = Instant::now();
+    }
+
+    /// Looks where that is due, and tells what has changed. True where other ports are left to the
+    /// kernel than before, or for other reasons.
+    pub fn look(&mut self, config: &Config, rib: &Rib, now: Instant) -> bool {
+        if self.watch.has_changed() {
+            self.due = self.due.min(now + SETTLE);
+        }
+        if now < self.due {
+            return false;
+        }
+        self.due = now + LOOK_EVERY;
+        let ports = interfaces(config, rib);
+        let circumstances = Circumstances {
+            follows_kernel: config.router.kernel_routes,
+            guards: self.guards,
+            reverse_path: &forward_path::reverse_path_filter,
+        };
+        let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
+        let left = match config.router.takeover {
+            Takeover::Force => BTreeMap::new(),
+            // A router that runs leaves packets to the kernel rather than to nobody.
+            Takeover::Narrow | Takeover::Strict => judge::left(&reasons, &ports),
+        };
+        self.tell(&reasons, config);
+        self.reasons = reasons;
+        let changed = self.left != left;
+        self.left = left;
+        changed
+    }
+
+    fn tell(&self, reasons: &[Reason], config: &Config) {
+        let forces = config.router.takeover == Takeover::Force;
+        let new: Vec<&Reason> = reasons.iter().filter(|it| !self.reasons.contains(it)).collect();
+        for reason in new.iter().take(MOST_TOLD) {
+            let whose = whose(reason, config);
+            let fate = match (forces || reason.is_mild, reason.port) {
+                (true, _) => "packets that are forwarded here pass it by",
+                (false, Some(_)) => "this port is left to the kernel",
+                (false, None) => "all ports are left to the kernel",
+            };
+            tracing::warn!("{whose}{}: {fate}", reason.text);
+        }
+        if new.len() > MOST_TOLD {
+            tracing::warn!("and {} more of the kind", new.len() - MOST_TOLD);
+        }
+        let gone = self.reasons.iter().filter(|it| !reasons.contains(it));
+        for reason in gone.take(MOST_TOLD) {
+            tracing::info!("{}{}: this is over", whose(reason, config), reason.text);
+        }
+    }
+
+    /// Why the router must not start: everything that it would pass by, where the configuration
+    /// wants nothing to be.
+    pub fn refusal(&self, config: &Config) -> Option<String> {
+        if config.router.takeover != Takeover::Strict || self.reasons.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> =
+            self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect();
+        lines.insert(
+            0,
+            "packets that are forwarded here would pass by what the kernel does:".into(),
+        );
+        lines.push(
+            "remove that, or say what is wanted: [router] takeover = \"narrow\" leaves such ports to \
+             the kernel, \"force\" forwards all the same"
+                .into(),
+        );
+        Some(lines.join("\n"))
+    }
+
+    /// Why a port is left to the kernel, if it is.
+    pub fn left(&self, port: PortId) -> Option<&str> {
+        self.left.get(&port).map(String::as_str)
+    }
+
+    /// Everything that is, or would be, passed by, in sentences.
+    pub fn passed_by(&self, config: &Config) -> Vec<String> {
+        self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect()
+    }
+}
+
+fn whose(reason: &Reason, config: &Config) -> String {
+    let port = reason.port.and_then(|port| config.ports.get(usize::from(port.0)));
+    port.map_or(String::new(), |port| format!("port {}: ", port.name))
+}
+
+fn interfaces(config: &Config, rib: &Rib) -> Vec<Interfaces> {
+    let of = |port| {
+        let links = rib.interfaces_of(port);
+        (!links.is_empty()).then_some(Interfaces { port, links })
+    };
+    (0..config.ports.len() as u16).map(PortId).filter_map(of).collect()
+}

@@ -1,0 +1,147 @@
+//! What the kernel does with packets beside routing them is not passed by: it appears and goes
+//! while traffic flows, or is there at the start.
+
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
+use wattline_testbed::topology::{Options, SINK, SOURCE, Topology};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+quietly_with_every_kind_of_forwarder!(rules_that_come_and_go_are_heeded);
+
+/// Whether one ping gets there and back.
+fn passes(topology: &Topology) -> bool {
+    let mut ping = topology.source.command("ping");
+    ping.args(["-n", "-c", "1", "-W", "1", &SINK.v4.to_string()]);
+    command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
+}
+
+fn stats(bench: &Bench) -> Option<Value> {
+    let wattline = bench.running.wattline.as_ref()?;
+    Some(wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log())))
+}
+
+#[track_caller]
+fn until(bench: &Bench, what: &str, met: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !met() {
+        let log = bench.running.wattline.as_ref().map(|it| it.log()).unwrap_or_default();
+        assert!(Instant::now() < deadline, "never: {what}: {:?}\n{log}", stats(bench));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn in_router(topology: &Topology, program: &str, arguments: &str) -> bool {
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    topology.router.run(program, &arguments, LIMIT).is_ok()
+}
+
+/// Both ports are in a state.
+fn are(bench: &Bench, state: &str) -> bool {
+    stats(bench).is_none_or(|stats| (0..2).all(|port| stats["ports"][port]["state"] == state))
+}
+
+fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
+    let test = "rules_that_come_and_go_are_heeded";
+    if !has("ping", test) {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    until(&bench, "a ping", || passes(topology));
+    let source = SOURCE.v4;
+    let mut bans = vec![(
+        format!("ip rule add from {source}/32 prohibit pref 10"),
+        "ip rule del pref 10".to_owned(),
+        "policy routing",
+    )];
+    if has("nft", test) {
+        topology.router.run("nft", &["add", "table", "ip", "t"], LIMIT).unwrap();
+        let chain = "add chain ip t c { type filter hook forward priority 0 ; }";
+        assert!(in_router(topology, "nft", chain));
+        assert!(are(&bench, "up"), "a chain without rules does nothing");
+        let rule = format!("nft add rule ip t c ip saddr {source} drop");
+        bans.push((rule, "nft delete table ip t".to_owned(), "nftables"));
+    }
+    for (ban, lift, said) in bans {
+        let split = |line: &str| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let ((program, ban), (_, lift)) = (split(&ban).unwrap(), split(&lift).unwrap());
+        assert!(in_router(topology, &program, &ban));
+        until(&bench, "the ban holds", || !passes(topology));
+        until(&bench, "ports are left to the kernel", || {
+            forwarder == KERNEL || are(&bench, "left")
+        });
+        if let Some(stats) = stats(&bench) {
+            let reason = stats["ports"][1]["reason"].as_str().unwrap_or_default();
+            assert!(reason.contains(said), "{stats}");
+            assert_eq!(stats["takeover"]["choice"], "narrow");
+            assert!(stats["takeover"]["passed_by"][0].as_str().unwrap().contains(said), "{stats}");
+        }
+        assert!(!passes(topology), "it holds");
+        assert!(in_router(topology, &program, &lift));
+        until(&bench, "the end of the ban", || are(&bench, "up") && passes(topology));
+        let sent = || stats(&bench).map(|it| it["ports"][1]["transmitted_packets"].as_u64());
+        let before = sent();
+        // By Wattline again, where there is one.
+        until(&bench, "a ping by the port", || {
+            passes(topology) && (before.is_none() || sent() > before)
+        });
+    }
+    bench.finish();
+}
+
+/// A configuration with this choice.
+fn choosing(choice: &str, mode: Mode) -> impl FnOnce(&std::path::Path) -> String {
+    let choice = format!("[router]\ntakeover = \"{choice}\"\n");
+    move |socket| configuration(mode, 1, socket).replace("[router]\n", &choice)
+}
+
+#[test]
+fn the_configuration_says_what_becomes_of_ports_with_rules() {
+    let test = "the_configuration_says_what_becomes_of_ports_with_rules";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let topology = Topology::build(Options::default()).unwrap();
+        // One port's trouble, and one of both.
+        assert!(in_router(
+            &topology,
+            "tc",
+            "qdisc add dev right root tbf rate 1gbit burst 1mb latency 50ms"
+        ));
+        for forwarder in [ADAPTIVE, XDP] {
+            let Forwarder::Wattline { mode, .. } = forwarder else { unreachable!() };
+            let narrow =
+                Wattline::start_with(&topology, binary(), choosing("narrow", mode)).unwrap();
+            let deadline = Instant::now() + LIMIT;
+            while !passes(&topology) {
+                assert!(Instant::now() < deadline, "{}", narrow.log());
+            }
+            let stats = narrow.stats().unwrap();
+            assert_eq!(stats["ports"][0]["state"], "up", "{stats}");
+            assert_eq!(stats["ports"][1]["state"], "left", "{stats}");
+            assert!(stats["ports"][1]["reason"].as_str().unwrap().contains("tbf"), "{stats}");
+            drop(narrow);
+        }
+        let rule = format!("rule add from {}/32 prohibit pref 10", SOURCE.v4);
+        assert!(in_router(&topology, "ip", &rule));
+        let strict = Wattline::start_with(&topology, binary(), choosing("strict", Mode::Adaptive));
+        let refusal = strict.unwrap_err().to_string();
+        for word in ["tbf", "prohibit", "takeover", "exit status: 78"] {
+            assert!(refusal.contains(word), "{word}: {refusal}");
+        }
+        assert!(!passes(&topology), "by the kernel");
+        let force =
+            Wattline::start_with(&topology, binary(), choosing("force", Mode::Adaptive)).unwrap();
+        let deadline = Instant::now() + LIMIT;
+        while !passes(&topology) {
+            assert!(Instant::now() < deadline, "{}", force.log());
+        }
+        let log = force.log();
+        assert!(log.contains("prohibit") && log.contains("pass it by"), "{log}");
+    });
+}
