@@ -94,7 +94,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Router, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
     Key::new(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, and neither a governor,\nan application nor a route or port setting of this file has a say."),
+        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, no policy decides at\nbatches of packets, and neither an application nor a route or port setting of this file has a say."),
     Key::new(Section::Router, "flow_seed", None, "42", "a whole number from 0 to 4294967295",
         "What decides, with a flow's addresses and ports, which of several next hops workers send it to.\nRouters in a row need different ones, or the later use one of their links.\nDefault: another at each start; 0 where all ports are captures."),
     Key::new(Section::Router, "kernel_routes", None, "true", "true or false",
