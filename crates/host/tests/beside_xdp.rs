@@ -32,7 +32,8 @@ impl Router {
     fn new() -> Self {
         let forward = XdpForward::new().unwrap();
         let mut programs = Vec::new();
-        for (slot, (name, mac)) in [("r0", ROUTER_IN_MAC), ("r1", ROUTER_OUT_MAC)].iter().enumerate()
+        for (slot, (name, mac)) in
+            [("r0", ROUTER_IN_MAC), ("r1", ROUTER_OUT_MAC)].iter().enumerate()
         {
             let program =
                 XdpProgram::load_forwarding(index(name), *mac, XdpModeChoice::Auto, Some(&forward));
@@ -58,7 +59,10 @@ fn prepare(topology: &Topology) {
     for command in [
         "addr add 10.1.0.1/24 dev r0",
         "addr add 10.2.0.1/24 dev r1",
-        &format!("neigh add 10.2.0.2 lladdr {} dev r1", SINK_MAC.map(|b| format!("{b:02x}")).join(":")),
+        &format!(
+            "neigh add 10.2.0.2 lladdr {} dev r1",
+            SINK_MAC.map(|b| format!("{b:02x}")).join(":")
+        ),
     ] {
         router.ip(command).unwrap();
     }
@@ -124,9 +128,8 @@ fn a_governor_sees_what_programs_forward_and_its_decisions_lose_nothing() {
     let context = BuildContext { platform: host.platform(), server: None, packet: None, seed: 1 };
     let policy = build(&spec, &context).unwrap();
     let runner = Runner::start(Governor::new(host, policy), Duration::from_millis(100)).unwrap();
-    let speed = |policy: u32| {
-        fixture.value(&format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed"))
-    };
+    let speed =
+        |policy: u32| fixture.value(&format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed"));
     let offered = || runner.totals(PATIENCE).unwrap().machine.offered;
 
     let (source, sink) = (topology.source.name().to_owned(), topology.sink.name().to_owned());

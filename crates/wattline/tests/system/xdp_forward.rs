@@ -104,7 +104,8 @@ fn a_governor_sees_what_xdp_programs_forward() {
             format!("{}\n[power]\nplatform = \"host\"\npolicy = \"{policy}\"\n", auto(socket))
         };
         let router =
-            Wattline::start_with(&topology, binary(), |socket| governed("ondemand", socket)).unwrap();
+            Wattline::start_with(&topology, binary(), |socket| governed("ondemand", socket))
+                .unwrap();
         let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
