@@ -3,11 +3,9 @@
 use crate::config::Config;
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use wattline_policy::{
-    BuildContext, CoreView, Observation, OperatingPoint, Platform, Policy, PolicySpec, QueueView,
-    SpecError, SpecProblem, Trigger, Wait, build,
+    BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
 use wattline_server::{Application, ServerFile, ServerModel};
-use wattline_units::Time;
 
 /// Mean length in bytes of a packet that policies reckon with: what a server receives is not
 /// known beforehand.
@@ -59,31 +57,18 @@ fn context<'a>(
 
 /// Why a policy cannot work where the kernel serves the packets.
 fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
-    if policy.looks_at().offered {
-        return Some("it has to know the rate that comes, which only a simulator does");
-    }
-    let observation = Observation {
-        platform,
-        trigger: Trigger::Start,
-        queues: &vec![QueueView::default(); platform.queues.len()],
-        cores: &vec![CoreView::default(); platform.cores],
-        latency: None,
-        power: None,
-        entries: &[],
-        offered: None,
-    };
-    let mut point = OperatingPoint::full(platform);
-    let ask = policy.decide(Time::ZERO, &observation, &mut point);
-    if !ask.watched().is_empty() || ask.after_empty_polls.is_some() {
-        return Some(
+    NeedsWorkers::of(policy, platform).map(|needs| match needs {
+        NeedsWorkers::OfferedRate => {
+            "it has to know the rate that comes, which only a simulator does"
+        }
+        NeedsWorkers::Batches => {
             "it decides at batches of packets and fill levels of rings, which only Wattline's own \
-             workers see (`wattline run`); here the kernel serves the packets",
-        );
-    }
-    if point.cores.iter().any(|core| core.wait != Wait::Interrupt) {
-        return Some("it lets cores poll for packets; here the kernel waits for interrupts");
-    }
-    None
+             workers see (`wattline run`); here the kernel serves the packets"
+        }
+        NeedsWorkers::Polling => {
+            "it lets cores poll for packets; here the kernel waits for interrupts"
+        }
+    })
 }
 
 #[cfg(test)]

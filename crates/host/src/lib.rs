@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod affinity;
+mod beside_xdp;
 mod energy;
 mod frequency;
 mod freshness;
@@ -34,6 +35,7 @@ mod watchdog;
 mod workers;
 mod writes;
 
+pub use beside_xdp::{BesideXdp, Forwarded};
 pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};

@@ -1,11 +1,19 @@
-//! Interrupt moderation: of single queues where the driver can, else of whole cards.
+//! Interrupt moderation: of single queues where the driver can, else of whole cards, else by
+//! deferral.
+//!
+//! A driver without moderation (veth, virtio_net) leaves it to NAPI: with `defer-hard-irqs` a queue
+//! whose poll found packets is polled again by a timer, `gro-flush-timeout` later, and its
+//! interrupt stays off until a poll finds none (Documentation/networking/napi.rst, "Software IRQ
+//! coalescing"). So interrupts keep that distance under load, and the first packet after a silence
+//! does not wait.
 
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use std::collections::BTreeMap;
 use wattline_governor::machine::Taken;
-use wattline_knobs::{Knobs, Setting, moderation};
+use wattline_knobs::{AccessError, Change, Knobs, Setting, moderation};
 use wattline_linux::ethtool::Coalesce;
+use wattline_linux::napi::Napi;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Queue;
@@ -38,9 +46,18 @@ pub(super) struct Moderation {
     some_will_do: bool,
 }
 
+/// How a card is moderated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Queues,
+    Card,
+    /// By NAPI, each queue.
+    Deferral,
+}
+
 struct Card {
     interface: String,
-    per_queue: bool,
+    means: Means,
     shortest: u64,
     longest: u64,
 }
@@ -62,18 +79,20 @@ impl Moderation {
                 missing = true;
                 continue;
             };
-            let per_queue =
-                knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok();
-            if let (false, Err(why)) =
-                (per_queue, knobs.read(&moderation::setting(interface, Coalesce::RxUsecs)))
-            {
-                missing = true;
-                notes.push(format!("interrupt moderation: {why}"));
-                continue;
-            }
-            let (shortest, longest) = range_of(tree, interface);
+            let means = match means_of(knobs, interface) {
+                Ok(means) => means,
+                Err(why) => {
+                    missing = true;
+                    notes.push(format!("interrupt moderation: {why}"));
+                    continue;
+                }
+            };
+            let (shortest, longest) = match means {
+                Means::Deferral => COMMON,
+                Means::Queues | Means::Card => range_of(tree, interface),
+            };
             let interface = interface.clone();
-            cards.insert(port, Card { interface, per_queue, shortest, longest });
+            cards.insert(port, Card { interface, means, shortest, longest });
         }
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
@@ -91,11 +110,16 @@ impl Moderation {
     pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
         let at = self.queues.get(queue)?;
         let card = self.cards.get(&at.port)?;
-        let setting = if card.per_queue {
-            let own = layout.queues(at.port, at.core).next()?;
-            moderation::queue_setting(&card.interface, own, Coalesce::RxUsecs)
-        } else {
-            moderation::setting(&card.interface, Coalesce::RxUsecs)
+        let own = layout.queues(at.port, at.core).next();
+        let setting = match card.means {
+            Means::Queues => moderation::queue_setting(&card.interface, own?, Coalesce::RxUsecs),
+            Means::Card => moderation::setting(&card.interface, Coalesce::RxUsecs),
+            Means::Deferral => {
+                let read = |setting| knobs.read(&deferral(&card.interface, own?, setting)).ok();
+                let nanos = read(Napi::GroFlushTimeout)?.parse().ok()?;
+                let defers = read(Napi::DeferHardIrqs)? != "0";
+                return Some(if defers { Span::from_nanos(nanos) } else { Span::ZERO });
+            }
         };
         knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
     }
@@ -118,7 +142,7 @@ impl Moderation {
             }
             return Taken::Failed { why: format!("port {} has no moderation", at.port) };
         };
-        let (own, period) = if card.per_queue {
+        let (own, period) = if card.means != Means::Card {
             (layout.queues(at.port, at.core).map(Some).collect(), period)
         } else {
             let wants = self.queues.iter().zip(&self.wants);
@@ -128,6 +152,11 @@ impl Moderation {
         let wait = Span::from_micros(card.round(period));
         let mut outcome = Taken::Done;
         for queue in own {
+            if let (Means::Deferral, Some(queue)) = (card.means, queue) {
+                let changes = defer(&card.interface, queue, card.round(period));
+                outcome = worse(outcome, writes.make(&changes));
+                continue;
+            }
             let read = |setting: &Setting| writes.knobs.read(setting);
             let taken = match moderation::receive(read, &card.interface, queue, wait) {
                 Ok(changes) => writes.make(&changes),
@@ -147,6 +176,43 @@ impl Card {
             micros => micros.clamp(self.shortest, self.longest),
         }
     }
+}
+
+/// How an interface can be moderated, or why it cannot.
+fn means_of(knobs: &impl Knobs, interface: &str) -> Result<Means, AccessError> {
+    if knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok() {
+        return Ok(Means::Queues);
+    }
+    let of_card = knobs.read(&moderation::setting(interface, Coalesce::RxUsecs));
+    let defers = || {
+        let reads = |setting| knobs.read(&deferral(interface, 0, setting)).is_ok();
+        reads(Napi::DeferHardIrqs) && reads(Napi::GroFlushTimeout)
+    };
+    match of_card {
+        Ok(_) => Ok(Means::Card),
+        Err(_) if defers() => Ok(Means::Deferral),
+        Err(why) => Err(why),
+    }
+}
+
+fn deferral(interface: &str, queue: u32, setting: Napi) -> Setting {
+    Setting::Napi { interface: interface.to_owned(), queue, setting }
+}
+
+/// The writes that give a queue this distance. A single empty poll ends the deferral: more would
+/// only keep a timer running without load.
+fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
+    let why =
+        format!("queue {queue} of {interface} is polled by a timer of {micros} us under load");
+    let change = |setting, value: u64| Change {
+        setting: deferral(interface, queue, setting),
+        value: value.to_string(),
+        why: why.clone(),
+    };
+    let time = change(Napi::GroFlushTimeout, micros * 1000);
+    let polls = change(Napi::DeferHardIrqs, u64::from(micros > 0));
+    // Never deferred without a time: then nothing would poll.
+    if micros > 0 { vec![time, polls] } else { vec![polls, time] }
 }
 
 fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {

@@ -7,6 +7,9 @@ pub struct Scope {
     /// them, they poll or wait as a policy says, and it can be asked at their batches. Without them
     /// the kernel serves the queues, and all of this stays as it is.
     pub workers: bool,
+    /// Whether they see every packet, so that a policy can be asked at their batches and have them
+    /// poll: not where XDP programs forward beside them ([`super::BesideXdp`]).
+    pub every_packet: bool,
     /// Frequencies, with the energy performance preference that goes with each.
     pub frequency: bool,
     /// Idle states.
@@ -17,9 +20,12 @@ pub struct Scope {
 
 impl Scope {
     /// Of a router: everything.
-    pub const ROUTER: Self = Self { workers: true, frequency: true, idle: true, moderation: true };
+    pub const ROUTER: Self =
+        Self { workers: true, every_packet: true, frequency: true, idle: true, moderation: true };
+    /// Of a router whose XDP programs forward beside its workers.
+    pub const XDP_ROUTER: Self = Self { every_packet: false, ..Self::ROUTER };
     /// Of a machine whose kernel serves the packets: what has a meaning without workers.
-    pub const KERNEL: Self = Self { workers: false, ..Self::ROUTER };
+    pub const KERNEL: Self = Self { workers: false, every_packet: false, ..Self::ROUTER };
 
     /// Of the notes on what is missing, those that matter; and what nobody wants governed.
     pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {

@@ -56,7 +56,7 @@ impl Survey {
         sample: Span,
         scope: Scope,
     ) -> Platform {
-        let asked = if scope.workers { Timing::Sampled(sample) } else { Timing::Never };
+        let asked = if scope.every_packet { Timing::Sampled(sample) } else { Timing::Never };
         Platform {
             cores: layout.workers,
             frequencies: self.frequencies.steps.clone(),
@@ -77,7 +77,12 @@ impl Survey {
                 driver_rules: false,
                 // A worker waits by what its sockets offer; the kernel has no timer for it, and
                 // what a pause saves nobody has measured.
-                waits: Waits { poll: scope.workers, pause: false, sleep: false, interrupt: true },
+                waits: Waits {
+                    poll: scope.every_packet,
+                    pause: false,
+                    sleep: false,
+                    interrupt: true,
+                },
                 sees: Sees::NOTHING,
                 asks: Asks { batch: asked, fill: asked, empty_polls: Timing::Never },
             },

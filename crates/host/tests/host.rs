@@ -294,3 +294,55 @@ proptest! {
         prop_assert_eq!(fixture.snapshot(), before);
     }
 }
+
+/// A driver without moderation, such as veth's: NAPI's own deferral, queue by queue.
+#[test]
+fn without_moderation_in_the_driver_napi_defers() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let file = |queue: u32, name: &str| format!("/napi/veth9/queue-{queue}/{name}");
+    for queue in 0..4 {
+        fixture.write(&file(queue, "defer-hard-irqs"), "0");
+        fixture.write(&file(queue, "gro-flush-timeout"), "20000");
+    }
+    let before = fixture.snapshot();
+    let mut options = fixture.options(&[0, 1]);
+    options.layout.ports[0].interface = Some("veth9".into());
+    let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+    assert!(host.platform().can.set_moderation, "{:?}", host.status());
+    let queues = |name: &str| -> Vec<String> {
+        (0..4).map(|queue| fixture.value(&file(queue, name))).collect()
+    };
+    let step = |period| Step::Moderation { queue: 1, period };
+    let period = Span::from_micros(250);
+    assert_eq!(host.take(&step(period)), Taken::Done);
+    // Worker 1 serves the queues 1 and 3.
+    assert_eq!(queues("gro-flush-timeout"), ["20000", "250000", "20000", "250000"]);
+    assert_eq!(queues("defer-hard-irqs"), ["0", "1", "0", "1"]);
+    assert_eq!(host.held(&step(period)), Some(step(period)));
+    assert_eq!(host.take(&step(Span::ZERO)), Taken::Done);
+    assert_eq!(
+        (queues("defer-hard-irqs")[3].as_str(), host.held(&step(period))),
+        ("0", Some(step(Span::ZERO)))
+    );
+    drop(host);
+    assert_eq!(fixture.snapshot(), before);
+}
+
+/// It would move what is set: the next decision switches it off again, and whoever wanted it has it
+/// back in the end.
+#[test]
+fn adaptive_moderation_that_somebody_switches_on_is_off_again_with_the_next_decision() {
+    for found in ["1", "0"] {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        fixture.write("/ethtool/eth9/adaptive-rx", found);
+        let mut host = fixture.host(&[0, 1]);
+        let step = |micros| Step::Moderation { queue: 0, period: Span::from_micros(micros) };
+        for micros in [100, 200] {
+            assert_eq!(host.take(&step(micros)), Taken::Done);
+            assert_eq!(fixture.value("/ethtool/eth9/adaptive-rx"), "0");
+            fixture.write("/ethtool/eth9/adaptive-rx", "1");
+        }
+        drop(host);
+        assert_eq!(fixture.value("/ethtool/eth9/adaptive-rx"), "1");
+    }
+}

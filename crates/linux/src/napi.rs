@@ -17,6 +17,7 @@ const NETDEV_A_QUEUE_IFINDEX: u16 = 2;
 const NETDEV_A_QUEUE_TYPE: u16 = 3;
 const NETDEV_A_QUEUE_NAPI_ID: u16 = 4;
 const RECEIVE: u32 = 0;
+const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ: u16 = 3;
 
@@ -91,8 +92,26 @@ fn instance(family: &mut Family, interface: &str, queue: u32) -> io::Result<u32>
         (NETDEV_A_QUEUE_TYPE, RECEIVE),
     ];
     let answer = family.ask(NETDEV_CMD_QUEUE_GET, &attributes)?;
-    let id = number(&answer, NETDEV_A_QUEUE_NAPI_ID).ok_or_else(|| error(libc::ENOENT))?;
-    u32::try_from(id).map_err(|_| error(libc::EPROTO))
+    match number(&answer, NETDEV_A_QUEUE_NAPI_ID) {
+        Some(id) => u32::try_from(id).map_err(|_| error(libc::EPROTO)),
+        None => unlinked(family, index, queue),
+    }
+}
+
+/// The same where the driver links no instance to a queue, as veth's: instances are numbered as
+/// they are made, in the order of the queues. Where there are not as many as receive queues (veth
+/// has them with GRO on or an XDP program alone), nobody can tell which is whose.
+fn unlinked(family: &mut Family, index: u32, queue: u32) -> io::Result<u32> {
+    let queues = family.list(NETDEV_CMD_QUEUE_GET, &[(NETDEV_A_QUEUE_IFINDEX, index)])?;
+    let receives =
+        |answer: &&Vec<u8>| number(answer, NETDEV_A_QUEUE_TYPE) == Some(u64::from(RECEIVE));
+    let count = queues.iter().filter(receives).count();
+    let instances = family.list(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_IFINDEX, index)])?;
+    let ids = instances.iter().filter_map(|answer| number(answer, NETDEV_A_NAPI_ID));
+    let mut ids: Vec<u32> = ids.filter_map(|id| u32::try_from(id).ok()).collect();
+    ids.sort_unstable();
+    let own = ids.get(queue as usize).filter(|_| ids.len() == count);
+    own.copied().ok_or_else(|| error(libc::ENOENT))
 }
 
 impl fmt::Display for Napi {

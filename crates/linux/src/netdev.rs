@@ -13,7 +13,12 @@ const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
+/// `NLM_F_ROOT | NLM_F_MATCH`.
+const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// More answers than any interface has queues: a list that does not end is not read for ever.
+const MOST_ANSWERS: usize = 16_384;
 /// Bytes of `struct nlmsghdr`, and of that with `struct genlmsghdr`.
 const HEADER: usize = 16;
 const HEADERS: usize = 20;
@@ -62,32 +67,64 @@ impl Family {
         self.exchange(command, &bytes)
     }
 
+    /// Asks for a list, and gives the attributes of each answer.
+    pub(crate) fn list(
+        &mut self,
+        command: u8,
+        attributes: &[(u16, u32)],
+    ) -> io::Result<Vec<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        attributes.iter().for_each(|(kind, value)| put(&mut bytes, *kind, &value.to_ne_bytes()));
+        self.send(command, NLM_F_REQUEST | NLM_F_DUMP, &bytes)?;
+        let mut answers = Vec::new();
+        let mut buffer = vec![0; 32 << 10];
+        loop {
+            let length = self.receive(&mut buffer)?;
+            match parts(&buffer[..length], self.sequence, &mut answers) {
+                Some(0) => return Ok(answers),
+                Some(code) => return Err(error(code)),
+                None if answers.len() > MOST_ANSWERS => return Err(error(libc::EPROTO)),
+                None => {}
+            }
+        }
+    }
+
     /// Sends a request with its attributes and gives those of the answer, none for a bare
     /// acknowledgement.
     fn exchange(&mut self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
-        self.sequence += 1;
-        let mut request = Vec::with_capacity(HEADERS + attributes.len());
-        request.extend_from_slice(&((HEADERS + attributes.len()) as u32).to_ne_bytes());
-        request.extend_from_slice(&self.number.to_ne_bytes());
-        request.extend_from_slice(&(NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
-        request.extend_from_slice(&self.sequence.to_ne_bytes());
-        request.extend_from_slice(&[0; 4]);
-        request.extend_from_slice(&[command, 1, 0, 0]);
-        request.extend_from_slice(attributes);
-        self.socket.send(&request, 0)?;
+        self.send(command, NLM_F_REQUEST | NLM_F_ACK, attributes)?;
         let mut answer = Vec::new();
         loop {
             let mut buffer = [0; 8192];
-            let length = match self.socket.recv(&mut &mut buffer[..], 0) {
-                Err(failure) if failure.kind() == io::ErrorKind::Interrupted => continue,
-                other => other?.min(buffer.len()),
-            };
+            let length = self.receive(&mut buffer)?;
             match part(&buffer[..length], self.sequence, &mut answer) {
                 Some(0) => return Ok(answer),
                 Some(code) => return Err(error(code)),
                 None => {}
             }
         }
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.recv(&mut &mut *buffer, 0) {
+                Err(failure) if failure.kind() == io::ErrorKind::Interrupted => {}
+                other => return Ok(other?.min(buffer.len())),
+            }
+        }
+    }
+
+    fn send(&mut self, command: u8, flags: u16, attributes: &[u8]) -> io::Result<()> {
+        self.sequence += 1;
+        let mut request = Vec::with_capacity(HEADERS + attributes.len());
+        request.extend_from_slice(&((HEADERS + attributes.len()) as u32).to_ne_bytes());
+        request.extend_from_slice(&self.number.to_ne_bytes());
+        request.extend_from_slice(&flags.to_ne_bytes());
+        request.extend_from_slice(&self.sequence.to_ne_bytes());
+        request.extend_from_slice(&[0; 4]);
+        request.extend_from_slice(&[command, 1, 0, 0]);
+        request.extend_from_slice(attributes);
+        self.socket.send(&request, 0).map(|_| ())
     }
 }
 
@@ -108,6 +145,27 @@ fn part(mut bytes: &[u8], sequence: u32, answer: &mut Vec<u8>) -> Option<i32> {
         }
         answer.clear();
         answer.extend_from_slice(message.get(HEADERS..).unwrap_or_default());
+    }
+}
+
+/// Takes the messages of a datagram that answer the question for a list `sequence`; gives the error
+/// number when the list ends, 0 for none.
+fn parts(mut bytes: &[u8], sequence: u32, answers: &mut Vec<Vec<u8>>) -> Option<i32> {
+    loop {
+        let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+        let message = bytes.get(..length).filter(|_| length >= HEADER)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
+        if u32::from_ne_bytes(*message.get(8..)?.first_chunk()?) != sequence {
+            continue;
+        }
+        match kind {
+            NLMSG_ERROR | NLMSG_DONE => {
+                let code = i32::from_ne_bytes(*message.get(HEADER..)?.first_chunk()?);
+                return Some(code.checked_neg().unwrap_or(libc::EPROTO));
+            }
+            _ => answers.push(message.get(HEADERS..).unwrap_or_default().to_vec()),
+        }
     }
 }
 
@@ -166,6 +224,7 @@ mod tests {
         fn any_bytes_are_read_without_end_or_panic(bytes: Vec<u8>, kind: u16) {
             let mut answer = Vec::new();
             part(&bytes, 0, &mut answer);
+            parts(&bytes, 0, &mut Vec::new());
             number(&answer, kind);
             number(&bytes, kind);
         }

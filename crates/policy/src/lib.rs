@@ -14,6 +14,7 @@ mod envelope;
 mod info;
 mod looks;
 pub mod moderation;
+mod needs;
 mod observation;
 mod parameter;
 mod platform;
@@ -32,6 +33,7 @@ pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
 pub use info::{BuildContext, PolicyInfo};
 pub use looks::Looks;
+pub use needs::NeedsWorkers;
 pub use observation::{
     CoreView, LatencyView, MAX_IDLE_STATES, Observation, PowerView, QueueView, Trigger,
 };

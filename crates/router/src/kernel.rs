@@ -12,7 +12,7 @@ use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{XdpError, XdpModeChoice, XdpProgram};
+use wattline_xdp::{ForwardedByCpu, XdpError, XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -349,6 +349,16 @@ impl KernelSide {
             port.transmitted_packets -= port.refused_packets.min(port.transmitted_packets);
         }
         traffic
+    }
+
+    /// What counts the frames that programs forward by themselves, by port; nothing where they
+    /// cannot.
+    pub fn forwarded(&self, ports: usize) -> Vec<Option<ForwardedByCpu>> {
+        if self.forwarding.is_none() {
+            return Vec::new();
+        }
+        let program = |port: u16| self.programs.get(&PortId(port));
+        (0..ports as u16).map(|port| Some(program(port)?.program.forwarded())).collect()
     }
 
     /// What the program of a port did with frames.

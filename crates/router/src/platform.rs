@@ -17,6 +17,7 @@ use wattline_governor::ledger::Entry;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::ServerModel;
+use wattline_xdp::ForwardedByCpu;
 
 /// Mean length in bytes of a packet that policies reckon with: a backbone's mean, the traffic of a
 /// live router is not known beforehand.
@@ -55,6 +56,9 @@ pub struct Running<'a> {
     pub queues: Vec<u32>,
     /// Its workers.
     pub workers: Vec<WorkerHandle>,
+    /// What counts the frames that XDP programs forward by themselves, by port; empty where workers
+    /// forward everything.
+    pub forwarded: Vec<Option<ForwardedByCpu>>,
 }
 
 /// How a platform runs, and what became of the steps that led there.

@@ -13,6 +13,7 @@ use wattline_governor::account::{Interval, Totals};
 use wattline_policy::PolicySpec;
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
+use wattline_xdp::ForwardedByCpu;
 
 /// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -85,12 +86,14 @@ impl Power {
         config: &Config,
         interfaces: &[Interface],
         workers: &Workers,
+        forwarded: Vec<Option<ForwardedByCpu>>,
     ) -> Result<(), RouterError> {
         let mut queues = vec![1; config.ports.len()];
         for interface in interfaces {
             queues[usize::from(interface.port.0)] = interface.queues;
         }
-        let before = self.driver.start(Running { config, queues, workers: workers.handles() })?;
+        let workers = workers.handles();
+        let before = self.driver.start(Running { config, queues, workers, forwarded })?;
         self.last().recent.tick(Instant::now(), before);
         Ok(())
     }

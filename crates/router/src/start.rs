@@ -161,7 +161,11 @@ impl Router {
         }
         workers.configure(&config.router);
         if let Some(power) = &mut power {
-            power.start(&config, &interfaces, &workers)?;
+            // Where a port's interface makes copies needless, workers forward.
+            let by_xdp = xdp_forward::obstacles(&config, opened.zero_copy).is_empty();
+            let programs = kernel.as_ref().filter(|_| by_xdp);
+            let forwarded = programs.map(|kernel| kernel.forwarded(config.ports.len()));
+            power.start(&config, &interfaces, &workers, forwarded.unwrap_or_default())?;
         }
         if has_interfaces {
             fallback::warn();

@@ -9,6 +9,7 @@
 //! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
 
 pub mod bpf;
+mod by_cpu;
 mod error;
 mod forward;
 mod load;
@@ -23,6 +24,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+pub use by_cpu::ForwardedByCpu;
 pub use error::XdpError;
 pub use forward::XdpForward;
 pub use load::{CountingSink, LiveGenerator, PassAll};

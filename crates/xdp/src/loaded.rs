@@ -18,7 +18,7 @@ pub(crate) struct Maps {
     pub(crate) vlans: Map,
     pub(crate) local_v4: Map,
     pub(crate) local_v6: Map,
-    pub(crate) counters: Map,
+    pub(crate) counters: Arc<Map>,
     /// Of a program that forwards by itself.
     pub(crate) forward: Option<ForwardMaps>,
 }
@@ -43,7 +43,7 @@ impl Loaded {
             vlans: object.create("wl_vlans")?,
             local_v4: object.create("wl_local_v4")?,
             local_v6: object.create("wl_local_v6")?,
-            counters: object.create("wl_verdicts")?,
+            counters: Arc::new(object.create("wl_verdicts")?),
             forward: ways.map(|ways| ForwardMaps::new(ways, &object)).transpose()?,
         };
         Station { mac, longest: u16::MAX, guarded: false }.write(&maps.station)?;

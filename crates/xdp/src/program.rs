@@ -1,6 +1,7 @@
 //! What is attached to an interface.
 
 use crate::bpf::{BpfError, Link, Program};
+use crate::by_cpu::ForwardedByCpu;
 use crate::error::XdpError;
 use crate::forward::XdpForward;
 use crate::loaded::Loaded;
@@ -12,6 +13,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Most queues of an interface that can have a socket, as in `bpf/port.h`.
 pub const QUEUES_MAX: u32 = 256;
@@ -193,6 +195,12 @@ impl XdpProgram {
     pub fn set_vlan(&self, vlan: u16, routed: bool) -> Result<(), BpfError> {
         let (key, value) = (u32::from(vlan), u32::from(routed));
         self.loaded.maps.vlans.set(&key.to_ne_bytes(), &value.to_ne_bytes())
+    }
+
+    /// What counts the frames that the program forwards by itself, by processor: for a thread of
+    /// its own. It goes on counting where the program is attached again.
+    pub fn forwarded(&self) -> ForwardedByCpu {
+        ForwardedByCpu::new(Arc::clone(&self.loaded.maps.counters))
     }
 
     /// Frames by verdict since the program was loaded.

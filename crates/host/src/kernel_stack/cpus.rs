@@ -13,7 +13,7 @@ const TICK: Span = Span::from_millis(10);
 const CPU_COLUMN: usize = 12;
 
 /// Counters of some CPUs since the first look.
-pub(super) struct Cpus {
+pub(crate) struct Cpus {
     stat: Text,
     softnet: Text,
     /// By core: its CPU, the last counters, and what they add up to.
@@ -25,6 +25,8 @@ pub(super) struct Cpus {
 struct Core {
     cpu: u32,
     idle_ticks: Option<u64>,
+    softirq_ticks: Option<u64>,
+    softirq: Span,
     packets: Option<u32>,
     work: Work,
 }
@@ -42,6 +44,12 @@ impl Cpus {
 
     pub fn work(&self, core: usize) -> Work {
         self.cores.get(core).map(|core| core.work).unwrap_or_default()
+    }
+
+    /// Time of a core in soft interrupts, those of `ksoftirqd` included, as far as ticks fell into
+    /// them.
+    pub fn softirq(&self, core: usize) -> Span {
+        self.cores.get(core).map(|core| core.softirq).unwrap_or_default()
     }
 
     /// Adds what happened since the last look; the first one begins.
@@ -68,9 +76,14 @@ impl Cpus {
                 continue;
             };
             let Some(core) = core_of(cores, cpu) else { continue };
-            // user nice system idle iowait
-            let idle = words.skip(3).take(2).filter_map(|word| word.parse::<u64>().ok());
-            let idle = idle.fold(0u64, u64::saturating_add);
+            // user nice system idle iowait irq softirq
+            let mut ticks = words.skip(3).map(|word| word.parse::<u64>().unwrap_or(0));
+            let idle = ticks.next().unwrap_or(0).saturating_add(ticks.next().unwrap_or(0));
+            if let Some(softirq) = ticks.nth(1) {
+                let new = core.softirq_ticks.map_or(0, |last| softirq.saturating_sub(last));
+                core.softirq_ticks = Some(softirq);
+                core.softirq += (TICK * new).min(passed);
+            }
             // Both counters may go back: iowait a little (proc.rst says so), idle to zero where a CPU
             // comes back on line (Linux before 6.9).
             let ticks = core.idle_ticks.map_or(0, |last| idle.saturating_sub(last));

@@ -11,7 +11,7 @@
 //! cannot work here ([`super::Scope::workers`]).
 
 mod cards;
-mod cpus;
+pub(crate) mod cpus;
 mod text;
 
 use super::layout::Layout;

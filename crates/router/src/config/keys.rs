@@ -94,7 +94,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Router, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
     Key::new(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, and neither a governor,\nan application nor a route or port setting of this file has a say."),
+        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, no policy decides at\nbatches of packets, and neither an application nor a route or port setting of this file has a say."),
     Key::new(Section::Router, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
         "What becomes of ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: they are left to the kernel, all of\nthem where it cannot be told which. force: they are forwarded all the same. It is looked for at the start\nand while the router runs, when strict does what narrow does."),
     Key::new(Section::Router, "flow_seed", None, "42", "a whole number from 0 to 4294967295",

@@ -2,6 +2,7 @@
 
 use super::PowerPlatform;
 use super::settings::{Config, Mode, PortKind, PortSettings, XdpForwarding};
+use wattline_policy::{NeedsWorkers, PolicySpec};
 
 /// Most ports between which XDP programs forward.
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
@@ -27,13 +28,27 @@ impl Config {
             ("[[route]]", !self.routes.is_empty()),
             ("routes_file", self.routes_file.is_some()),
             ("[[neighbour]]", !self.neighbours.is_empty()),
-            ("[power] platform", self.power.platform != PowerPlatform::None),
+            ("[power] platform = \"scale\"", self.power.platform == PowerPlatform::Scale),
             ("more than 256 ports", self.ports.len() > PORTS_MAX),
         ];
+        let policy = (self.power.platform == PowerPlatform::Host)
+            .then(|| obstacle_of_policy(&self.power.policy))
+            .flatten();
         // All applications want to see packets.
         let applications = self.applications.iter().map(|settings| settings.heading());
         let obstacles = obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
-        obstacles.chain(applications).collect()
+        obstacles.chain(policy).chain(applications).collect()
+    }
+}
+
+/// What a policy of this machine cannot do without and only workers give it. All others see the
+/// packets of XDP programs, too.
+fn obstacle_of_policy(policy: &str) -> Option<&'static str> {
+    match NeedsWorkers::of_text(&PolicySpec::parse(policy).ok()?)? {
+        // It works on no machine, whoever forwards.
+        NeedsWorkers::OfferedRate => None,
+        NeedsWorkers::Batches => Some("[power] policy, which decides at batches of packets"),
+        NeedsWorkers::Polling => Some("[power] policy, which lets cores poll"),
     }
 }
 
@@ -53,7 +68,12 @@ mod tests {
         for (more, obstacle) in [
             ("mode = \"poll\"", "[router] mode = \"poll\""),
             ("kernel_routes = false", "[router] kernel_routes = false"),
-            ("[power]\nplatform = \"host\"", "[power] platform"),
+            ("[power]\nplatform = \"scale\"", "[power] platform = \"scale\""),
+            ("[power]\nplatform = \"host\"", "[power] policy, which decides at batches of packets"),
+            (
+                "[power]\nplatform = \"host\"\npolicy = \"poll\"",
+                "[power] policy, which lets cores poll",
+            ),
         ] {
             let text = PLAIN.replacen("[router]\n", &format!("[router]\n{more}\n"), 1);
             assert_eq!(found(&text), [obstacle]);
@@ -71,6 +91,14 @@ mod tests {
             ("[[route]]\nprefix = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\nport = \"a\"", "[[route]]"),
         ] {
             assert_eq!(found(&format!("{PLAIN}{more}\n")), [obstacle]);
+        }
+    }
+
+    #[test]
+    fn a_policy_by_load_governs_beside_it() {
+        for policy in ["ondemand", "conservative", "schedutil", "performance+100us"] {
+            let text = format!("{PLAIN}[power]\nplatform = \"host\"\npolicy = \"{policy}\"\n");
+            assert_eq!(found(&text), [""; 0], "{policy}");
         }
     }
 

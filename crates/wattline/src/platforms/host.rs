@@ -10,16 +10,18 @@ use wattline_governor::account::Totals;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    Beside, HostOptions, Layout, Port, Scope, TakeOverError, ThisMachine, give_back, take_over,
+    Beside, BesideXdp, Forwarded, HostOptions, Layout, Port, Scope, TakeOverError, ThisMachine,
+    Workers, give_back, take_over,
 };
 use wattline_knobs::SessionError;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{BuildContext, build};
+use wattline_policy::{BuildContext, NeedsWorkers, PolicySpec, SpecError, SpecProblem, build};
 use wattline_ports::afxdp::Options as RingOptions;
 use wattline_router::RouterError;
 use wattline_router::config::{Config, PortKind};
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen};
+use wattline_xdp::ForwardedByCpu;
 
 struct OfRouter {
     plan: Plan,
@@ -34,11 +36,21 @@ pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, Rou
 
 impl PlatformDriver for OfRouter {
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
-        let Running { config, queues, workers } = router;
+        let Running { config, queues, workers, forwarded } = router;
         let queues = |port: usize| queues.get(port).copied().unwrap_or(1);
         // Of this thread as it is now.
-        let options = options_of(config, &Tree::live(), Rights::present(), queues);
-        let workers = Box::new(Reins::new(workers));
+        let tree = Tree::live();
+        let by_xdp = !forwarded.is_empty();
+        let options = options_of(config, &tree, Rights::present(), queues, by_xdp);
+        let mut workers: Box<dyn Workers> = Box::new(Reins::new(workers));
+        if by_xdp {
+            tracing::info!(
+                "XDP programs forward beside the governor: it counts their packets and the time in \
+                 soft interrupts by CPU"
+            );
+            let programs = forwarded.into_iter().map(|program| program.map(counted)).collect();
+            workers = Box::new(BesideXdp::new(&tree, &options.layout, workers, programs));
+        }
         let (machine, beside) =
             take_over(options, config.power.on_exit, workers).map_err(not_governed)?;
         let Plan { settings, spec, server } = &self.plan;
@@ -49,7 +61,11 @@ impl PlatformDriver for OfRouter {
             packet: packet.map(|cost| (cost, MEAN_BYTES)),
             seed: settings.seed.into(),
         };
-        let policy = build(spec, &context).map_err(|error| RouterError::power("policy", &error))?;
+        let wrong = |error| RouterError::power("policy", &error);
+        if by_xdp {
+            fit(spec, &context).map_err(wrong)?;
+        }
+        let policy = build(spec, &context).map_err(wrong)?;
         let runner = Runner::start(Governor::new(machine, policy), settings.sample)
             .map_err(|source| RouterError::system("starting the governor", source))?;
         let before = runner.totals(PATIENCE);
@@ -91,6 +107,7 @@ pub(super) fn options_of(
     tree: &Tree,
     rights: Rights,
     queues: impl Fn(usize) -> u32,
+    by_xdp: bool,
 ) -> HostOptions {
     let ports = config.ports.iter().enumerate().map(|(number, port)| match &port.kind {
         PortKind::Interface(name) => {
@@ -114,8 +131,34 @@ pub(super) fn options_of(
         uncore: config.power.uncore,
         meters: true,
         rights,
-        scope: Scope::ROUTER,
+        scope: if by_xdp { Scope::XDP_ROUTER } else { Scope::ROUTER },
     }
+}
+
+/// A program's counter, for the governor's thread.
+fn counted(program: ForwardedByCpu) -> Forwarded {
+    Box::new(move |frames| program.add_to(frames).is_ok())
+}
+
+/// Refuses a policy that cannot work where XDP programs forward.
+fn fit(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<(), SpecError> {
+    let needs = NeedsWorkers::of(&mut *build(spec, context)?, context.platform);
+    let why = match needs {
+        None => return Ok(()),
+        Some(NeedsWorkers::OfferedRate) => {
+            "it has to know the rate that comes, which only a simulator does"
+        }
+        Some(NeedsWorkers::Batches) => {
+            "it decides at batches of packets, and XDP programs forward without any: set [router] \
+             xdp_forward = \"off\", or use ondemand, conservative, schedutil or performance"
+        }
+        Some(NeedsWorkers::Polling) => {
+            "it lets cores poll, and XDP programs forward in soft interrupts: set [router] \
+             xdp_forward = \"off\", or use ondemand, conservative, schedutil or performance"
+        }
+    };
+    let problems = vec![SpecProblem::Unsupported(why.to_owned())];
+    Err(SpecError { text: spec.to_string(), problems })
 }
 
 fn not_governed(error: TakeOverError) -> RouterError {

@@ -5,7 +5,7 @@ use wattline_host::PowerPlan;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{PolicySpec, SpecError};
-use wattline_router::config::{Config, PortKind, PortSettings, PowerPlatform};
+use wattline_router::config::{Config, PortKind, PortSettings, PowerPlatform, XdpForwarding};
 use wattline_server::ServerFile;
 
 /// There is no plan.
@@ -52,7 +52,11 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     let opens_interfaces = config.ports.iter().any(|port| interface(port).is_some());
     let rights = if opens_interfaces { present.after_drop() } else { present };
     let count = |port: usize| counts.get(port).copied().unwrap_or(1);
-    let options = options_of(config, tree, rights, count);
+    // What frames reach workers by is known only once sockets are open.
+    let by_xdp = config.router.xdp_forward != XdpForwarding::Off
+        && opens_interfaces
+        && config.obstacles_to_xdp_forwarding().is_empty();
+    let options = options_of(config, tree, rights, count, by_xdp);
     let file = ServerFile::load(&config.power.server)
         .map_err(|error| PlanError::Server(error.to_string()))?;
     let server = file.model().map_err(|error| PlanError::Server(error.to_string()))?;

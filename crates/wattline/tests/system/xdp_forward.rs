@@ -92,6 +92,47 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
     });
 }
 
+/// A policy by load governs while XDP programs forward, and sees what they do; one that decides at
+/// batches has workers forward. No knob is needed for that, and where there is one it is given back.
+#[test]
+fn a_governor_sees_what_xdp_programs_forward() {
+    let test = "a_governor_sees_what_xdp_programs_forward";
+    privileged(test, || {
+        let topology = Topology::build(static_neighbours()).unwrap();
+        set_gro(&topology, "on");
+        let governed = |policy: &str, socket: &Path| {
+            format!("{}\n[power]\nplatform = \"host\"\npolicy = \"{policy}\"\n", auto(socket))
+        };
+        let router =
+            Wattline::start_with(&topology, binary(), |socket| governed("ondemand", socket))
+                .unwrap();
+        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, true);
+        let offered =
+            || router.stats().unwrap()["power"]["offered_packets"].as_u64().unwrap_or_default();
+        let (before, xdp) = (offered(), count(&router, "xdp_forwarded"));
+        std::thread::sleep(Duration::from_secs(2));
+        let (seen, by_xdp) = (offered() - before, count(&router, "xdp_forwarded") - xdp);
+        assert!(by_xdp > 1_000, "{by_xdp}");
+        let share = seen as f64 / by_xdp as f64;
+        assert!((0.8..1.2).contains(&share), "{seen} seen of {by_xdp}");
+        let log = router.log();
+        assert!(log.contains("XDP programs forward beside the governor"), "{log}");
+        let outcome = probe.stop().unwrap();
+        assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
+        assert!(router.stop().unwrap().balance());
+
+        let router =
+            Wattline::start_with(&topology, binary(), |socket| governed("powersave", socket))
+                .unwrap();
+        assert!(reaches(&topology, &SINK.v4.to_string()));
+        let log = router.log();
+        assert!(log.contains("workers forward all packets: [power] policy"), "{log}");
+        assert_eq!(router.stop().unwrap().xdp_forwarded, 0);
+    });
+}
+
 /// Without the right to trace nobody could tell what interfaces refuse.
 #[test]
 fn without_the_right_to_count_losses_workers_forward() {
