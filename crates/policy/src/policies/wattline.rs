@@ -5,7 +5,8 @@
 //! of these the cheapest is taken. More capacity comes at once, less only when the watts that
 //! waiting has cost equal what the change and a return would cost (ski rental: never more than
 //! twice the best in hindsight). A queue that fills beyond what the plan lets it is asked about
-//! at once. Lateness that is measured sets how much of the recent peak is kept in reserve.
+//! at once. Naps and parked cores are chosen so that a leap of load makes no more packets late
+//! than those that left in time so far have paid for.
 
 mod account;
 mod choose;
@@ -43,7 +44,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (twice the recent peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
@@ -67,6 +68,8 @@ const ALERT: Span = Span::from_micros(50);
 const HOLD: Span = Span::from_micros(300);
 /// Before so long nothing is known.
 const LEARN: Span = Span::from_millis(1);
+/// What waits beyond the plan is to be gone after so long, a few times the usual slack.
+const DRAIN: Span = Span::from_micros(200);
 /// So many times the mean rate may come from one moment to the next though it never did: what
 /// flash crowds are known for.
 const SURPRISE: f64 = 10.0;
@@ -77,7 +80,7 @@ const MARGIN: f64 = 1.25;
 const MOVE_JOULES: f64 = 20e-6;
 /// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
 const JUDGE_SECONDS: f64 = 50e-3;
-const GOAL: f64 = 0.5;
+const GOAL: f64 = 0.4;
 
 struct Wattline {
     machine: Machine,
@@ -154,7 +157,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         hold: Time::ZERO + LEARN,
         waking: None,
         account: Account::default(),
-        nap_share: 0.8,
+        nap_share: 0.7,
         alerted: false,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
@@ -188,7 +191,9 @@ impl Wattline {
                 },
             surprise,
             leap: Leap {
-                rate: (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak),
+                rate: self.link.unwrap_or_else(|| {
+                    (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak)
+                }),
                 late: self.account.allows(),
                 transition: self.transition,
                 burst: self.demand.burst(),
@@ -270,6 +275,15 @@ impl Wattline {
         level.min(0.5 * self.ring).max(1.0) as u32
     }
 
+    /// Packets that wait beyond those that come in a nap.
+    fn overhang(&self, waiting: f64) -> f64 {
+        let planned = self.present.map_or(0.0, |choice| {
+            let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
+            self.demand.need() * 0.5 * nap
+        });
+        (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
+    }
+
     /// Fill of a queue that is too much though no leap shows: twice what the plan lets come, and
     /// more than half of the slack by itself.
     fn crowded(&self) -> f64 {
@@ -336,7 +350,8 @@ impl Policy for Wattline {
             let need = self.machine.capacity(self.machine.cores, 0);
             (self.machine.everything(&self.asked(need)), Why::Start)
         } else {
-            self.next(now, seconds, leap, crowded)
+            let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
+            self.next(now, seconds, leap, crowded, waiting)
         };
         let before = self.present.map(|present| (present.cores, present.frequency));
         if before != Some((choice.cores, choice.frequency)) {
@@ -356,7 +371,14 @@ impl Policy for Wattline {
 }
 
 impl Wattline {
-    fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {
+    fn next(
+        &mut self,
+        now: Time,
+        seconds: f64,
+        leap: bool,
+        crowded: bool,
+        waiting: f64,
+    ) -> (Choice, Why) {
         let need = self.demand.need();
         self.alerted = leap || now < self.hold;
         if leap {
@@ -374,7 +396,9 @@ impl Wattline {
         // A queue that grows while no more comes than is planned: the plan is too narrow.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let asked = self.asked(need.max(more));
-        let best = self.machine.choose(&asked, &mut self.found);
+        // Another point has to serve what waits beyond the plan, too.
+        let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
+        let best = self.machine.choose(&wanted, &mut self.found);
         let Some(present) = self.present else { return (best, Why::Start) };
         let carries = present.capacity * choose::MOST_LOAD >= asked.need
             && present.cores >= asked.floor;
@@ -405,8 +429,6 @@ impl Wattline {
         (same, Why::Cheaper)
     }
 }
-
-impl Drop for Wattline { fn drop(&mut self) { if std::env::var_os("WHY").is_some() { eprintln!("{:?} acc {:?} disp {} nap {} {:?}", self.reasons.tell(&self.machine.frequencies), self.account, self.demand.dispersion, self.nap_share, self.present); } } }
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@ use super::leap::notice;
 /// Time over which the rate is averaged, in seconds: long against a look, short against the
 /// changes that are worth a change of cores.
 const MEAN_SECONDS: f64 = 1e-3;
+/// A stretch so many deviations above the mean is the beginning of a new rate.
+const NEW_RATE: f64 = 4.0;
 /// Time over which variability is averaged.
 const SPREAD_SECONDS: f64 = 20e-3;
 /// In so long a peak is half forgotten.
@@ -21,6 +23,8 @@ pub(super) struct Demand {
     /// Of the last stretch, and averaged.
     pub now: f64,
     pub mean: f64,
+    /// Seconds that the mean rests on, up to [`MEAN_SECONDS`].
+    known: f64,
     /// What of the last stretch is no chance: two deviations less.
     surely: f64,
     /// The highest of a stretch, decaying.
@@ -62,17 +66,23 @@ impl Demand {
         let came = arrivals.saturating_sub(had) as f64;
         self.last = Some((seconds, arrivals));
         self.now = came / span;
-        let chance = 2.0 * (came * self.dispersion.max(1.0)).sqrt();
-        self.surely = (came - chance).max(0.0) / span;
-        let first = self.before.is_none();
-        let weight = if first { 1.0 } else { 1.0 - (-span / MEAN_SECONDS).exp() };
-        self.mean += weight * (self.now - self.mean);
+        // What is beyond all chance is a new rate: what was before says nothing of it.
+        let chance = (came.max(1.0) * self.dispersion.max(1.0)).sqrt();
+        self.surely = (came - 2.0 * chance).max(0.0) / span;
+        let beyond = came - self.mean * span;
+        let chances = NEW_RATE * chance + self.burst;
+        if beyond > chances {
+            self.known = 0.0;
+        }
+        let same_rate = beyond.abs() <= chances;
+        self.known = (self.known + span).min(MEAN_SECONDS);
+        self.mean += (span / self.known).min(1.0) * (self.now - self.mean);
         // A short stretch has a high rate by chance: for the peak it counts within the mean.
         let seen = if span >= PEAK_STRETCH { self.now } else { self.mean };
         let forgets = 0.5f64.powf(span / PEAK_HALF_LIFE);
         self.peak = (self.peak * forgets).max(seen);
         self.burst *= forgets;
-        if let Some((before_span, before_came)) = self.before {
+        if let Some((before_span, before_came)) = self.before.filter(|_| same_rate) {
             // Scaled to one length: looks differ.
             let scale = span / before_span;
             let mean = (came + before_came * scale) / 2.0;
@@ -88,10 +98,13 @@ impl Demand {
         true
     }
 
-    /// The rate to plan for: the higher of the average, and of the last stretch as far as it is
-    /// no chance.
+    /// The rate to plan for: the higher of the average, with two deviations of it while it is
+    /// young, and of the last stretch as far as it is no chance.
     pub fn need(&self) -> f64 {
-        self.mean.max(self.surely)
+        let known = self.known.max(SHORTEST);
+        let young = 1.0 - known / MEAN_SECONDS;
+        let unsure = 2.0 * young * (self.mean * self.dispersion.max(1.0) / known).sqrt();
+        (self.mean + unsure).max(self.surely)
     }
 
     /// Packets that may come at once without being a leap, as far as bursts were seen.
