@@ -55,7 +55,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         other => return Err(format!("mode = \"{other}\": must be scale or pause")),
     };
     let waits: &[Wait] = if scales { &[Wait::Poll] } else { &[Wait::Poll, Wait::Pause] };
-    needs(platform, waits).map_err(|lacks| format!("mode = \"{}\": {lacks}", parameters.word("mode")))?;
+    needs(platform, waits)
+        .map_err(|lacks| format!("mode = \"{}\": {lacks}", parameters.word("mode")))?;
     Ok(Box::new(DpdkPower {
         cores: fixed::core_count(parameters, platform)?,
         scales,
@@ -83,12 +84,7 @@ impl Policy for DpdkPower {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        _: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let fastest = platform.fastest();
         match seen.trigger {

@@ -49,12 +49,7 @@ impl Policy for GroutAutoscale {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        _: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let active = point.active.len();
         let wanted = match seen.trigger {

@@ -68,14 +68,22 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let scales = match parameters.word("mode") {
         "legacy" if platform.can.set_frequency => true,
         "legacy" => {
-            return Err("mode = \"legacy\": the platform sets no frequency; allowed: interrupt".into());
+            return Err(
+                "mode = \"legacy\": the platform sets no frequency; allowed: interrupt".into()
+            );
         }
         "interrupt" => false,
         "telemetry" => {
-            return Err("mode = \"telemetry\": it sets nothing, as `poll`; allowed: legacy, interrupt".into());
+            return Err(
+                "mode = \"telemetry\": it sets nothing, as `poll`; allowed: legacy, interrupt"
+                    .into(),
+            );
         }
         "pmd-mgmt" => {
-            return Err("mode = \"pmd-mgmt\": that is the policy dpdk-power; allowed: legacy, interrupt".into());
+            return Err(
+                "mode = \"pmd-mgmt\": that is the policy dpdk-power; allowed: legacy, interrupt"
+                    .into(),
+            );
         }
         other => return Err(format!("mode = \"{other}\": must be legacy or interrupt")),
     };

@@ -62,7 +62,9 @@ mod tests {
         let mut bench = Bench::new();
         let mut policy = bench.make("metronome", None).unwrap();
         let ask = bench.start(&mut *policy);
-        assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Sleep(Span::from_micros(10))));
+        assert!(
+            bench.point.cores.iter().all(|core| core.wait == Wait::Sleep(Span::from_micros(10)))
+        );
         assert_eq!((bench.rung(), ask.at), ((12, 13), Time::NEVER));
         let error = bench.make("metronome:threads=3", None).err().unwrap().to_string();
         assert!(error.contains("belongs to one core"), "{error}");

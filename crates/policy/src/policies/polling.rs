@@ -59,7 +59,9 @@ impl<R: PollRule> Polling<R> {
 pub(super) fn needs(platform: &Platform, waits: &[Wait]) -> Result<(), String> {
     let asks = platform.can.asks;
     if !asks.batch.is_noticed() || !asks.empty_polls.is_noticed() {
-        return Err("the platform does not ask at batches and empty polls, which the rule counts".into());
+        return Err(
+            "the platform does not ask at batches and empty polls, which the rule counts".into()
+        );
     }
     for (wait, name) in [
         (Wait::Poll, "polling"),
@@ -67,7 +69,8 @@ pub(super) fn needs(platform: &Platform, waits: &[Wait]) -> Result<(), String> {
         (Wait::Sleep(Span::from_micros(1)), "timed sleep"),
         (Wait::Interrupt, "interrupts"),
     ] {
-        let wanted = waits.iter().any(|of| std::mem::discriminant(of) == std::mem::discriminant(&wait));
+        let wanted =
+            waits.iter().any(|of| std::mem::discriminant(of) == std::mem::discriminant(&wait));
         if wanted && !platform.can.waits.allows(wait) {
             return Err(format!("the platform has no {name} to wait by"));
         }

@@ -97,7 +97,8 @@ impl Policy for Shenango {
         } else if active.len() > 1 {
             let idle = |core: &usize| {
                 let waits = seen.queues.iter().zip(&platform.queues);
-                let empty = waits.filter(|(_, queue)| queue.core == *core).all(|(q, _)| q.fill == 0);
+                let empty =
+                    waits.filter(|(_, queue)| queue.core == *core).all(|(q, _)| q.fill == 0);
                 empty && seen.cores[*core].packets == self.served[*core]
             };
             if let Some(core) = active.iter().filter(idle).last() {

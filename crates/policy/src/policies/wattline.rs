@@ -24,8 +24,8 @@ use choose::{Asked, Choice, LATE};
 use demand::Demand;
 use leap::{Leap, notice};
 use machine::Machine;
-use why::{Reasons, Why};
 use wattline_units::{Span, Time};
+use why::{Reasons, Why};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -169,8 +169,11 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 
 impl Wattline {
     fn asked(&self, need: f64) -> Asked {
-        let measured = 2.0 * self.demand.peak.max(need);
-        let surprise = self.link.unwrap_or(measured);
+        let measured = (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak);
+        // Beyond what the machine carries nothing helps.
+        let fastest = self.machine.frequencies.len() - 1;
+        let all = self.machine.capacity(self.machine.cores, fastest);
+        let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
         // Line rate at all ports has to fit into the rings of the active cores until all cores
         // are of use: that sets a floor of cores.
@@ -191,9 +194,7 @@ impl Wattline {
                 },
             surprise,
             leap: Leap {
-                rate: self.link.unwrap_or_else(|| {
-                    (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak)
-                }),
+                rate: surprise,
                 late: self.account.allows(),
                 transition: self.transition,
                 burst: self.demand.burst(),
@@ -400,8 +401,8 @@ impl Wattline {
         let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
         let best = self.machine.choose(&wanted, &mut self.found);
         let Some(present) = self.present else { return (best, Why::Start) };
-        let carries = present.capacity * choose::MOST_LOAD >= asked.need
-            && present.cores >= asked.floor;
+        let carries =
+            present.capacity * choose::MOST_LOAD >= asked.need && present.cores >= asked.floor;
         // The same cores and frequency with the naps that fit now.
         let same = self.machine.reckon(present.cores, present.frequency, &asked);
         let Some(same) = same.filter(|_| carries) else {

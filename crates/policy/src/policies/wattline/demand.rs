@@ -115,7 +115,9 @@ impl Demand {
     /// Whether so many packets since the last complete stretch are beyond all chance.
     pub fn leaps(&self, seconds: f64, arrivals: u64) -> bool {
         let excess = self.excess(seconds, arrivals);
-        excess.is_some_and(|(excess, expected)| excess > notice(expected, self.dispersion) + self.burst)
+        excess.is_some_and(|(excess, expected)| {
+            excess > notice(expected, self.dispersion) + self.burst
+        })
     }
 
     /// Packets beyond those that are expected since the last stretch, and those.

@@ -70,3 +70,45 @@ fn notice_seconds(cores: usize, rate: f64, asked: &Asked) -> f64 {
 pub(super) fn notice(planned: f64, dispersion: f64) -> f64 {
     4.0 + 5.0 * (planned * dispersion.max(1.0)).sqrt()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+    use crate::policies::testing::server;
+    use wattline_server::Application;
+
+    fn asked(late: f64) -> Asked {
+        Asked {
+            need: 1e6,
+            mean: 1e6,
+            dispersion: 1.0,
+            slack: 93e-6,
+            ports: 4,
+            floor: 1,
+            ring: 2048.0,
+            surprise: 10e6,
+            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0 },
+        }
+    }
+
+    #[test]
+    fn more_cores_and_late_packets_that_are_paid_for_allow_longer_naps() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let nap =
+            |cores, late| machine.guard(cores, 0, &asked(late)).map_or(0.0, |guard| guard.nap);
+        // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which 79 us have to hold.
+        assert!((10e-6..19e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
+        assert!(nap(2, 0.0) > 2.0 * nap(1, 0.0) && nap(1, 400.0) > nap(1, 0.0));
+        assert!(nap(1, -400.0) < nap(1, 0.0), "an overdrawn account makes it shorter");
+        assert_eq!(nap(4, 0.0), f64::INFINITY, "four fast ones carry it: nothing has to move");
+        // Parked cores are there within the slack: C6 takes 87 us.
+        let parked = |slack: f64| {
+            let asked = Asked { slack, ..asked(0.0) };
+            machine.guard(2, 13, &asked).map(|guard| guard.parked)
+        };
+        assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
+    }
+}
