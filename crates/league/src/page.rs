@@ -133,6 +133,7 @@ fn plot(page: &mut String, standings: &[Standing]) {
             published: vec![None; traffics.len()],
         };
         page.push_str(&bars.svg());
+        page.push_str(&late(server, budget, &policies, &traffics, standings));
         page.push_str("<ol>\n");
         for traffic in traffics {
             put(page, format_args!("<li>{}</li>\n", escape(traffic)));
@@ -140,4 +141,38 @@ fn plot(page: &mut String, standings: &[Standing]) {
         page.push_str("</ol>\n");
     }
     page.push_str("</div>\n");
+}
+
+/// The late packets of every policy, kept or not: what left out bars of the other plot did.
+fn late(
+    server: &str,
+    budget: f64,
+    policies: &[&str],
+    traffics: &[&str],
+    standings: &[Standing],
+) -> String {
+    let of = |policy: &str, traffic: &str| {
+        let row = standings.iter().find(|row| {
+            row.server == server
+                && row.budget_seconds == budget
+                && row.policy == policy
+                && row.traffic == traffic
+        });
+        row.map_or(f64::NAN, |row| row.worst_late * 100.0)
+    };
+    let series = policies.iter().map(|policy| BarSeries {
+        name: (*policy).to_owned(),
+        values: traffics.iter().map(|traffic| of(policy, traffic)).collect(),
+        published: vec![None; traffics.len()],
+    });
+    let bars = Bars {
+        title: format!("{server}, p99 {:.0} us: allowed is 1 %", budget * 1e6),
+        x_label: "traffic, numbered as below".into(),
+        y: Axis::new("late packets on the worst seed (%)"),
+        groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
+        series: series.collect(),
+        stacked: false,
+        published: vec![None; traffics.len()],
+    };
+    bars.svg()
 }

@@ -1,22 +1,35 @@
 //! The policies, one file each.
 
+pub mod cndp_idle;
 pub mod conservative;
 pub mod copi;
 mod cpu_load;
+pub mod dpdk_power;
 mod fixed;
+pub mod grout_autoscale;
+pub mod grout_sleep;
 pub mod hare;
+pub mod intel_pstate;
+pub mod l3fwd_power;
+pub mod metronome;
 pub mod moderated;
 pub mod napi;
 pub mod ondemand;
 pub mod oracle;
+pub mod ovs_sleep;
 pub mod performance;
 pub mod poll;
+mod polling;
 pub mod powersave;
 pub mod powersave_governor;
+pub mod rsspp;
 mod sampled;
 pub mod schedutil;
+pub mod shenango;
+pub mod snabb;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tortoise;
+pub mod vpp_adaptive;
 pub mod wattline;

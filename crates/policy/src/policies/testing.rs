@@ -78,6 +78,19 @@ impl Bench {
         self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
     }
 
+    /// A batch of so many packets, all that the ring holds.
+    pub fn burst(&mut self, policy: &mut dyn Policy, queue: usize, taken: u32) -> AskAgain {
+        self.queues[queue].fill = taken;
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::Batch { queue, taken, batches: 1 })
+    }
+
+    /// A core has found its queues empty as often as was asked for.
+    pub fn empty_polls(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::EmptyPolls { core })
+    }
+
     /// A look at a queue whose ring holds `fill` packets, on a platform that samples: it stands
     /// for so many batches.
     pub fn sample(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32, batches: u32) {

@@ -5,20 +5,27 @@
 //! of these the cheapest is taken. More capacity comes at once, less only when the watts that
 //! waiting has cost equal what the change and a return would cost (ski rental: never more than
 //! twice the best in hindsight). A queue that fills beyond what the plan lets it is asked about
-//! at once. Lateness that is measured sets how much of the recent peak is kept in reserve.
+//! at once. Naps and parked cores are chosen so that a leap of load makes no more packets late
+//! than those that left in time so far have paid for.
 
+mod account;
 mod choose;
 mod demand;
+mod leap;
 mod machine;
+mod why;
 
 use crate::{
     AskAgain, BuildContext, CoreSet, CoreView, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
 };
+use account::Account;
 use choose::{Asked, Choice, LATE};
 use demand::Demand;
+use leap::{Leap, notice};
 use machine::Machine;
 use wattline_units::{Span, Time};
+use why::{Reasons, Why};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -37,7 +44,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (twice the recent peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
@@ -56,16 +63,24 @@ pub static INFO: PolicyInfo = PolicyInfo {
 const LOOK: Span = Span::from_micros(200);
 /// The same while a leap of load is being answered.
 const ALERT: Span = Span::from_micros(50);
-/// So long after a leap nothing is taken back: parked cores wake and queues drain.
-const HOLD: Span = Span::from_millis(2);
+/// So long after a leap nothing is taken back: parked cores wake, queues drain, and the rate is
+/// known.
+const HOLD: Span = Span::from_micros(300);
 /// Before so long nothing is known.
 const LEARN: Span = Span::from_millis(1);
+/// What waits beyond the plan is to be gone after so long, a few times the usual slack.
+const DRAIN: Span = Span::from_micros(200);
+/// So many times the mean rate may come from one moment to the next though it never did: what
+/// flash crowds are known for.
+const SURPRISE: f64 = 10.0;
+/// A leap may go so far beyond the highest one that was seen.
+const MARGIN: f64 = 1.25;
 /// What moving an entry of the table costs besides watts, in joules: packets that wait for the
 /// order of their flow. A guess, to be measured.
 const MOVE_JOULES: f64 = 20e-6;
 /// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
 const JUDGE_SECONDS: f64 = 50e-3;
-const GOAL: f64 = 0.5;
+const GOAL: f64 = 0.4;
 
 struct Wattline {
     machine: Machine,
@@ -86,13 +101,16 @@ struct Wattline {
     hold: Time,
     /// New cores poll until then, so that they wake at once.
     waking: Option<Time>,
-    /// Share of the recent peak that is kept, and share of the slack that naps may use.
-    reserve: f64,
+    /// Packets that may still be late, and share of the slack that naps may use.
+    account: Account,
     nap_share: f64,
     alerted: bool,
-    /// Alarms since the last calm.
-    alarms: i32,
+    /// Seconds that a change of frequency takes.
+    transition: f64,
     cores: Vec<CoreView>,
+    /// Scratch space of a search.
+    found: Vec<Choice>,
+    reasons: Reasons,
 }
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
@@ -138,19 +156,24 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         last: Time::ZERO,
         hold: Time::ZERO + LEARN,
         waking: None,
-        reserve: 0.9,
-        nap_share: 0.8,
+        account: Account::default(),
+        nap_share: 0.7,
         alerted: false,
-        alarms: 0,
+        transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
+        found: Vec::with_capacity(machine.points()),
+        reasons: Reasons::default(),
         machine,
     }))
 }
 
 impl Wattline {
     fn asked(&self, need: f64) -> Asked {
-        let measured = 2.0 * self.demand.peak.max(need);
-        let surprise = self.link.unwrap_or(measured);
+        let measured = (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak);
+        // Beyond what the machine carries nothing helps.
+        let fastest = self.machine.frequencies.len() - 1;
+        let all = self.machine.capacity(self.machine.cores, fastest);
+        let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
         // Line rate at all ports has to fit into the rings of the active cores until all cores
         // are of use: that sets a floor of cores.
@@ -170,34 +193,32 @@ impl Wattline {
                     0.0
                 },
             surprise,
+            leap: Leap {
+                rate: surprise,
+                late: self.account.allows(),
+                transition: self.transition,
+                burst: self.demand.burst(),
+            },
         }
     }
 
-    /// Lateness since the last look sets the reserve and the length of naps. Where nobody
-    /// measures it, all of the peak is kept.
+    /// Lateness since the last look sets the length of naps, and what a leap may cost. Where
+    /// nobody measures it, a leap may cost nothing.
     fn judge(&mut self, seen: &Observation<'_>, seconds: f64) {
-        let Some(latency) = seen.latency else {
-            self.reserve = 1.0;
-            self.nap_share = 0.8;
-            return;
-        };
+        let Some(latency) = seen.latency else { return };
         if latency.samples == 0 {
             return;
         }
+        self.account.book(latency.samples, latency.late, self.demand.mean);
         let share = latency.late as f64 / latency.samples as f64;
         // Against what usually comes in the time over which it is judged.
         let usual = (self.demand.mean * JUDGE_SECONDS).max(1.0);
         let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
-        let error = (share / LATE - GOAL) * weight;
-        // Late in a leap or after one: the reserve was too small. Late otherwise: naps too long.
-        // Up faster than down: a leap comes seldom, and the calm between is no news.
-        if self.alerted && error > 0.0 {
-            self.reserve = (self.reserve + 0.5 * error).min(1.0);
-        } else {
+        let goal = if self.account.is_overdrawn() { 0.5 * GOAL } else { GOAL };
+        let error = (share / LATE - goal) * weight;
+        // Late in a leap is the account's. Late otherwise: naps are too long.
+        if !self.alerted || error < 0.0 {
             self.nap_share = (self.nap_share - 0.1 * error).clamp(0.4, 0.99);
-            if error < 0.0 {
-                self.reserve = (self.reserve + 0.1 * error).max(0.0);
-            }
         }
     }
 
@@ -212,10 +233,17 @@ impl Wattline {
         fewer * wake * self.machine.awake[to.frequency] + moved * MOVE_JOULES + change
     }
 
-    fn take(&mut self, choice: Choice, platform: &Platform, point: &mut OperatingPoint, now: Time) {
+    fn take(
+        &mut self,
+        choice: Choice,
+        leap: bool,
+        platform: &Platform,
+        point: &mut OperatingPoint,
+        now: Time,
+    ) {
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
-        point.set_active(choice.cores, choice.idle, platform.deepest());
+        point.set_active(choice.cores, choice.idle, choice.parked.min(platform.deepest()));
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
         let wait = choice.nap.map_or(Wait::Interrupt, |nap| Wait::Sleep(Span::from_seconds(nap)));
@@ -223,30 +251,50 @@ impl Wattline {
         let still_waking = self.waking.is_some();
         for core in 0..choice.cores {
             let polls = point.cores[core].wait == Wait::Poll && still_waking;
-            let new = grown && core >= before;
-            point.cores[core].wait = if new || polls { Wait::Poll } else { wait };
+            // In a leap the others wake at once, too.
+            let wakes = (grown && core >= before) || leap;
+            point.cores[core].wait = if wakes || polls { Wait::Poll } else { wait };
         }
         if let (Wait::Interrupt, Some(nap)) = (wait, choice.nap) {
             point.set_moderation(platform, Span::from_seconds(nap));
         } else {
             point.set_moderation(platform, Span::ZERO);
         }
-        if grown {
+        if grown || leap {
             self.waking = Some(now + self.exit);
         }
         self.present = Some(choice);
     }
 
-    /// Fill of a queue that the plan does not foresee: twice what comes in a nap.
+    /// Fill of a queue that the plan does not foresee.
     fn alarm(&self, choice: &Choice) -> u32 {
         let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
-        let queues = (choice.cores * self.ports) as f64;
-        let planned = self.demand.need(self.reserve) * nap / queues;
+        let cores = choice.cores as f64;
+        let planned = self.demand.need() * nap / (cores * self.ports as f64);
+        let burst = self.demand.burst() / (cores * self.ports as f64);
+        let level = planned + notice(planned, self.demand.dispersion / cores) + burst;
+        level.min(0.5 * self.ring).max(1.0) as u32
+    }
+
+    /// Packets that wait beyond those that come in a nap.
+    fn overhang(&self, waiting: f64) -> f64 {
+        let planned = self.present.map_or(0.0, |choice| {
+            let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
+            self.demand.need() * 0.5 * nap
+        });
+        (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
+    }
+
+    /// Fill of a queue that is too much though no leap shows: twice what the plan lets come, and
+    /// more than half of the slack by itself.
+    fn crowded(&self) -> f64 {
+        let Some(choice) = self.present else { return f64::INFINITY };
+        let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
+        let planned = self.demand.need() * nap / (choice.cores * self.ports) as f64;
         let spread = 6.0 * (planned * self.demand.dispersion.max(1.0)).sqrt();
         let service = self.machine.service(choice.cores, choice.frequency);
         let budget = 0.5 * self.slack / service / self.ports as f64;
-        let level = (2.0 * planned + spread).max(16.0).max(budget);
-        level.min(0.5 * self.ring).max(1.0) as u32
+        (2.0 * planned + spread).max(16.0).max(budget).min(0.5 * self.ring)
     }
 }
 
@@ -259,6 +307,10 @@ impl Policy for Wattline {
         Looks::WHOLE.and_late(self.late_after)
     }
 
+    fn remark(&self) -> Option<String> {
+        self.reasons.tell(&self.machine.frequencies)
+    }
+
     fn decide(
         &mut self,
         now: Time,
@@ -267,7 +319,22 @@ impl Policy for Wattline {
     ) -> AskAgain {
         let platform = seen.platform;
         let seconds = now.since(self.last).as_seconds();
-        let news = self.demand.look(now.as_seconds(), seen.arrivals());
+        let arrivals = seen.arrivals();
+        let leap = match seen.trigger {
+            Trigger::Fill { .. } => self.demand.leaps(now.as_seconds(), arrivals),
+            _ => false,
+        };
+        let crowded = match seen.trigger {
+            Trigger::Fill { queue } => f64::from(seen.queues[queue].fill) > self.crowded(),
+            _ => false,
+        };
+        if leap {
+            self.demand.alarm(now.as_seconds(), arrivals);
+        }
+        let news = self.demand.look(now.as_seconds(), arrivals);
+        if now >= self.hold {
+            self.demand.judge_alarm(now.as_seconds(), arrivals);
+        }
         self.judge(seen, seconds);
         self.last = now;
         if self.waking.is_some_and(|until| until <= now) {
@@ -279,14 +346,19 @@ impl Policy for Wattline {
             self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores);
             self.cores.copy_from_slice(seen.cores);
         }
-        let leap = matches!(seen.trigger, Trigger::Fill { .. });
         let first = now < Time::ZERO + LEARN;
-        let choice = if seen.trigger == Trigger::Start || first {
-            self.machine.everything(&self.asked(self.machine.capacity(self.machine.cores, 0)))
+        let (choice, why) = if seen.trigger == Trigger::Start || first {
+            let need = self.machine.capacity(self.machine.cores, 0);
+            (self.machine.everything(&self.asked(need)), Why::Start)
         } else {
-            self.next(now, seconds, leap)
+            let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
+            self.next(now, seconds, leap, crowded, waiting)
         };
-        self.take(choice, platform, point, now);
+        let before = self.present.map(|present| (present.cores, present.frequency));
+        if before != Some((choice.cores, choice.frequency)) {
+            self.reasons.note(why, &choice, self.demand.need());
+        }
+        self.take(choice, leap, platform, point, now);
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
         let next = if calm { LOOK } else { ALERT };
@@ -300,48 +372,62 @@ impl Policy for Wattline {
 }
 
 impl Wattline {
-    fn next(&mut self, now: Time, seconds: f64, leap: bool) -> Choice {
-        let demand = &self.demand;
-        let need = demand.need(self.reserve);
+    fn next(
+        &mut self,
+        now: Time,
+        seconds: f64,
+        leap: bool,
+        crowded: bool,
+        waiting: f64,
+    ) -> (Choice, Why) {
+        let need = self.demand.need();
         self.alerted = leap || now < self.hold;
         if leap {
-            // What comes now with a margin; each further alarm before calm returns asks for more,
-            // so that the third has everything or nearly so.
-            self.alarms = if now < self.hold { self.alarms + 1 } else { 1 };
-            let factor = 1.25 * 1.6f64.powi(self.alarms - 1);
-            let wanted = factor * demand.mean.max(demand.now);
-            let present = self.present.map_or(0.0, |present| present.capacity);
+            // As far as leaps went before; where this is the first one or goes on, nobody knows
+            // how far, and what is too much is taken back when it is over.
+            let goes_on = now < self.hold;
             self.hold = now + HOLD;
             self.saved = 0.0;
-            // Never less than there is.
-            let asked = self.asked(wanted.max(present * choose::MOST_LOAD));
-            return self.machine.choose(&asked);
+            let asked = self.asked(need);
+            let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
+            let wanted = if known { MARGIN * self.demand.peak } else { f64::INFINITY };
+            let least = self.present.map_or(1, |present| present.cores);
+            return (self.machine.at_full_speed(wanted, least, &asked), Why::Leap);
         }
-        let asked = self.asked(need);
-        let best = self.machine.choose(&asked);
-        let Some(present) = self.present else { return best };
+        // A queue that grows while no more comes than is planned: the plan is too narrow.
+        let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
+        let asked = self.asked(need.max(more));
+        // Another point has to serve what waits beyond the plan, too.
+        let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
+        let best = self.machine.choose(&wanted, &mut self.found);
+        let Some(present) = self.present else { return (best, Why::Start) };
+        let carries =
+            present.capacity * choose::MOST_LOAD >= asked.need && present.cores >= asked.floor;
         // The same cores and frequency with the naps that fit now.
         let same = self.machine.reckon(present.cores, present.frequency, &asked);
-        let same = same
-            .filter(|same| same.capacity * choose::MOST_LOAD >= need && same.cores >= asked.floor);
-        let Some(same) = same else {
+        let Some(same) = same.filter(|_| carries) else {
             self.saved = 0.0;
+            let why = match (carries, crowded) {
+                (true, _) => Why::Guard,
+                (false, true) => Why::Crowded,
+                (false, false) => Why::Need,
+            };
             // Never less than there is while a leap is being answered.
             if now < self.hold && best.capacity < present.capacity {
-                return self.machine.everything(&asked);
+                return (self.machine.everything(&asked), why);
             }
-            return best;
+            return (best, why);
         };
         if now < self.hold {
-            return same;
+            return (same, Why::Leap);
         }
         let saves = (same.watts - best.watts) * seconds;
         self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };
         if self.saved >= self.switch_joules(&same, &best) && saves > 0.0 {
             self.saved = 0.0;
-            return best;
+            return (best, Why::Cheaper);
         }
-        same
+        (same, Why::Cheaper)
     }
 }
 

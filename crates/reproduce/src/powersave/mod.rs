@@ -6,6 +6,7 @@ mod baseline;
 mod bench;
 mod breakdown;
 mod bursts;
+mod controller;
 mod day;
 mod grid;
 mod ladder;
@@ -34,6 +35,7 @@ pub(super) const STEPS: &[Step] = &[
         sleep::figures,
     ),
     Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
+    Step::new("powersave: Figure 12, the controller", &["fig12-controller"], controller::figures),
     Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], load_and_power::figures),
     Step::new(
         "powersave: Figure 15 with measured costs",

@@ -24,6 +24,8 @@ use wattline_units::{PacketsPerSecond, Time};
 
 /// Length in bytes of the packets whose latency gave the model's `pass_through`.
 const SHORT_BYTES: u16 = 64;
+/// Picoseconds that a core may run ahead of another one whose queue is about to reach a fill level.
+const FILL_STRIDE: u64 = 2_000_000;
 /// Time constant with which the offered rate shown to policies is smoothed.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 
@@ -180,19 +182,26 @@ impl<'a> Engine<'a> {
 
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
-        // Watched cores go first: where one stops, the others go no further. With several watched
-        // cores, one may have run ahead by a batch when another stops earlier.
+        // Watched cores first: where one stops, the others go no further. With several, one may
+        // have run ahead by a batch when another stops earlier. A fill level stops them so rarely
+        // that they go by strides, lest the policy be shown what has not come yet.
         let mut first = None;
         let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
-        for core in watched_cores.iter() {
-            let watched = Watched::by(&self.ask, core);
-            if let Some(stop) = self.cores[core].advance(until, watched, &mut self.sink)
-                && (first.is_none() || stop.at() < until)
-            {
-                until = stop.at();
-                first = Some((core, stop));
+        let stride = if self.ask.on_fill.cores.len() > 1 { FILL_STRIDE } else { u64::MAX };
+        let mut to = self.now;
+        while first.is_none() && to < until {
+            to = until.min(to.saturating_add(stride));
+            for core in watched_cores.iter() {
+                let watched = Watched::by(&self.ask, core);
+                if let Some(stop) = self.cores[core].advance(to, watched, &mut self.sink)
+                    && (first.is_none() || stop.at() < to)
+                {
+                    to = stop.at();
+                    first = Some((core, stop));
+                }
             }
         }
+        until = to;
         self.now = until;
         self.stopwatch.lap(Phase::Forward);
         // Cores do not influence each other until the operating point changes. If the policy uses

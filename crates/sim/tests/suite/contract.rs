@@ -226,7 +226,32 @@ fn a_fill_level_asks_where_it_is_reached_and_not_below() {
     assert_eq!(seen.len(), 1, "no queue grows so long at a low load");
 }
 
-/// A core that has polled without success for a while is reported at once, not in the past.
+/// Of several cores whose levels are watched none runs ahead of the one that reaches its level: a
+/// policy would see what has not come yet.
+#[test]
+fn a_fill_level_of_several_cores_shows_no_future() {
+    let server = server("westmere-2010");
+    let (seen, _) = witness(&server, 6.0, Looks::WHOLE, move |seen, point| {
+        point.set_active(4, 0, 2);
+        point.set_wait(Wait::Sleep(Span::from_micros(40)));
+        point.batch = 8;
+        AskAgain::at(seen.now + Span::from_micros(200)).and_on_fill(CoreSet::first(4), 24)
+    });
+    let fills = seen.iter().filter(|seen| matches!(seen.trigger, Trigger::Fill { .. }));
+    let mut count = 0;
+    for seen in fills {
+        count += 1;
+        for core in &seen.cores {
+            let spent = core.useful + core.empty + core.asleep;
+            // A wake-up or a batch that is under way counts as a whole.
+            let most = seen.now.since(Time::ZERO) + Span::from_micros(12);
+            assert!(spent <= most, "{spent:?} at {:?}", seen.now);
+        }
+    }
+    assert!(count > 20, "{count}");
+}
+
+/// A core that has polled in vain for a while is asked about at once, not in the past.
 #[test]
 fn empty_polls_that_began_before_the_question_do_not_turn_time_back() {
     let server = server("westmere-2010");

@@ -9,6 +9,7 @@ mod flow_records;
 mod govern;
 mod governor;
 mod ipsec_peers;
+mod league;
 mod load;
 mod metrics;
 mod nics;

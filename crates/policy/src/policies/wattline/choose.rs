@@ -1,5 +1,6 @@
 //! The cheapest operating point that keeps the budget, by a closed form.
 
+use super::leap::{Guard, Leap};
 use super::machine::Machine;
 
 /// Share of packets that may be late.
@@ -15,6 +16,9 @@ const TIE: f64 = 0.001;
 /// Frequencies above the slowest that carries the need which are looked at, for each number of
 /// cores.
 const FASTER: usize = 3;
+/// The shortest nap by timer, in times of waking up: below it waking takes more than a third of
+/// the time, and cores rather go on.
+const WAKES_OF_A_NAP: f64 = 2.0;
 
 /// A point and what it should do.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,8 +27,9 @@ pub(super) struct Choice {
     pub frequency: usize,
     /// Timed sleep in seconds; none for interrupts.
     pub nap: Option<f64>,
-    /// Deepest idle state of active cores.
+    /// Deepest idle state of active cores, and that of parked ones.
     pub idle: usize,
+    pub parked: usize,
     /// Watts of the whole machine at the mean rate.
     pub watts: f64,
     pub capacity: f64,
@@ -48,22 +53,25 @@ pub(super) struct Asked {
     /// warning: a nap must not overfill the rings.
     pub ring: f64,
     pub surprise: f64,
+    /// What has to be reckoned with before anything can be done about it.
+    pub leap: Leap,
 }
 
 impl Machine {
     /// The cheapest point, or one of nearly its watts with most capacity; everything at its
-    /// fastest where nothing carries the need.
-    pub fn choose(&self, asked: &Asked) -> Choice {
-        let mut least = f64::INFINITY;
-        self.each(asked, |choice| least = least.min(choice.watts));
-        let mut best: Option<Choice> = None;
-        self.each(asked, |choice| {
-            let near = choice.watts <= least * (1.0 + TIE);
-            if near && best.is_none_or(|best| choice.capacity > best.capacity) {
-                best = Some(choice);
-            }
-        });
-        best.unwrap_or_else(|| self.everything(asked))
+    /// fastest where nothing carries the need. `found` is scratch space.
+    pub fn choose(&self, asked: &Asked, found: &mut Vec<Choice>) -> Choice {
+        found.clear();
+        self.each(asked, |choice| found.push(choice));
+        let least = found.iter().map(|choice| choice.watts).fold(f64::INFINITY, f64::min);
+        let near = found.iter().filter(|choice| choice.watts <= least * (1.0 + TIE));
+        let best = near.max_by(|a, b| a.capacity.total_cmp(&b.capacity));
+        best.copied().unwrap_or_else(|| self.everything(asked))
+    }
+
+    /// Most points that [`Self::choose`] looks at.
+    pub fn points(&self) -> usize {
+        self.cores * (FASTER + 1)
     }
 
     /// Every point worth a look.
@@ -82,31 +90,52 @@ impl Machine {
 
     /// All cores at the fastest frequency, awake at the first packet.
     pub fn everything(&self, asked: &Asked) -> Choice {
-        let frequency = self.frequencies.len() - 1;
-        let nap = self.nap_seconds(self.cores, frequency, asked);
-        self.point(self.cores, frequency, nap, asked)
+        self.at_full_speed(f64::INFINITY, self.cores, asked)
     }
 
-    /// The point with its naps; none where a packet would be late however it waits.
+    /// As few cores at the fastest frequency as carry a rate, at least so many.
+    pub fn at_full_speed(&self, rate: f64, least: usize, asked: &Asked) -> Choice {
+        let frequency = self.frequencies.len() - 1;
+        let carries = |cores: &usize| self.capacity(*cores, frequency) * MOST_LOAD >= rate;
+        let cores = (least.max(asked.floor)..=self.cores).find(carries).unwrap_or(self.cores);
+        let guard = Guard { nap: f64::INFINITY, parked: self.idle.len().saturating_sub(1) };
+        let nap = self.nap_seconds(cores, frequency, guard.nap, asked);
+        self.point(cores, frequency, nap, guard, asked)
+    }
+
+    /// The point with its naps; none where a packet would be late however it waits, or where a
+    /// leap would make too many late.
     pub fn reckon(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<Choice> {
         let service = self.service(cores, frequency);
         let wait = self.wake[frequency] + service + self.delivery;
         if self.tail(cores, frequency, 0.0, asked) + wait > asked.slack {
             return None;
         }
-        let nap = self.nap_seconds(cores, frequency, asked);
-        Some(self.point(cores, frequency, nap, asked))
+        let guard = self.guard(cores, frequency, asked)?;
+        let nap = self.nap_seconds(cores, frequency, guard.nap, asked);
+        // Without a timer a core sleeps until the next packet.
+        let gap = cores as f64 / asked.mean.max(1e-3);
+        if nap.is_none() && guard.nap < self.shortest_nap(frequency).min(gap) {
+            return None;
+        }
+        Some(self.point(cores, frequency, nap, guard, asked))
     }
 
-    /// The longest timed sleep that keeps the budget and the rings; none where interrupts wake
-    /// a core less often than the timer would.
-    fn nap_seconds(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<f64> {
+    /// Shorter naps are mostly waking up.
+    fn shortest_nap(&self, frequency: usize) -> f64 {
+        WAKES_OF_A_NAP * self.wake[frequency]
+    }
+
+    /// The longest timed sleep of at most `most` that keeps the budget and the rings; none where
+    /// interrupts wake a core less often than the timer would.
+    fn nap_seconds(&self, cores: usize, frequency: usize, most: f64, asked: &Asked) -> Option<f64> {
         let wake = self.wake[frequency];
         let left = asked.slack - wake - self.service(cores, frequency);
         let rings = asked.ring * cores as f64 / asked.surprise.max(1.0) - wake;
-        let most = left.min(rings);
+        let most = left.min(rings).min(most);
         let mean = asked.mean / cores as f64;
-        if most <= 4.0 * wake || mean * most < 1.0 {
+        let shortest = self.shortest_nap(frequency);
+        if most <= shortest || mean * most < 1.0 {
             return None;
         }
         // The tail grows with the nap: halve the interval a few times.
@@ -119,7 +148,7 @@ impl Machine {
             let middle = 0.5 * (low + high);
             if fits(middle) { low = middle } else { high = middle }
         }
-        (low > 4.0 * wake).then_some(low)
+        (low > shortest).then_some(low)
     }
 
     /// The wait that 99 of 100 packets do not exceed when a core sleeps for `nap` whenever its
@@ -147,7 +176,14 @@ impl Machine {
         wait.max(nap * (1.0 - LATE))
     }
 
-    fn point(&self, cores: usize, frequency: usize, nap: Option<f64>, asked: &Asked) -> Choice {
+    fn point(
+        &self,
+        cores: usize,
+        frequency: usize,
+        nap: Option<f64>,
+        guard: Guard,
+        asked: &Asked,
+    ) -> Choice {
         let (service, wake) = (self.service(cores, frequency), self.wake[frequency]);
         let each = asked.mean / cores as f64;
         let load = (each * service).min(1.0);
@@ -169,10 +205,13 @@ impl Machine {
         let awake = (load + cycles * wake).min(1.0);
         let all = cores as f64;
         let any = 1.0 - (1.0 - awake).powi(cores as i32);
+        let parked = guard.parked;
+        let parked_watts = self.idle.get(parked).map_or(0.0, |state| state.0);
         let watts = self.base
+            + (self.cores - cores) as f64 * parked_watts
             + all * (awake * awake_watts + cycles * nap_joules)
             + any * self.uncore[frequency];
-        Choice { cores, frequency, nap, idle, watts, capacity: all / service }
+        Choice { cores, frequency, nap, idle, parked, watts, capacity: all / service }
     }
 }
 
@@ -193,6 +232,7 @@ mod tests {
             floor: 1,
             ring: 2048.0,
             surprise: mpps * 2e6,
+            leap: Leap { rate: 0.0, late: 0.0, transition: 10e-6, burst: 0.0 },
         }
     }
 
@@ -203,7 +243,7 @@ mod tests {
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let mut before = 0.0;
         for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
-            let choice = machine.choose(&asked(mpps));
+            let choice = machine.choose(&asked(mpps), &mut Vec::new());
             assert!(choice.capacity * MOST_LOAD >= mpps * 1e6, "{mpps}: {choice:?}");
             assert!(choice.watts >= before, "{mpps}: {choice:?}");
             before = choice.watts;
@@ -221,7 +261,7 @@ mod tests {
             }
         }
         // More than everything carries: everything.
-        assert_eq!(machine.choose(&asked(40.0)).cores, 12);
+        assert_eq!(machine.choose(&asked(40.0), &mut Vec::new()).cores, 12);
     }
 
     /// Figures of the simulator for s = 0.5 us and T = 50 us: 51.0 us at load 0.8, 53.2 at 0.9.

@@ -1,10 +1,15 @@
 use crate::policies::testing::{Bench, server};
-use crate::{Trigger, Wait};
+use crate::{LatencyView, Trigger, Wait};
 use wattline_units::{Span, Time};
 
 fn step(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, mpps: f64) {
     let packets = (mpps * micros as f64) as u64;
     bench.pass(policy, Span::from_micros(micros), &[], packets);
+}
+
+/// Every look from now on shows so many packets, none of them late.
+fn in_time(bench: &mut Bench, samples: u64) {
+    bench.latency = Some(LatencyView { samples, ..LatencyView::default() });
 }
 
 #[test]
@@ -14,6 +19,8 @@ fn begins_with_everything_and_settles_on_the_cheapest() {
     let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
     bench.start(&mut *policy);
     assert_eq!(bench.rung(), (12, 13), "nothing is known yet");
+    // All packets in time: what a leap may cost is saved up.
+    in_time(&mut bench, 2_000_000);
     (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     let (cores, _) = bench.rung();
     assert!(cores <= 2, "1 Mpps: {cores}");
@@ -24,7 +31,7 @@ fn begins_with_everything_and_settles_on_the_cheapest() {
 }
 
 #[test]
-fn a_full_queue_brings_more_at_once_and_the_next_ones_everything() {
+fn a_leap_brings_everything_at_once_and_says_why() {
     let model = server();
     let mut bench = Bench::new();
     let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
@@ -51,12 +58,30 @@ fn a_full_queue_brings_more_at_once_and_the_next_ones_everything() {
     let after = bench.rung();
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
-    for _ in 0..2 {
-        bench.now += Span::from_micros(50);
-        bench.queues[0].arrivals += 700;
-        ask(&mut bench, &mut *policy);
-    }
-    assert_eq!(bench.point.active.len(), 12);
+    assert_eq!(after, (12, 13), "nobody knows how far it goes");
+    assert!(policy.remark().unwrap().contains("than chance brings"), "{:?}", policy.remark());
+    assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
+}
+
+/// Where nobody measures latency nothing is saved up: naps stay as short as a leap to ten times the
+/// rate needs them, and more cores share it.
+#[test]
+fn what_a_leap_may_cost_has_to_be_saved_up_first() {
+    let model = server();
+    let settled = |saves: bool| {
+        let mut bench = Bench::new();
+        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+        bench.start(&mut *policy);
+        if saves {
+            in_time(&mut bench, 2_000_000);
+        }
+        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.6));
+        let Wait::Sleep(nap) = bench.point.cores[0].wait else { return (bench.rung().0, 0.0) };
+        (bench.rung().0, nap.as_seconds())
+    };
+    let (bare, saved) = (settled(false), settled(true));
+    assert!(bare.0 > saved.0 || bare.1 < saved.1, "{bare:?} {saved:?}");
+    assert!(saved.1 > 15e-6, "{saved:?}");
 }
 
 #[test]
@@ -87,6 +112,7 @@ fn without_a_model_it_learns_what_a_packet_takes() {
     let mut bench = Bench::new();
     let mut policy = bench.make("wattline", None).unwrap();
     bench.start(&mut *policy);
+    in_time(&mut bench, 2_000_000);
     for _ in 0..500 {
         // All cores together are useful for 0.5 us per packet at 4 Mpps.
         let active = bench.point.active.len();

@@ -1,0 +1,65 @@
+//! The policy `wattline` keeps its budget where load leaps, and stays near the lower bound. The
+//! seeds chose no constant.
+
+use wattline_league::bound::{lower_bound, slot_length};
+use wattline_league::{Arrivals, Budget, Case, Played, plan, play_policy};
+use wattline_server::{Application, ServerFile};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+const SEED: u64 = 9_001;
+
+/// What came of a run of `millis` after 20 ms, and how far its energy is above the bound.
+fn play(traffic: &str, millis: u64) -> (Played, f64) {
+    let file = ServerFile::load("westmere-2010").unwrap();
+    let budget = Span::from_micros(100);
+    let case = Case {
+        server: file.model().unwrap(),
+        application: Application::Ipv4,
+        traffic: &Spec::parse(traffic).unwrap(),
+        duration: Span::from_millis(millis),
+        warmup: Span::from_millis(20),
+        seed: SEED,
+    };
+    let allowed = Budget::p99(budget);
+    let slack = case.slack_seconds(allowed, 64).unwrap();
+    let arrivals = Arrivals::of(&case, slot_length(&case, slack)).unwrap();
+    let bound = lower_bound(&case, allowed, &arrivals).unwrap();
+    let policy = plan::policy("wattline:p99={p99}", budget).unwrap();
+    let played = play_policy(&case, &policy, allowed, &arrivals).unwrap();
+    let gap = played.energy_joules / bound.joules - 1.0;
+    println!("{traffic}: late {:.3} %, gap {:.2} %", played.late_fraction * 100.0, gap * 100.0);
+    (played, gap)
+}
+
+fn keeps(traffic: &str, millis: u64, most_gap: f64) {
+    let (played, gap) = play(traffic, millis);
+    assert!(played.dropped_packets == 0 && played.feasible, "{traffic}: {played:?}");
+    assert!(gap < most_gap, "{traffic}: {gap}");
+}
+
+#[test]
+fn flash_crowds_are_in_time() {
+    keeps("flash:3Mpps,size=64,ratio=10,period=20ms", 60, 0.08);
+    keeps("flash:3Mpps,size=64,ratio=10,period=50ms", 100, 0.045);
+}
+
+#[test]
+fn rates_that_leap_at_random_are_in_time() {
+    keeps("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 60, 0.10);
+    keeps("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", 100, 0.045);
+}
+
+#[test]
+fn a_day_is_in_time() {
+    keeps("day:8Mpps,size=64,duration=100ms", 100, 0.055);
+    keeps("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 100, 0.03);
+}
+
+#[test]
+fn what_stays_the_same_costs_little_more_than_the_bound() {
+    keeps("constant:6Mpps,size=64", 50, 0.015);
+    keeps("poisson:8Mpps,size=64", 50, 0.02);
+    keeps("poisson:16Mpps,size=64", 50, 0.03);
+    keeps("onoff:5Mpps,size=64,burst=32", 50, 0.025);
+}

@@ -1,0 +1,114 @@
+//! What a leap of load costs before anything can be done about it.
+//!
+//! A leap comes while cores sleep. It is seen when the first of them wakes; then all cores take
+//! part, but what came before stays in the queues of the few, and later packets of the same flows
+//! wait until those have left, so that flows stay in order. So the last packet that came before
+//! the change is the one that waits longest, and all that come until it has left wait as well.
+
+use super::choose::{Asked, MOST_LOAD};
+use super::machine::Machine;
+
+/// A leap that may come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Leap {
+    /// Packets per second that may come from one moment to the next.
+    pub rate: f64,
+    /// Packets that it may make late.
+    pub late: f64,
+    /// Seconds that a change of frequency takes.
+    pub transition: f64,
+    /// Packets that may come at once without being a leap.
+    pub burst: f64,
+}
+
+/// What keeps a leap within what it may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Guard {
+    /// The longest nap in seconds.
+    pub nap: f64,
+    /// Deepest idle state of parked cores.
+    pub parked: usize,
+}
+
+impl Machine {
+    /// What keeps a leap within what it may cost, with these active cores; none where nothing
+    /// does.
+    pub fn guard(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<Guard> {
+        let deepest = self.idle.len().saturating_sub(1);
+        let fastest = self.frequencies.len() - 1;
+        let Leap { rate, late, transition, .. } = asked.leap;
+        let rate = rate.min(self.capacity(self.cores, fastest) * MOST_LOAD);
+        let transition = if frequency == fastest { 0.0 } else { transition };
+        if rate <= asked.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
+            // A faster clock is enough: nothing has to be moved.
+            return Some(Guard { nap: f64::INFINITY, parked: deepest });
+        }
+        // Until all that came too early has left: late packets make it longer.
+        let wake = self.wake[frequency];
+        let until = asked.slack + late / rate - wake - transition;
+        let others = (self.cores - cores) as f64 / self.cores as f64;
+        let room = asked.slack + late / (rate * others) - wake - transition;
+        let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room)?;
+        let work = rate / cores as f64 * self.service(self.cores, fastest);
+        let seen_within = until / work.max(1.0) - notice_seconds(cores, rate, asked);
+        // Cores wake one after the other: mostly within twice the mean time to the first.
+        let all = if cores == 1 { 1.0 } else { 0.5 * (cores + 1) as f64 };
+        let nap = seen_within * all;
+        (nap > 0.0).then_some(Guard { nap, parked })
+    }
+}
+
+/// Seconds until a leap to this rate shows in a queue.
+fn notice_seconds(cores: usize, rate: f64, asked: &Asked) -> f64 {
+    let queues = (cores * asked.ports) as f64;
+    let planned = asked.mean * asked.slack / queues;
+    (notice(planned, asked.dispersion / cores as f64) * queues + asked.leap.burst) / rate
+}
+
+/// Packets beyond the planned ones that are no chance: five deviations, and some for small
+/// numbers.
+pub(super) fn notice(planned: f64, dispersion: f64) -> f64 {
+    4.0 + 5.0 * (planned * dispersion.max(1.0)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+    use crate::policies::testing::server;
+    use wattline_server::Application;
+
+    fn asked(late: f64) -> Asked {
+        Asked {
+            need: 1e6,
+            mean: 1e6,
+            dispersion: 1.0,
+            slack: 93e-6,
+            ports: 4,
+            floor: 1,
+            ring: 2048.0,
+            surprise: 10e6,
+            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0 },
+        }
+    }
+
+    #[test]
+    fn more_cores_and_late_packets_that_are_paid_for_allow_longer_naps() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let nap =
+            |cores, late| machine.guard(cores, 0, &asked(late)).map_or(0.0, |guard| guard.nap);
+        // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which 79 us have to hold.
+        assert!((10e-6..19e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
+        assert!(nap(2, 0.0) > 2.0 * nap(1, 0.0) && nap(1, 400.0) > nap(1, 0.0));
+        assert!(nap(1, -400.0) < nap(1, 0.0), "an overdrawn account makes it shorter");
+        assert_eq!(nap(4, 0.0), f64::INFINITY, "four fast ones carry it: nothing has to move");
+        // Parked cores are there within the slack: C6 takes 87 us.
+        let parked = |slack: f64| {
+            let asked = Asked { slack, ..asked(0.0) };
+            machine.guard(2, 13, &asked).map(|guard| guard.parked)
+        };
+        assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
+    }
+}

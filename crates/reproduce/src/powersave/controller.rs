@@ -1,0 +1,166 @@
+//! Beside Figure 12: the controller itself above the optimum, at a rate that it comes to from below
+//! and from above. The paper prints the ladder's gap alone.
+
+use super::bench::{Job, SEED, content, ipv4, napping, server, side_by_side, simulate};
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use wattline_policy::PolicySpec;
+use wattline_report::Table;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::optimise::{LoadedServer, cheapest};
+use wattline_server::{Application, ServerModel};
+use wattline_sim::Report;
+use wattline_traffic::Popularity;
+use wattline_traffic::source::{Modulated, Modulator};
+use wattline_units::{PacketsPerSecond, Span};
+
+/// Constants that are lost in the paper: those that are shipped, and those that follow the ladder
+/// most closely from both sides.
+const CONSTANTS: [&str; 2] = ["powersave", "powersave:batch=32,c_down=20"];
+/// The rate before, in packets per second: nearly nothing, and nearly all that the server carries.
+const BEFORE: [(&str, f64); 2] = [("below", 1e4), ("above", 26e6)];
+/// How long that rate holds, how long the controller has to settle, and how long is measured.
+const HOLDS: u64 = 60;
+const SETTLES: u64 = 80;
+const MEASURED: u64 = 40;
+
+/// One rate for a while, then another for good.
+struct Change {
+    before: Option<f64>,
+    after: f64,
+}
+
+impl Modulator for Change {
+    fn next_step(&mut self) -> (f64, f64) {
+        match self.before.take() {
+            Some(before) => (before, HOLDS as f64 * 1e-3),
+            None => (self.after, 1e3),
+        }
+    }
+}
+
+fn after_change(
+    server: &ServerModel,
+    policy: &str,
+    before: f64,
+    after: f64,
+) -> Result<Report, ReproduceError> {
+    let change = Change { before: Some(before), after };
+    let mut source = Modulated::new(change, content(64, Popularity::Uniform), SEED);
+    let job = Job {
+        policy,
+        application: Application::Ipv4,
+        bytes: 64,
+        duration: Span::from_millis(MEASURED),
+        warmup: Span::from_millis(HOLDS + SETTLES),
+        interval: None,
+        output_links: false,
+    };
+    simulate(server, &job, &mut source)
+}
+
+/// Watts at every rate by constants and by where the rate came from, and the optimum's.
+struct Watts {
+    mpps: f64,
+    optimum: f64,
+    /// By constants, then from below and from above.
+    controller: [[f64; 2]; 2],
+}
+
+fn watts(server: &ServerModel, rates: &[f64]) -> Result<Vec<Watts>, ReproduceError> {
+    let cost = ipv4(server)?;
+    let loaded = LoadedServer { model: server, cost, frame_bytes: 64 };
+    let mut jobs = Vec::new();
+    for &mpps in rates {
+        let rate = PacketsPerSecond::from_mpps(mpps);
+        let best = cheapest(&loaded, rate, None);
+        let best = best.map_err(|error| ReproduceError::Model(error.to_string()))?;
+        jobs.push((napping(best.cores, best.frequency, "C1"), rate.0, rate.0));
+        for policy in CONSTANTS {
+            for (_, before) in BEFORE {
+                jobs.push((policy.to_owned(), before, rate.0));
+            }
+        }
+    }
+    let reports = side_by_side(&jobs, |(policy, before, after)| {
+        after_change(server, policy, *before, *after)
+    })?;
+    let of = |report: &Report| report.power_watts;
+    let each = reports.chunks(1 + CONSTANTS.len() * BEFORE.len());
+    Ok(rates
+        .iter()
+        .zip(each)
+        .map(|(&mpps, at)| Watts {
+            mpps,
+            optimum: of(&at[0]),
+            controller: [[of(&at[1]), of(&at[2])], [of(&at[3]), of(&at[4])]],
+        })
+        .collect())
+}
+
+pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+    for constants in CONSTANTS {
+        PolicySpec::parse(constants)?;
+    }
+    let rates: Vec<f64> = (1..=8).map(|step| 3.0 * f64::from(step)).collect();
+    let watts = watts(&server()?, &rates)?;
+    let mut table = Table::new([
+        "offered_mpps",
+        "optimal_watts",
+        "shipped_from_below_watts",
+        "shipped_from_above_watts",
+        "close_from_below_watts",
+        "close_from_above_watts",
+    ]);
+    for at in &watts {
+        let [shipped, close] = at.controller;
+        table.numbers([at.mpps, at.optimum, shipped[0], shipped[1], close[0], close[1]]);
+    }
+    let gap = |constants: usize, from: usize| {
+        watts.iter().map(move |at| (at.mpps, at.controller[constants][from] - at.optimum))
+    };
+    let worst = |constants: usize, from: usize| {
+        gap(constants, from).map(|(_, gap)| gap).fold(f64::MIN, f64::max)
+    };
+    let mut chart = Chart::new(
+        "The controller above the optimum",
+        Axis::new("offered load, 64-byte packets (Mpps)").range(0.0, 27.0),
+        Axis::new("controller less optimum (W)"),
+    );
+    let mut about = String::from(
+        "Simulated: the controller at a constant rate of Poisson arrivals that follows on a lower or a \
+         higher one, against the cheapest of all 168 points. No claim of the paper is held against \
+         it. The controller above the optimum, worst:",
+    );
+    for (constants, name) in CONSTANTS.iter().enumerate() {
+        for (from, (side, _)) in BEFORE.iter().enumerate() {
+            chart =
+                chart.series(format!("{name}, from {side}"), Mark::Points, gap(constants, from));
+            about += &format!(" {:.1} W by `{name}` from {side};", worst(constants, from));
+        }
+    }
+    let about = about.trim_end_matches(';').to_owned() + ".";
+    Ok(vec![Figure {
+        id: "fig12-controller",
+        title: "Beside Figure 12: the controller from below and from above".into(),
+        about,
+        table,
+        plots: vec![chart.svg()],
+        checks: Vec::new(),
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From below the ladder is followed; from above the shipped constants keep what they had.
+    #[test]
+    fn the_shipped_constants_stay_high_from_above() {
+        let at = &watts(&server().unwrap(), &[12.0]).unwrap()[0];
+        let [shipped, close] = at.controller.map(|sides| sides.map(|watts| watts - at.optimum));
+        println!("shipped {shipped:?}, close {close:?} W above the optimum");
+        assert!(shipped[0] < 10.0 && close[0] < 10.0, "from below: {shipped:?} {close:?}");
+        assert!(shipped[1] > 20.0 && close[1] < 10.0, "from above: {shipped:?} {close:?}");
+    }
+}

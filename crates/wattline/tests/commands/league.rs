@@ -1,0 +1,97 @@
+//! `envelope` and `league` as a user runs them: the promised keys, and messages.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn wattline(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wattline")).args(args).output().expect("the program starts")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = wattline(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {}", value[key]))
+}
+
+#[test]
+fn envelope_brackets_the_optimum() {
+    let envelope = json(&[
+        "envelope",
+        "--server",
+        "westmere-2010",
+        "--traffic",
+        "poisson:4Mpps,size=64",
+        "--p99",
+        "100us",
+        "--duration",
+        "4ms",
+        "--warmup",
+        "1ms",
+        "--seed",
+        "3",
+        "--json",
+    ]);
+    let (bound, found) =
+        (number(&envelope, "lower_bound_joules"), number(&envelope, "feasible_joules"));
+    assert!(bound > 0.0 && bound <= found, "{envelope}");
+    assert!(found <= number(&envelope, "static_best_joules"), "{envelope}");
+    assert!((number(&envelope, "budget_seconds") - 1e-4).abs() < 1e-12, "{envelope}");
+}
+
+#[test]
+fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("small.toml");
+    std::fs::write(
+        &file,
+        "servers = [\"westmere-2010\"]\npolicies = [\"wattline:p99={p99}\", \"ovs-sleep\"]\n\
+         traffics = [\"poisson:2Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1, 2]\n\
+         duration = \"3ms\"\nwarmup = \"2ms\"\n",
+    )
+    .unwrap();
+    let out = directory.path().join("out");
+    let args = ["league", file.to_str().unwrap(), "--out", out.to_str().unwrap(), "--json"];
+    let results = json(&args);
+    let rows = results["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4, "{results}");
+    for row in rows {
+        for key in [
+            "budget_seconds",
+            "energy_joules",
+            "gap_to_lower_bound",
+            "late_fraction",
+            "dropped_packets",
+            "reordered_packets",
+            "changes_per_second",
+        ] {
+            assert!(number(row, key) >= 0.0, "{key}: {row}");
+        }
+        assert!(row["policy"].is_string() && row["server"] == "westmere-2010", "{row}");
+        assert!(row["traffic"] == "poisson:2Mpps,size=64" && row["seed"].is_u64(), "{row}");
+        assert!(row["feasible"].is_boolean(), "{row}");
+    }
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("ovs-sleep"));
+    // The pieces are there: on one thread the same comes from them.
+    assert_eq!(json(&[&args[..], &["--threads", "1"]].concat())["rows"], results["rows"]);
+}
+
+#[test]
+fn what_cannot_be_reckoned_is_refused() {
+    for (args, parts) in [
+        (&["envelope", "--traffic", "poisson:1Mpps", "--p99", "2us"][..], &["2.00 us"][..]),
+        (&["envelope", "--traffic", "poison:1Mpps"][..], &["poisson"][..]),
+        (&["league", "no-such-file.toml"][..], &["no-such-file.toml"][..]),
+    ] {
+        let output = wattline(args);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{args:?}");
+        for part in parts {
+            assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
+        }
+    }
+}
