@@ -94,7 +94,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; whoever held references answers for their end.
+        // SAFETY: unmaps exactly what was mapped; the code that made references must have
+        // dropped them.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

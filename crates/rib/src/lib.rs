@@ -6,8 +6,7 @@
 //!
 //! - Of several routes to a prefix, the best *usable* one applies: one whose link is running.
 //! - A gateway or on-link destination is a next hop with its own id. When its neighbour is
-//! resolved,
-//!   moves or is lost, only the meaning of the id changes, however many routes use it.
+//!   resolved, moves or is lost, only the meaning of the id changes, however many routes use it.
 //! - A neighbour of a connected prefix becomes a host route while it is known.
 //! - Own addresses, and links that are not ports, lead to the kernel.
 //!

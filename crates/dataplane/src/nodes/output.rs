@@ -3,7 +3,7 @@
 //! The worker passes the queues to the ports at the end of its iteration. Packets that a transmit
 //! ring does not accept are then dropped as `transmit-ring-full`.
 //!
-//! - next: `drop` (`no-port`: the way out is no port of this worker)
+//! - next: `drop` (`no-port`: this worker does not serve the egress port)
 
 use crate::drop_reason::DropReason;
 use crate::graph::{CONSUMED, Context, Edge, Node};

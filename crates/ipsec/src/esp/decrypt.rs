@@ -8,9 +8,8 @@
 //! or discards them.
 //!
 //! - next: `ip4-input`, `ip6-input` (decrypted packets), `punt` (IKE; SAs that the kernel may
-//! have),
-//!   `drop` (`esp-…`, `ipsec-policy`, `tunnel-congestion`), and the next node at its place (all
-//!   others)
+//!   have), `drop` (`esp-…`, `ipsec-policy`, `tunnel-congestion`), and the next node at its place
+//!   (all others)
 
 use super::association::Inbound;
 use super::database::{Database, Reader};
