@@ -156,7 +156,7 @@ impl Policy for L3fwdPower {
                 if let Some(core) = self.cores.get_mut(number) {
                     (core.packets, core.polls) = (core.packets + u64::from(taken), core.polls + 1);
                     if let Some(since) = core.waits.take() {
-                        core.asleep = core.asleep + now.since(since);
+                        core.asleep += now.since(since);
                     }
                     let setting = &mut point.cores[number];
                     setting.wait = Wait::Poll;

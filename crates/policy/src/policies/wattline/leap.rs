@@ -99,11 +99,12 @@ mod tests {
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let nap =
             |cores, late| machine.guard(cores, 0, &asked(late)).map_or(0.0, |guard| guard.nap);
-        // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which 79 us have to hold.
-        assert!((10e-6..19e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
+        // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which has to fit into 78 us, less
+        // the 11 us that a leap takes to show in one of four queues.
+        assert!((7e-6..8e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
         assert!(nap(2, 0.0) > 2.0 * nap(1, 0.0) && nap(1, 400.0) > nap(1, 0.0));
         assert!(nap(1, -400.0) < nap(1, 0.0), "an overdrawn account makes it shorter");
-        assert_eq!(nap(4, 0.0), f64::INFINITY, "four fast ones carry it: nothing has to move");
+        assert_eq!(nap(5, 0.0), f64::INFINITY, "five fast ones carry it: nothing has to move");
         // Parked cores are there within the slack: C6 takes 87 us.
         let parked = |slack: f64| {
             let asked = Asked { slack, ..asked(0.0) };
