@@ -46,6 +46,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --features wattline/arrow -- -D warnings
 
 dependencies:     ## licences, sources and advisories of all dependencies

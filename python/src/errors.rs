@@ -29,7 +29,10 @@ pub fn wrong(problem: impl Display) -> PyErr {
 /// A file that cannot be read, as `OSError` with its number, so that Python makes
 /// `FileNotFoundError` and its like of it.
 pub fn unreadable(file: &str, cause: &std::io::Error) -> PyErr {
-    PyOSError::new_err((cause.raw_os_error(), cause.to_string(), file.to_owned()))
+    let text = cause.to_string();
+    // Python adds the number itself.
+    let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((cause.raw_os_error(), text, file.to_owned()))
 }
 
 /// A server file that cannot be used.

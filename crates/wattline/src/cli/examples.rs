@@ -234,8 +234,11 @@ const EXAMPLES: &[Examples] = &[
     (
         "optimise",
         &[
-            ("Cheapest setting for a rate", "wattline optimise --server bolla-o --target 1Mpps"),
-            ("For rates over a day", "wattline optimise --server bolla-o --trace day.csv"),
+            (
+                "Cheapest setting for a rate",
+                "wattline optimise --server westmere-2010 --target 5Mpps",
+            ),
+            ("For rates over a day", "wattline optimise --server westmere-2010 --trace day.csv"),
         ],
     ),
     (
@@ -250,9 +253,9 @@ const EXAMPLES: &[Examples] = &[
         &[
             (
                 "100,000 requests a second to memcached",
-                "wattline load memcached 127.0.0.1:11211 --rate 100krps",
+                "wattline load memcached 127.0.0.1:11211 --rate 100k",
             ),
-            ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10krps"),
+            ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10k"),
         ],
     ),
     (
