@@ -9,7 +9,7 @@ use wattline_daemon::socket::{self, Request, SocketError};
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// Its control socket; may be left out when only one router runs.
-    #[arg(long)]
+    #[arg(long, global = true)]
     socket: Option<PathBuf>,
 }
 
