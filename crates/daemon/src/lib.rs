@@ -2,6 +2,7 @@
 //! ([`socket`]), the service manager ([`notify`]) and the endpoint for Prometheus ([`metrics`]).
 #![forbid(unsafe_code)]
 
+mod group;
 pub mod metrics;
 pub mod notify;
 pub mod socket;

@@ -1,8 +1,11 @@
 //! The control socket: one JSON request per line, one JSON answer per line.
 //!
 //! `{"request":"stats"}` is answered by `{"ok":{…}}` or `{"error":"…"}`. The socket can be
-//! opened by its owner only.
+//! opened by its owner, and by members of the group `wattline` where there is one ([`super::group`]):
+//! those may look, not change.
 
+use super::group::{self, GROUP};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -35,6 +38,62 @@ pub enum Request {
     Reload,
     /// Drain and end.
     Stop,
+    /// What a router knows.
+    Show {
+        /// Of what.
+        topic: Topic,
+        /// Only what holds this address, or lies within this prefix.
+        #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
+        within: Option<IpNet>,
+        /// Entries at most.
+        most: u32,
+    },
+}
+
+impl Request {
+    /// Whether it changes nothing.
+    pub fn only_looks(self) -> bool {
+        match self {
+            Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
+            Self::Active { .. } | Self::Reload | Self::Stop => false,
+        }
+    }
+}
+
+/// A prefix as the text that people write.
+mod as_text {
+    use ipnet::IpNet;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(prefix: &Option<IpNet>, to: S) -> Result<S::Ok, S::Error> {
+        match prefix {
+            Some(prefix) => to.collect_str(prefix),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<IpNet>, D::Error> {
+        let text: Option<String> = Option::deserialize(from)?;
+        text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
+    }
+}
+
+/// What a router can be looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topic {
+    /// Its ports, with their state and reasons.
+    Ports,
+    /// Routes, with where they come from and what became of them.
+    Routes,
+    /// Neighbours.
+    Neighbours,
+    /// What becomes of packets to an address.
+    Fib,
+    /// Flows of the application `flow_records`.
+    Flows,
+    /// Security associations of the application `ipsec`.
+    Sas,
 }
 
 /// An answer; on the wire an object with the one or the other key.
@@ -58,6 +117,15 @@ pub enum SocketError {
     /// More than one does.
     #[error("several routers or governors run: choose one with --socket: {}", .0.join(", "))]
     Several(Vec<String>),
+    /// Some are there that this user may not ask.
+    #[error(
+        "{path} may not be opened by this user: run this as root, or become a member of the group \
+         {GROUP} (`usermod -aG {GROUP} USER`; the group has to be there when the router starts)"
+    )]
+    NotAllowed {
+        /// A socket, or the directory.
+        path: PathBuf,
+    },
     /// This one does not answer.
     #[error("nothing answers at {path}: {source}")]
     Silent {
@@ -79,6 +147,9 @@ pub enum SocketError {
     },
 }
 
+/// Where daemons of root have their sockets.
+const OF_ROOT: &str = "/run/wattline";
+
 /// The directory in which daemons put their sockets, unless the configuration says otherwise.
 pub fn directory() -> PathBuf {
     if let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
@@ -86,7 +157,7 @@ pub fn directory() -> PathBuf {
     }
     let user = rustix::process::getuid();
     if user.is_root() {
-        return PathBuf::from("/run/wattline");
+        return PathBuf::from(OF_ROOT);
     }
     std::env::temp_dir().join(format!("wattline-{}", user.as_raw()))
 }
@@ -129,8 +200,12 @@ impl Server {
             }
             std::fs::remove_file(path).map_err(error)?;
         }
+        if path.parent() == Some(&directory()) {
+            remove_dead(&directory());
+        }
         let listener = UnixListener::bind(path).map_err(error)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(error)?;
+        group::admit(path, path.parent() == Some(&directory()));
         Ok(Self { listener, path: path.to_owned() })
     }
 
@@ -151,6 +226,27 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Takes away what daemons left that were killed: sockets named after a process that is no more, and
+/// at which nobody listens.
+fn remove_dead(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let process = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".sock")?.rsplit_once('.')?.1.parse::<u32>().ok());
+        let is_gone = |process: u32| !Path::new("/proc").join(process.to_string()).exists();
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        let refused = || {
+            let error = UnixStream::connect(&path).err();
+            error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        };
+        if is_socket && process.is_some_and(is_gone) && refused() {
+            let _ = std::fs::remove_file(&path);
+        }
     }
 }
 
@@ -180,6 +276,7 @@ pub fn serve_all(
 pub fn serve(stream: &UnixStream, answer: impl Fn(Request) -> Option<Answer>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    let may_change = group::may_change(stream);
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     loop {
@@ -187,7 +284,10 @@ pub fn serve(stream: &UnixStream, answer: impl Fn(Request) -> Option<Answer>) ->
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let answer = match serde_json::from_str(&line) {
+        let answer = match serde_json::from_str::<Request>(&line) {
+            Ok(request) if !may_change && !request.only_looks() => Answer::Error(format!(
+                "only its owner and root may change it; members of the group {GROUP} may look"
+            )),
             Ok(request) => {
                 answer(request).unwrap_or_else(|| Answer::Error("it has just ended".to_owned()))
             }
@@ -222,21 +322,46 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
     }
 }
 
-/// The socket of the only daemon that runs, as far as the usual directory shows.
+/// The socket of the only daemon that runs, as far as the usual directories show: this user's and
+/// root's.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// When there is none, or more than one, or none that this user may ask.
 pub fn find() -> Result<PathBuf, SocketError> {
-    let directory = directory();
-    let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
-    let mut living: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
-        .filter(|path| UnixStream::connect(path).is_ok())
-        .collect();
-    match living.len() {
-        0 => Err(SocketError::None(directory)),
-        1 => Ok(living.swap_remove(0)),
+    find_in(&[directory(), PathBuf::from(OF_ROOT)])
+}
+
+fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
+    let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    let mut living: Vec<PathBuf> = Vec::new();
+    let mut forbidden = None;
+    for directory in directories {
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if denied(&error) {
+                    forbidden.get_or_insert_with(|| directory.clone());
+                }
+                continue;
+            }
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.extension().is_none_or(|it| it != "sock") || living.contains(&path) {
+                continue;
+            }
+            match UnixStream::connect(&path) {
+                Ok(_) => living.push(path),
+                Err(error) if denied(&error) => {
+                    forbidden.get_or_insert(path);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    match (living.len(), forbidden) {
+        (0, Some(path)) => Err(SocketError::NotAllowed { path }),
+        (0, None) => Err(SocketError::None(directories.first().cloned().unwrap_or_default())),
+        (1, _) => Ok(living.swap_remove(0)),
         _ => Err(SocketError::Several(
             living.iter().map(|path| path.display().to_string()).collect(),
         )),
@@ -265,6 +390,40 @@ mod tests {
         drop(UnixListener::bind(&dead).unwrap());
         assert!(dead.exists());
         Server::bind(&dead).unwrap();
+    }
+
+    #[test]
+    fn what_killed_daemons_left_goes_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        // No process has such a number (PID_MAX_LIMIT).
+        let dead = ["edge.4194305.sock", "wattline.x.4194306.sock"];
+        let kept = ["edge.1.sock", "other.sock", "edge.4194305.txt"];
+        for name in dead.into_iter().chain(kept) {
+            drop(UnixListener::bind(at(name)).unwrap());
+        }
+        std::fs::write(at("notes.4194305.sock"), "dear").unwrap();
+        let living = UnixListener::bind(at("edge.4194307.sock")).unwrap();
+        remove_dead(directory.path());
+        assert!(dead.iter().all(|name| !at(name).exists()));
+        assert!(kept.iter().all(|name| at(name).exists()));
+        assert!(at("notes.4194305.sock").exists() && at("edge.4194307.sock").exists());
+        drop(living);
+    }
+
+    #[test]
+    fn the_only_living_one_is_found_wherever_it_is() {
+        let (own, of_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let both = [own.path().to_owned(), of_root.path().to_owned()];
+        assert!(matches!(find_in(&both), Err(SocketError::None(path)) if path == own.path()));
+        drop(UnixListener::bind(own.path().join("dead.sock")).unwrap());
+        let _one = UnixListener::bind(of_root.path().join("edge.1.sock")).unwrap();
+        assert_eq!(find_in(&both).unwrap(), of_root.path().join("edge.1.sock"));
+        // Where root runs this, both are the same directory.
+        let same = [both[1].clone(), both[1].clone()];
+        assert_eq!(find_in(&same).unwrap(), of_root.path().join("edge.1.sock"));
+        let _other = UnixListener::bind(own.path().join("edge.2.sock")).unwrap();
+        assert!(matches!(find_in(&both), Err(SocketError::Several(all)) if all.len() == 2));
     }
 
     /// Answers one connection that sends these bytes and then nothing more.

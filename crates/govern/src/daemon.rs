@@ -209,6 +209,9 @@ impl Daemon {
                 Answer::Ok(json!({}))
             }
             Request::Graph => Answer::Error("a governor has no graph: a router has".to_owned()),
+            Request::Show { .. } => {
+                Answer::Error("a governor has no ports and no routes: a router has".to_owned())
+            }
             Request::Active { .. } => {
                 Answer::Error("a governor has no workers: a router has".to_owned())
             }

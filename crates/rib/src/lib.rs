@@ -19,9 +19,11 @@ mod prefixes;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod view;
 mod way;
 
 pub use links::{FIRST_STATIC_LINK, PortSpec};
+pub use view::{NeighbourView, RouteView};
 pub use way::Way;
 
 use hops::{HopKey, Hops};

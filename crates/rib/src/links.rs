@@ -69,6 +69,10 @@ impl Links {
         self.links.values().map(|(link, _)| link).find(|link| link.name == *name)
     }
 
+    pub fn name(&self, index: u32) -> Option<&str> {
+        self.links.get(&index).map(|(link, _)| link.name.as_str())
+    }
+
     pub fn contains(&self, index: u32) -> bool {
         self.links.contains_key(&index)
     }

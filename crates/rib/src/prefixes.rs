@@ -65,6 +65,11 @@ impl Prefixes {
         self.entries.values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
+    pub fn with_routes(&self) -> impl Iterator<Item = IpNet> {
+        let has = |(_, entry): &(&IpNet, &Entry)| !entry.candidates.is_empty();
+        self.entries.iter().filter(has).map(|(prefix, _)| *prefix)
+    }
+
     pub fn get(&self, prefix: IpNet) -> Option<&Entry> {
         self.entries.get(&prefix)
     }

@@ -80,6 +80,11 @@ impl Rib {
         entry.candidates.iter().find_map(|candidate| self.target(candidate))
     }
 
+    /// Whether a route leads anywhere now.
+    pub(super) fn is_usable(&self, candidate: &Candidate) -> bool {
+        self.target(candidate).is_some()
+    }
+
     /// Next hop of a route; `None` if none of its links is running.
     fn target(&self, candidate: &Candidate) -> Option<HopKey> {
         match candidate.kind {

@@ -317,6 +317,37 @@ fn routes_change_and_go_with_the_next_hop_that_they_name() {
 }
 
 #[test]
+fn routes_and_neighbours_can_be_looked_at() {
+    let mut bench = Bench::new();
+    bench.kernel([
+        route("10.0.0.0/8", 5, vec![via(3, "203.0.113.1")]),
+        route("10.0.0.0/8", 1, vec![via(9, "203.0.113.9")]),
+        route("10.2.0.0/16", 0, vec![via(2, "198.51.100.2")]),
+        route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")]),
+        route("2001:db8::/32", 0, vec![via(1, "2001:db8::2")]),
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+        neighbour(2, "198.51.100.2", None),
+    ]);
+    let prefixes = |within: Option<&str>, most| {
+        let (routes, count) = bench.rib.routes_to(within.map(net), most);
+        let texts = routes.iter().map(|it| format!("{} {}", it.prefix, it.counts));
+        (texts.collect::<Vec<_>>().join(", "), count)
+    };
+    let ten = "10.0.0.0/8 false, 10.0.0.0/8 true";
+    assert_eq!(prefixes(Some("10.1.2.3/32"), 9), (format!("{ten}, 10.1.0.0/16 true"), 2));
+    assert_eq!(prefixes(Some("10.0.0.0/8"), 2), (format!("{ten}, 10.1.0.0/16 true"), 3));
+    assert_eq!(prefixes(None, 1), (ten.to_owned(), 4));
+    assert_eq!(prefixes(Some("11.0.0.0/8"), 9), (String::new(), 0));
+    let (neighbours, count) = bench.rib.neighbours_in(None, 1);
+    assert_eq!(
+        (neighbours[0].address, neighbours[0].mac, count),
+        (ip("192.0.2.2"), Some(MACS[0]), 2)
+    );
+    assert_eq!(bench.rib.neighbours_in(Some(net("198.51.100.0/24")), 9).1, 1);
+    assert_eq!(bench.rib.link_name(4), Some("a.7"));
+}
+
+#[test]
 fn a_full_table_of_a_hundred_thousand_routes_comes_and_goes() {
     let mut bench = Bench::new();
     let event = |number: u32| {

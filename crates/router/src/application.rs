@@ -10,11 +10,14 @@
 
 use crate::config::{ApplicationSection, Config};
 use crate::error::RouterError;
+use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::Instant;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
+
+pub use wattline_daemon::socket::Topic;
 
 /// Starts the applications of one kind that a configuration asks for.
 pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>;
@@ -89,6 +92,13 @@ pub trait Application: Send {
 
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
+
+    /// What it knows of a topic, at most so many entries, within a prefix or all; nothing where the
+    /// topic is none of its own.
+    fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Option<serde_json::Value> {
+        let _ = (topic, within, most);
+        None
+    }
 
     /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
     /// false), and what those may still use must be given to nobody: what is left is finished now.

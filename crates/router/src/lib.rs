@@ -29,6 +29,7 @@ mod pulse;
 mod queues;
 mod recent;
 mod reload;
+mod show;
 mod slot;
 mod start;
 mod statics;
@@ -302,6 +303,7 @@ impl Router {
                 Answer::Ok(text.into())
             }
             Request::Graph => to_answer(&self.graph()),
+            Request::Show { topic, within, most } => self.show(topic, within, most as usize),
             Request::Active { workers } => {
                 let count = self.workers.count();
                 if self.power.is_some() {

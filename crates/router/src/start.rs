@@ -137,6 +137,9 @@ impl Router {
             .keeping_broken();
         let (bell, inbox) = Bell::new(waiter.waker());
         // Before any thread is started, which would keep what this one gives up.
+        if has_interfaces {
+            allow_locked_memory();
+        }
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
             tracing::warn!("capabilities that are of no more use are kept: {error}");
         }
@@ -226,6 +229,19 @@ impl Router {
             socket: server,
             stopping: false,
         })
+    }
+}
+
+/// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when
+/// all ports were left to the kernel for a while. CAP_IPC_LOCK, which passes the limit by, is given up
+/// by then.
+fn allow_locked_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let unlimited = Rlimit { current: None, maximum: None };
+    if setrlimit(Resource::Memlock, unlimited).is_err() {
+        // Without CAP_SYS_RESOURCE, as far as the administrator allows.
+        let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
     }
 }
 

@@ -15,7 +15,9 @@ mod tests;
 use crate::nodes::{Record, Records, Settings, Totals, worker};
 use crate::section::FlowRecordsSettings;
 use exporter::Exporter;
+use ipnet::IpNet;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_dataplane::feature::Feature;
@@ -24,12 +26,14 @@ use wattline_dataplane::routes::Routes;
 use wattline_packet::ipfix::FlowRecord;
 use wattline_rib::{FIRST_STATIC_LINK, Rib};
 use wattline_router::RouterError;
-use wattline_router::application::Application;
+use wattline_router::application::{Application, Topic};
 use wattline_router::config::{Config, PortKind, PortSettings};
 
 /// Largest number of records taken from each worker at once; if there are more, the next round
 /// follows immediately.
 const MOST: usize = 8192;
+/// Number of latest records that `wattline show flows` can print.
+const MOST_RECENT: usize = 1024;
 /// Number of records passed to the collectors' threads together.
 const BATCH: usize = 1024;
 /// Intervals at which the rings are read, at low and at high rates of records.
@@ -54,6 +58,8 @@ pub struct FlowRecords {
     names: Vec<String>,
     /// Records taken from workers and not yet passed on.
     pending: Vec<FlowRecord>,
+    /// The last records, to be looked at.
+    recent: VecDeque<Record>,
     due: Instant,
 }
 
@@ -89,6 +95,7 @@ impl FlowRecords {
             interfaces: interface_numbers(config),
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pending: Vec::new(),
+            recent: VecDeque::with_capacity(MOST_RECENT),
             due: Instant::now(),
         })
     }
@@ -123,13 +130,19 @@ impl Application for FlowRecords {
     }
 
     fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
-        let Self { workers, interfaces, pending, .. } = self;
+        let Self { workers, interfaces, pending, recent, .. } = self;
         for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
             // An interface that was created again has another number.
             interfaces[usize::from(port.0)] = link.index;
         }
         let mut most = 0;
-        let mut add = |record: &Record| pending.push(exported(record, interfaces, rib, routes));
+        let mut add = |record: &Record| {
+            if recent.len() == MOST_RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(*record);
+            pending.push(exported(record, interfaces, rib, routes));
+        };
         for worker in workers {
             most = worker.take(MOST, &mut add).max(most);
             worker.take_rest(&mut add);
@@ -159,6 +172,37 @@ impl Application for FlowRecords {
             "tables": self.totals(),
             "collectors": self.exporters.iter().map(Exporter::stats).collect::<Vec<_>>(),
             "interfaces": interfaces,
+        })
+    }
+
+    fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Option<Value> {
+        let port = |port: PortId| self.names.get(usize::from(port.0));
+        let flow = |record: &Record| {
+            json!({
+                "source": record.source,
+                "destination": record.destination,
+                "protocol": record.protocol,
+                "source_port": record.source_port,
+                "destination_port": record.destination_port,
+                "packets": record.packets,
+                "bytes": record.bytes,
+                "in": port(record.port_in),
+                "out": record.port_out.and_then(port),
+                "first_millis": record.first_millis,
+                "last_millis": record.last_millis,
+            })
+        };
+        let asked = |record: &&Record| {
+            within.is_none_or(|of| of.contains(&record.source) || of.contains(&record.destination))
+        };
+        let live = self.totals().flows_live;
+        let newest_first = || self.recent.iter().rev().filter(asked);
+        (topic == Topic::Flows).then(|| {
+            json!({
+                "flows": newest_first().take(most).map(flow).collect::<Vec<_>>(),
+                "total": newest_first().count(),
+                "flows_without_a_record_yet": live,
+            })
         })
     }
 

@@ -14,6 +14,7 @@ use crate::esp::database::{Contents, Publisher};
 use crate::esp::policy::{Decision, Policy, Prefixes};
 use crate::section::{IpsecSettings, KeySource, PolicyAction};
 use blocks::Blocks;
+use ipnet::IpNet;
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ use wattline_dataplane::feature::Feature;
 use wattline_linux::netlink::xfrm::XfrmFollower;
 use wattline_rib::Rib;
 use wattline_router::RouterError;
-use wattline_router::application::Application;
+use wattline_router::application::{Application, Topic};
 use wattline_router::config::Config;
 
 /// Interval at which sequence numbers are written and lifetimes checked. A stretch of reserved
@@ -229,6 +230,11 @@ impl Application for Ipsec {
             });
         }
         stats
+    }
+
+    /// Associations are few: all of them, with what they have done.
+    fn show(&self, topic: Topic, _: Option<IpNet>, _: usize) -> Option<serde_json::Value> {
+        (topic == Topic::Sas).then(|| self.stats())
     }
 
     fn tunnel_ends(&self) -> Vec<IpAddr> {

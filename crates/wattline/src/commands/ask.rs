@@ -9,7 +9,7 @@ use wattline_daemon::socket::{self, Request, SocketError};
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// Its control socket; may be left out when only one router runs.
-    #[arg(long)]
+    #[arg(long, global = true)]
     socket: Option<PathBuf>,
 }
 
@@ -29,6 +29,7 @@ impl From<SocketError> for ExitError {
         let code = match &error {
             SocketError::None(_) => Self::NO_INPUT,
             SocketError::Several(_) => Self::USAGE,
+            SocketError::NotAllowed { .. } => Self::NO_PERMISSION,
             SocketError::Silent { source, .. } => match source.kind() {
                 std::io::ErrorKind::PermissionDenied => Self::NO_PERMISSION,
                 std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {

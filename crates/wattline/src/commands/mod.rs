@@ -28,6 +28,7 @@ mod root;
 mod run;
 mod server_errors;
 mod servers;
+mod show;
 mod sim;
 mod sim_requests;
 mod simulation;
@@ -50,6 +51,8 @@ pub enum Command {
     Govern(govern::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
+    /// Look at what a running router knows: ports, routes, neighbours, the way to an address, flows.
+    Show(show::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
     /// Draw the nodes of a running router with their packets, cycles and drops.
@@ -111,6 +114,7 @@ impl Command {
             Self::Demo(args) => demo::run(args, json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
+            Self::Show(args) => show::run(&args, json),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),

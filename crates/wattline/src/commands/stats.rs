@@ -117,7 +117,7 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What an application counts, as it says it: a line for each value, lists item by item.
-fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
+pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let indent = depth * 2;
     for (key, value) in value.as_object().into_iter().flatten() {
         match value {

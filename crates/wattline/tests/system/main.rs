@@ -19,6 +19,7 @@ mod faults;
 mod ipsec;
 mod ipsec_clear;
 mod life;
+mod looking;
 mod multipath;
 mod reachability;
 mod recorded;

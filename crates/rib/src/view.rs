@@ -1,0 +1,106 @@
+//! Routing state to look at.
+
+use super::prefixes::Candidate;
+use super::{Rib, Source};
+use ipnet::IpNet;
+use std::collections::BinaryHeap;
+use std::net::IpAddr;
+use wattline_linux::netlink::{Hop, RouteKind};
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteView {
+    /// Destinations.
+    pub prefix: IpNet,
+    /// Where it is from.
+    pub source: Source,
+    /// The lower wins among routes of one prefix and source.
+    pub metric: u32,
+    /// What becomes of matching packets.
+    pub kind: RouteKind,
+    /// Where they go.
+    pub hops: Vec<Hop>,
+    /// The number of the next hop that it names (`ip nexthop`).
+    pub nexthop: Option<u32>,
+    /// Whether it is the one of its prefix that counts.
+    pub counts: bool,
+}
+
+/// A neighbour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeighbourView {
+    /// Its address.
+    pub address: IpAddr,
+    /// The link it is on.
+    pub link: u32,
+    /// Its Ethernet address, where it is known.
+    pub mac: Option<[u8; 6]>,
+    /// The kernel has not confirmed it for a while.
+    pub stale: bool,
+    /// Where it is from.
+    pub source: Source,
+}
+
+impl Rib {
+    /// The first `most` prefixes that have routes, in their order, with all of their routes, and how
+    /// many prefixes there are: of all, of those within a prefix, or of those that hold a single
+    /// address.
+    pub fn routes_to(&self, within: Option<IpNet>, most: usize) -> (Vec<RouteView>, usize) {
+        let is_host = |of: IpNet| of.prefix_len() == of.max_prefix_len();
+        let asked = |prefix: IpNet| match within {
+            None => true,
+            Some(of) if is_host(of) => prefix.contains(&of.addr()),
+            Some(of) => of.contains(&prefix),
+        };
+        let mut first: BinaryHeap<IpNet> = BinaryHeap::new();
+        let mut count = 0;
+        for prefix in self.prefixes.with_routes().filter(|prefix| asked(*prefix)) {
+            count += 1;
+            first.push(prefix);
+            if first.len() > most {
+                first.pop();
+            }
+        }
+        let routes = first.into_sorted_vec().into_iter().flat_map(|prefix| self.routes_of(prefix));
+        (routes.collect(), count)
+    }
+
+    fn routes_of(&self, prefix: IpNet) -> Vec<RouteView> {
+        let candidates = self.prefixes.get(prefix).map_or(&[][..], |entry| &entry.candidates);
+        let best = candidates.iter().position(|candidate| self.is_usable(candidate));
+        let view = |(place, candidate): (usize, &Candidate)| RouteView {
+            prefix,
+            source: candidate.source,
+            metric: candidate.metric,
+            kind: candidate.kind,
+            hops: candidate.hops.clone(),
+            nexthop: candidate.nexthop,
+            counts: Some(place) == best,
+        };
+        candidates.iter().enumerate().map(view).collect()
+    }
+
+    /// The first `most` neighbours by address, and how many there are; within a prefix or all.
+    pub fn neighbours_in(&self, within: Option<IpNet>, most: usize) -> (Vec<NeighbourView>, usize) {
+        let asked = |address: &IpAddr| within.is_none_or(|of| of.contains(address));
+        let found = || self.neighbours.iter().filter(|((address, _), _)| asked(address));
+        let view = found().take(most).map(|((address, link), state)| NeighbourView {
+            address: *address,
+            link: *link,
+            mac: state.mac,
+            stale: state.stale,
+            source: state.source,
+        });
+        (view.collect(), found().count())
+    }
+
+    /// The name of a link, where there is such a link.
+    pub fn link_name(&self, index: u32) -> Option<&str> {
+        self.links.name(index)
+    }
+
+    /// The port out of which a link sends, as it is now.
+    pub fn port_of_link(&self, index: u32) -> Option<wattline_dataplane::port::PortId> {
+        self.links.port(index)
+    }
+}

@@ -1,0 +1,80 @@
+//! Looking at what a running router knows.
+
+use crate::harness::{ADAPTIVE, Bench, XDP, binary, privileged};
+use serde_json::Value;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wattline_testbed::command;
+use wattline_testbed::topology::{Options, RIGHT, SINK};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn show(bench: &Bench, arguments: &str) -> Value {
+    let wattline = bench.running.wattline.as_ref().unwrap();
+    let mut command = Command::new(binary());
+    command.args(["show", "--json", "--socket"]).arg(wattline.socket());
+    command.args(arguments.split_whitespace());
+    let text = command::run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
+    let test = "ports_routes_neighbours_and_the_way_to_an_address_are_shown";
+    for forwarder in [ADAPTIVE, XDP] {
+        privileged(test, || {
+            let bench = Bench::start(Options::default(), forwarder);
+            assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
+            let ports = show(&bench, "ports");
+            let right = &ports["ports"][1];
+            assert_eq!(
+                (&right["name"], &right["state"]),
+                (&"right".into(), &"up".into()),
+                "{ports}"
+            );
+            assert!(right["addresses"].to_string().contains(&RIGHT.v4.to_string()), "{ports}");
+
+            let sink = SINK.v4;
+            let ip = |lines: &str| bench.topology.router.ip(lines).unwrap();
+            ip(&format!(
+                "route add 203.0.113.0/24 via {sink}\nroute add 203.0.113.0/25 via {sink} metric 7"
+            ));
+            let deadline = Instant::now() + LIMIT;
+            let routes = loop {
+                let routes = show(&bench, "routes 203.0.113.0/24");
+                if routes["total"] == 2 {
+                    break routes;
+                }
+                assert!(Instant::now() < deadline, "{routes}");
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            let route = &routes["routes"][1];
+            assert_eq!(route["via"][0]["gateway"], sink.to_string(), "{routes}");
+            assert_eq!((&route["via"][0]["port"], &route["metric"]), (&"right".into(), &7.into()));
+            assert_eq!((&route["source"], &route["in_use"]), (&"kernel".into(), &true.into()));
+            // Those that hold an address, the default route among them.
+            let holding = show(&bench, "routes 203.0.113.200");
+            assert!(holding["routes"].to_string().contains("0.0.0.0/0"), "{holding}");
+            assert_eq!(show(&bench, "routes --most 1")["routes"].as_array().unwrap().len(), 1);
+
+            let neighbours = show(&bench, &format!("neighbours {sink}"));
+            let mac = &neighbours["neighbours"][0]["mac"];
+            assert!(mac.is_string(), "{neighbours}");
+            let fib = show(&bench, "fib 203.0.113.9");
+            assert_eq!(fib["prefix"], "203.0.113.0/25", "{fib}");
+            let next_hop = &fib["next_hop"];
+            assert_eq!(
+                (&next_hop["action"], &next_hop["port"]),
+                (&"forward".into(), &"right".into())
+            );
+            assert_eq!(&next_hop["to"], mac, "{fib}");
+
+            let wattline = bench.running.wattline.as_ref().unwrap();
+            let mut flows = Command::new(binary());
+            flows.args(["show", "flows", "--socket"]).arg(wattline.socket());
+            let refused = command::run(&mut flows, LIMIT).unwrap_err().to_string();
+            assert!(refused.contains("[flow_records]"), "{refused}");
+            bench.finish();
+        });
+    }
+}
