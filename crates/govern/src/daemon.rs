@@ -38,6 +38,8 @@ enum Message {
 pub struct Options {
     /// The configuration; none for the built-in profile.
     pub config: Option<PathBuf>,
+    /// Takes tables of another machine, too (policy copi).
+    pub force: bool,
     /// The machine's files.
     pub tree: Tree,
     /// Sets how much is logged.
@@ -62,8 +64,10 @@ pub struct Daemon {
 }
 
 /// Reads the configuration, the built-in one without a file.
-fn load(path: Option<&Path>) -> Result<Config, GovernError> {
-    path.map_or_else(|| Ok(Config::built_in()), |path| Ok(Config::load(path)?))
+fn load(options: &Options) -> Result<Config, GovernError> {
+    let path = options.config.as_deref();
+    let config = path.map_or_else(|| Ok(Config::built_in()), Config::load)?;
+    Ok(if options.force { config.forced() } else { config })
 }
 
 impl Daemon {
@@ -72,7 +76,7 @@ impl Daemon {
     /// # Errors
     /// When it cannot be governed; it is as before then.
     pub fn start(options: Options) -> Result<Self, GovernError> {
-        let config = load(options.config.as_deref())?;
+        let config = load(&options)?;
         (options.set_log_level)(config.log_level);
         let (sender, inbox) = channel();
         let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
@@ -293,7 +297,7 @@ impl Daemon {
     }
 
     fn reload(&mut self) -> Result<Value, Reload> {
-        let new = load(self.options.config.as_deref()).map_err(Reload::Refused)?;
+        let new = load(&self.options).map_err(Reload::Refused)?;
         if let Some(session) = &self.session {
             session.check(&new).map_err(Reload::Refused)?;
         }

@@ -21,6 +21,7 @@ pub mod latency;
 mod metrics;
 mod plan;
 pub mod profile;
+pub mod profiling;
 mod served;
 mod session;
 mod stats;

@@ -49,6 +49,9 @@ pub enum Origin {
     /// The application's own histogram: without the network, and mostly without what a request
     /// waited before the application took it.
     Application,
+    /// TCP's own measurement on the server's connections: the network and both kernels, without
+    /// the application.
+    RoundTrips,
 }
 
 /// A quantile of the latency, as well as the source knows it.

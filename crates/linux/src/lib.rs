@@ -14,5 +14,6 @@ pub mod netlink;
 pub mod perf;
 pub mod privileges;
 pub mod sysfs;
+pub mod tcp_round_trips;
 pub mod tun;
 pub mod xdp_features;

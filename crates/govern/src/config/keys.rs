@@ -45,17 +45,19 @@ pub const KEYS: &[Key] = &[
     Key::new(LATENCY, "name", None, "\"checkout\"", "a name of letters, digits, \"-\", \"_\" and \".\"",
         "How it is called in statistics and metrics. Required."),
     Key::new(LATENCY, "clients", None, "\"/run/wattline/latency.sock\"", "the path of a Unix socket, at most 100 bytes",
-        "Clients report here, a line of JSON for each report. A source has either this or `prometheus`."),
+        "Clients report here, a line of JSON for each report. A source has one of this, `prometheus` and `tcp`."),
     Key::new(LATENCY, "prometheus", None, "\"http://127.0.0.1:8080/metrics\"", "the http:// address of a page in Prometheus' text format",
         "The application's own metrics are read here."),
     Key::new(LATENCY, "histogram", None, "\"http_request_duration_seconds\"", "the name of a histogram, NAME or NAME{LABEL=\"VALUE\",...}",
         "The histogram in the application's metrics. Required with `prometheus`."),
+    Key::new(LATENCY, "tcp", None, "[11211]", "a list of TCP ports from 1 to 65535, at least one",
+        "Ports of a server on this machine: TCP's own round trips on the connections to them. They tell of the network\nand of interrupts and idle states, not of the time that a request waits for the application or takes in it."),
     Key::new(LATENCY, "unit", Some("\"1s\""), "\"1ms\"", "a duration from \"1ns\" to \"1min\", such as \"1ms\"",
         "The unit of that histogram's bounds."),
     Key::new(LATENCY, "period", Some("\"1s\""), "\"5s\"", "a duration from \"100ms\" to \"1h\", such as \"1s\"",
-        "How often the metrics are read."),
+        "How often the metrics are read, or connections looked at."),
     Key::new(LATENCY, "window", Some("\"5s\""), "\"30s\"", "a duration from \"100ms\" to \"1h\", such as \"5s\"",
-        "How far a client's reports count back."),
+        "How far a client's reports and round trips count back."),
 ];
 
 /// All keys that may stand in the file: these, and those of `[log]` and `[metrics]`.

@@ -50,6 +50,17 @@ impl Config {
         Ok(config)
     }
 
+    /// The same, whose policy takes tables of another machine, too.
+    #[must_use]
+    pub fn forced(mut self) -> Self {
+        let (name, rest) = self.policy.split_once(':').unwrap_or((&self.policy, ""));
+        if name == "copi" && !rest.contains("force=") {
+            let separator = if rest.is_empty() { "" } else { "," };
+            self.policy = format!("{name}:force=yes{separator}{rest}");
+        }
+        self
+    }
+
     /// Checks a text; `file` is its name in messages.
     ///
     /// # Errors
@@ -140,7 +151,7 @@ mod tests {
             ("[power]\nplatform = \"host\"\n", "configuration of a router"),
             ("[[port]]\nname = \"a\"\n", "configuration of a router"),
             ("[goven]\n", "did you mean \"govern\""),
-            (SOURCE, "either `clients` or `prometheus`"),
+            (SOURCE, "one of `clients`, `prometheus` and `tcp`"),
             ("[[latency]]\nclients = \"x\"\n", "is missing"),
             ("[[latency]]\nname = \"a\"\nprometheus = \"ftp://x\"\n", "http://"),
             ("[[latency]]\nname = \"a\"\nprometheus = \"http://x/\"\n", "histogram"),
@@ -168,5 +179,23 @@ mod tests {
                 assert!(!problems.list.is_empty());
             }
         });
+    }
+
+    #[test]
+    fn round_trips_are_a_source_of_their_own_and_force_is_of_copi_alone() {
+        let source = |text: &str| parse(&format!("[[latency]]\nname = \"a\"\n{text}\n"));
+        let config = source("tcp = [11211, 80]\nperiod = \"200ms\"").unwrap();
+        let SourceKind::Tcp { ports, period, .. } = &config.latency[0].kind else { panic!() };
+        assert_eq!((&ports[..], *period), (&[11211, 80][..], Span::from_millis(200)));
+        for wrong in ["tcp = [0]", "tcp = [70000]", "tcp = [80]\nclients = \"x\"", ""] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
+        let forced = |policy: &str| {
+            let text = format!("[govern]\npolicy = \"{policy}\"\n");
+            parse(&text).unwrap().forced().policy
+        };
+        assert_eq!(forced("copi:tables=x"), "copi:force=yes,tables=x");
+        assert_eq!(forced("copi:tables=x,force=no"), "copi:tables=x,force=no");
+        assert_eq!(forced("ondemand"), "ondemand");
     }
 }

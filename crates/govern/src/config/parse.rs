@@ -246,8 +246,9 @@ fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
 }
 
 fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
-    if table.has("clients") == table.has("prometheus") {
-        let message = "needs either `clients` or `prometheus`".to_owned();
+    let kinds = ["clients", "prometheus", "tcp"];
+    if kinds.into_iter().filter(|kind| table.has(kind)).count() != 1 {
+        let message = "needs one of `clients`, `prometheus` and `tcp`".to_owned();
         reader.problem_in(table, "", message);
         return None;
     }
@@ -264,6 +265,13 @@ fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
     if table.has("clients") {
         let socket = reader.parsed(table, "clients", socket_path)?.value;
         return Some(SourceKind::Clients { socket, window });
+    }
+    if table.has("tcp") {
+        let port = |value: &DeValue| whole(value).filter(|port| *port > 0);
+        let port = |value: &DeValue| u16::try_from(port(value)?).ok();
+        let ports = reader.list(table, "tcp", true, port)?.value;
+        let ports = ports.into_iter().map(|port| port.value).collect();
+        return Some(SourceKind::Tcp { ports, period, window });
     }
     let url = reader.parsed(table, "prometheus", |text| text.parse::<Url>().ok());
     let histogram = required(reader, table, "histogram", |text| text.parse::<Selector>().ok());

@@ -92,6 +92,15 @@ pub enum SourceKind {
         /// How often it is read.
         period: Span,
     },
+    /// TCP's own round trips.
+    Tcp {
+        /// The server's ports.
+        ports: Vec<u16>,
+        /// How often connections are looked at.
+        period: Span,
+        /// How far round trips count back.
+        window: Span,
+    },
 }
 
 impl Config {

@@ -1,9 +1,11 @@
-//! Latency from what is there: clients that report, and the application's own histogram. Each source
+//! Latency from what is there: clients that report, the application's own histogram, TCP's round
+//! trips. Each source
 //! with its number of samples and their age; one that says nothing is named.
 
 mod clients;
 mod heard;
 mod page;
+mod tcp;
 
 use crate::config::{SourceKind, SourceSettings};
 use clients::Clients;
@@ -11,6 +13,7 @@ use heard::Heard;
 use page::Page;
 use serde::Serialize;
 use std::io;
+use tcp::Tcp;
 use wattline_governor::latency::{LatencySummary, Origin, Quantile, Refused};
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
@@ -67,6 +70,9 @@ impl Feed {
                     let unit = unit.as_seconds();
                     let page = Page::open(url.clone(), histogram.clone(), unit, *period);
                     Box::new(page.map_err(failed)?)
+                }
+                SourceKind::Tcp { ports, period, window } => {
+                    Box::new(Tcp::open(ports.clone(), *period, *window).map_err(failed)?)
                 }
             };
             Ok((one.name.clone(), source))

@@ -32,6 +32,13 @@ pub static INFO: PolicyInfo = PolicyInfo {
             source: "Co-PI, section IV.B: filled by offline profiling",
         },
         Parameter {
+            name: "force",
+            kind: Kind::Word,
+            default: "no",
+            meaning: "`yes` takes tables of another machine, too: frequencies get the figures of the fastest profiled one that is not faster",
+            source: "ours",
+        },
+        Parameter {
             name: "target",
             kind: Kind::Duration { min_micros: 0, max_micros: 60_000_000 },
             default: "0us",
@@ -88,8 +95,23 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         "none" => None,
         path => Some(Arc::new(ProfileTables::load(path).map_err(|error| error.to_string())?)),
     };
+    let tables = match (parameters.word("force"), tables) {
+        ("no", tables) => tables,
+        ("yes", tables) => tables.map(|tables| forced(tables, context.platform)),
+        (other, _) => return Err(format!("force: {other} is neither yes nor no")),
+    };
     let idle = idle_state(parameters, context.platform)?;
     make_with(tables, options, idle, context.platform)
+}
+
+/// The tables as they are, or carried over from another machine.
+fn forced(tables: Arc<ProfileTables>, platform: &Platform) -> Arc<ProfileTables> {
+    let machine = fingerprint(platform);
+    if tables.conditions.machine.differs_from(&machine).is_none() {
+        return tables;
+    }
+    // What cannot be carried over is refused as before.
+    tables.carried_to(machine).map_or(tables, Arc::new)
 }
 
 /// Co-PI with tables that the caller has, all idle states allowed.
@@ -114,7 +136,15 @@ fn make_with(
         let of_tables = &tables.conditions.machine;
         if let Some(differs) = of_tables.differs_from(&fingerprint(platform)) {
             return Err(format!(
-                "tables: made on another machine ({}): {differs}; profile this one",
+                "tables: made on another machine ({}): {differs}; profile this one, or \
+                 take them with force=yes",
+                tables.conditions.server
+            ));
+        }
+        if !tables.has_power() {
+            return Err(format!(
+                "tables: made without a meter ({}): nothing says which point takes less; profile a \
+                 machine with one (`wattline meter list`)",
                 tables.conditions.server
             ));
         }

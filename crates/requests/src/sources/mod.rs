@@ -1,5 +1,5 @@
 //! Where a governor learns latency from: this crate's probe, reports of clients, a Prometheus
-//! histogram of the application.
+//! histogram of the application, TCP's own round trips.
 //!
 //! All sources say the same: quantiles with the number of samples behind them, how old they are
 //! and where they come from. None has a clock or a thread: time is handed to them.
@@ -7,12 +7,14 @@
 mod clients;
 mod probe;
 mod prometheus;
+mod round_trips;
 mod socket;
 mod window;
 
 pub use clients::ClientReports;
 pub use probe::ProbeReports;
 pub use prometheus::{PrometheusHistogram, Selector, SelectorError};
+pub use round_trips::RoundTrips;
 pub use socket::ReportSocket;
 
 pub use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};

@@ -48,7 +48,7 @@ pub struct Conditions {
 pub struct ProfilePoint {
     /// Tail latency in seconds; infinite if the load was not sustained.
     pub latency_seconds: f64,
-    /// Power of the package in watts.
+    /// Power of the package in watts; not a number where no meter saw it.
     pub power_watts: f64,
 }
 
@@ -121,6 +121,11 @@ impl ProfileTables {
     pub fn periods(&self) -> &[Span] {
         &self.periods
     }
+    /// Whether the power of every point is known: else no point can be called the cheapest.
+    pub fn has_power(&self) -> bool {
+        let points = self.points.iter().chain(&self.defaults).flatten();
+        points.into_iter().all(|point| point.power_watts.is_finite())
+    }
     /// Number of known points.
     pub fn known_points(&self) -> usize {
         self.points.iter().flatten().count()
@@ -160,6 +165,32 @@ impl ProfileTables {
         if let Some(default) = self.defaults.get_mut(load) {
             *default = Some(point);
         }
+    }
+}
+
+impl ProfileTables {
+    /// The same figures for another machine, as far as they can be carried over: each of its
+    /// frequencies gets those of the fastest profiled one that is not faster, which makes nothing
+    /// look better than it is; a frequency below all profiled ones gets none. Nobody has measured
+    /// them there.
+    #[must_use]
+    pub fn carried_to(&self, machine: Fingerprint) -> Option<Self> {
+        let from: Vec<f64> = self.frequencies.iter().map(|f| f.gigahertz()).collect();
+        let conditions = Conditions { machine, ..self.conditions.clone() };
+        let mut tables = Self::new(conditions, self.loads.clone(), self.periods.clone()).ok()?;
+        for (frequency, hertz) in tables.frequencies.clone().iter().enumerate() {
+            let not_faster = |known: &f64| *known <= hertz.gigahertz() * (1.0 + 1e-6);
+            let Some(own) = from.iter().rposition(not_faster) else { continue };
+            for load in 0..self.loads.len() {
+                for period in 0..self.periods.len() {
+                    if let Some(point) = self.point(load, own, period) {
+                        tables.set(load, frequency, period, point);
+                    }
+                }
+            }
+        }
+        tables.defaults.clone_from(&self.defaults);
+        Some(tables)
     }
 }
 

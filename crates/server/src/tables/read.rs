@@ -1,6 +1,6 @@
 //! Reads tables from text, which may be hostile.
 
-use super::write::{COLUMNS, DEFAULT, SATURATED};
+use super::write::{COLUMNS, DEFAULT, SATURATED, UNKNOWN};
 use super::{Conditions, ProfilePoint, ProfileTables};
 use crate::input::{InvalidFile, LoadError, Problem, ProblemKind};
 use wattline_units::Span;
@@ -28,7 +28,8 @@ impl ProfileTables {
         let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
             file: path.to_owned(),
             cause,
-            hint: "; `wattline sim --requests ... --profile FILE` makes one".to_owned(),
+            hint: "; `wattline profile` and `wattline sim --requests ... --profile FILE` make one"
+                .to_owned(),
         })?;
         Ok(Self::parse(path, &text)?)
     }
@@ -126,7 +127,7 @@ fn rows(text: &str, problems: &mut Vec<Problem>) -> Vec<Row> {
         let is = |column: usize, word: &str| record.get(column) == Some(word);
         let micros = (!is(2, DEFAULT)).then(|| number(2, 0.0, 1e6));
         let latency = if is(3, SATURATED) { f64::INFINITY } else { number(3, 1e-3, 1e9) * 1e-6 };
-        let power = number(4, 0.0, 1e5);
+        let power = if is(4, UNKNOWN) { f64::NAN } else { number(4, 0.0, 1e5) };
         if problems.len() == before {
             let point = ProfilePoint { latency_seconds: latency, power_watts: power };
             rows.push(Row { line, load, gigahertz, micros, point });

@@ -10,6 +10,8 @@ pub(super) const COLUMNS: [&str; 5] =
 pub(super) const SATURATED: &str = "saturated";
 /// Word for a period that the driver chose.
 pub(super) const DEFAULT: &str = "default";
+/// Stands for a power that no meter saw.
+pub(super) const UNKNOWN: &str = "unknown";
 
 impl ProfileTables {
     /// Text form, which [`Self::parse`] reads.
@@ -71,5 +73,9 @@ fn row(text: &mut String, rate: f64, gigahertz: f64, period: &str, point: Profil
     } else {
         SATURATED.to_owned()
     };
-    let _ = writeln!(text, "{rate},{gigahertz},{period},{latency},{}", point.power_watts);
+    let power = match point.power_watts {
+        known if known.is_finite() => known.to_string(),
+        _ => UNKNOWN.to_owned(),
+    };
+    let _ = writeln!(text, "{rate},{gigahertz},{period},{latency},{power}");
 }

@@ -19,6 +19,9 @@ pub struct Args {
     /// Print a built-in profile, to be copied, and end: balanced, latency or max-save.
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     print_profile: Option<String>,
+    /// Take tables of another machine, too, where the policy is copi: nobody has measured them here.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     root: Root,
 }
@@ -36,8 +39,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let level = run::log_to_standard_error();
     let set_log_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
     let tree = args.root.tree()?;
-    let options =
-        Options { config: args.config.clone(), tree, set_log_level: Box::new(set_log_level) };
+    let options = Options {
+        config: args.config.clone(),
+        force: args.force,
+        tree,
+        set_log_level: Box::new(set_log_level),
+    };
     let daemon = Daemon::start(options)?;
     tracing::info!("control socket {}", daemon.socket_path().display());
     let (account, outcome) = daemon.run();

@@ -21,6 +21,7 @@ mod optimise;
 mod plan;
 mod policies;
 mod probe;
+mod profile;
 mod reload;
 mod reproduce;
 mod restore;
@@ -101,6 +102,8 @@ pub enum Command {
     Restore(restore::Args),
     /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
     Load(load::Args),
+    /// Measure a server's tail latency and power by load, frequency and interrupt moderation.
+    Profile(profile::Args),
     /// Make the figures and tables of the papers again, ours beside theirs.
     Reproduce(reproduce::Args),
     /// Measure how fast Wattline itself is on this machine.
@@ -139,6 +142,7 @@ impl Command {
             Self::Generate(args) => generate::run(&args, &line()),
             Self::Restore(args) => restore::run(&args, json),
             Self::Load(args) => load::run(&args, json),
+            Self::Profile(args) => profile::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }

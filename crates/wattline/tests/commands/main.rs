@@ -14,6 +14,7 @@ mod load;
 mod metrics;
 mod nics;
 mod power;
+mod profile;
 mod redundancy;
 mod server_commands;
 mod service;

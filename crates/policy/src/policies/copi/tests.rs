@@ -3,10 +3,10 @@
 use super::{Options, fingerprint, with_tables};
 use crate::moderation::RuleKind;
 use crate::policies::testing::Bench;
-use crate::{FrequencyDomain, LatencyView, Policy};
+use crate::{BuildContext, FrequencyDomain, LatencyView, Policy, PolicySpec};
 use std::sync::Arc;
 use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
-use wattline_units::Span;
+use wattline_units::{Hertz, Span};
 
 /// Load per core at which the test's tables are exact.
 const LOW: f64 = 1_000.0;
@@ -167,4 +167,44 @@ fn tables_of_another_machine_are_refused_and_none_are_said() {
     assert!(policy.remark().unwrap().contains("no tables"));
     let error = bench.make("copi:tables=/nowhere.csv", None).err().unwrap().to_string();
     assert!(error.contains("/nowhere.csv"), "{error}");
+}
+
+/// Each frequency gets what the fastest profiled one that is not faster came to: nothing looks
+/// better than it was measured.
+#[test]
+fn tables_of_another_machine_are_carried_over_by_force_alone() {
+    let (bench, mut other) = (bench(), self::bench());
+    let of_tables = &bench.platform.frequencies;
+    // Between two of the profiled frequencies, and slower than all.
+    let between = Hertz((of_tables[4].0 + of_tables[5].0) / 2.0);
+    other.platform.frequencies = vec![Hertz(of_tables[0].0 / 2.0), between, of_tables[13]];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tables.csv");
+    std::fs::write(&path, tables(&bench).to_text()).unwrap();
+    let build = |more: &str| {
+        let spec = PolicySpec::parse(&format!("copi:tables={}{more}", path.display())).unwrap();
+        let platform = &other.platform;
+        let context = BuildContext { platform, server: None, packet: None, seed: 1 };
+        crate::build(&spec, &context).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let error = build("").unwrap_err();
+    assert!(error.contains("another machine") && error.contains("force=yes"), "{error}");
+    assert_eq!(build(",force=yes"), Ok(()));
+    assert!(build(",force=maybe").unwrap_err().contains("neither yes nor no"));
+    let carried = tables(&bench).carried_to(fingerprint(&other.platform)).unwrap();
+    assert_eq!(carried.point(0, 0, 0), None);
+    assert_eq!(carried.point(0, 1, 0), tables(&bench).point(0, 4, 0));
+    assert_eq!(carried.point(1, 2, 2), tables(&bench).point(1, 13, 2));
+    assert_eq!(carried.default_point(0), tables(&bench).default_point(0));
+}
+
+#[test]
+fn tables_without_power_choose_nothing() {
+    let bench = bench();
+    let mut without = tables(&bench);
+    without.set(0, 0, 0, ProfilePoint { latency_seconds: 1e-3, power_watts: f64::NAN });
+    let read = ProfileTables::parse("test", &without.to_text()).unwrap();
+    assert!(!read.has_power() && tables(&bench).has_power());
+    let refused = with_tables(Arc::new(read), Options::default(), &bench.platform);
+    assert!(refused.err().unwrap().contains("without a meter"));
 }

@@ -24,15 +24,26 @@ pub struct Args {
     options: Options,
 }
 
+impl Args {
+    /// How the load is made.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What is asked for, and the pages in words.
+    pub fn prepare(&self) -> Result<(Arc<HttpRequests>, Vec<String>), ExitError> {
+        let (urls, fields) = (self.urls.clone(), self.fields.clone());
+        let asked = HttpOptions { urls, head: self.head, fields };
+        let requests = HttpRequests::new(&asked)
+            .map_err(|error| ExitError::new(ExitError::NO_INPUT, error))?;
+        Ok((Arc::new(requests), self.urls.iter().map(ToString::to_string).collect()))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    let asked =
-        HttpOptions { urls: args.urls.clone(), head: args.head, fields: args.fields.clone() };
-    let requests =
-        HttpRequests::new(&asked).map_err(|error| ExitError::new(ExitError::NO_INPUT, error))?;
-    let requests = Arc::new(requests);
-    let targets = args.urls.iter().map(ToString::to_string).collect();
+    let (requests, targets) = args.prepare()?;
     let report = make("http", targets, &options, &requests.addresses(), |thread| {
         Http::new(Arc::clone(&requests), thread)
     })?;

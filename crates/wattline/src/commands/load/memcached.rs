@@ -75,33 +75,75 @@ struct Described {
     refused_keys: u64,
 }
 
+/// A workload whose keys are stored, unless they were not to be.
+pub struct Prepared {
+    /// What is asked for.
+    pub workload: Arc<Workload>,
+    /// The servers.
+    pub addresses: Vec<SocketAddr>,
+    /// Stored in all servers together.
+    pub loaded_keys: u64,
+    /// Refused by them.
+    pub refused_keys: u64,
+}
+
+impl Args {
+    /// How the load is made.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The servers, as they were named.
+    pub fn servers(&self) -> &[String] {
+        &self.servers
+    }
+
+    /// The workload in words.
+    pub fn described(&self) -> String {
+        let dialect = match self.protocol {
+            Dialect::Text => "text",
+            Dialect::Meta => "meta",
+        };
+        format!(
+            "memcached, {} commands, {} keys of {}, values of {}, {} gets per set, {}",
+            dialect, self.keys, self.key_size, self.value_size, self.gets_per_set, self.popularity
+        )
+    }
+
+    /// Finds the servers and stores the keys.
+    pub fn prepare(&self) -> Result<Prepared, ExitError> {
+        let workload = Workload::new(WorkloadOptions {
+            dialect: self.protocol,
+            keys: self.keys,
+            key_sizes: self.key_size,
+            value_sizes: self.value_size,
+            gets_per_set: self.gets_per_set,
+            popularity: self.popularity,
+            seed: self.options.seed(),
+        });
+        let workload = Arc::new(workload.map_err(|error| ExitError::new(ExitError::USAGE, error))?);
+        let addresses = self
+            .servers
+            .iter()
+            .map(|server| resolve(server))
+            .collect::<Result<Vec<SocketAddr>, ExitError>>()?;
+        let (mut loaded_keys, mut refused_keys) = (0, 0);
+        if !self.no_load {
+            for address in &addresses {
+                let (stored, refused) =
+                    memcached::load(&workload, *address, LOADING_TIMEOUT).map_err(of_loading)?;
+                loaded_keys += stored;
+                refused_keys += refused;
+            }
+        }
+        Ok(Prepared { workload, addresses, loaded_keys, refused_keys })
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    let workload = Workload::new(WorkloadOptions {
-        dialect: args.protocol,
-        keys: args.keys,
-        key_sizes: args.key_size,
-        value_sizes: args.value_size,
-        gets_per_set: args.gets_per_set,
-        popularity: args.popularity,
-        seed: args.options.seed(),
-    });
-    let workload = Arc::new(workload.map_err(|error| ExitError::new(ExitError::USAGE, error))?);
-    let addresses = args
-        .servers
-        .iter()
-        .map(|server| resolve(server))
-        .collect::<Result<Vec<SocketAddr>, ExitError>>()?;
-    let (mut loaded_keys, mut refused_keys) = (0, 0);
-    if !args.no_load {
-        for address in &addresses {
-            let (stored, refused) =
-                memcached::load(&workload, *address, LOADING_TIMEOUT).map_err(of_loading)?;
-            loaded_keys += stored;
-            refused_keys += refused;
-        }
-    }
+    let Prepared { workload, addresses, loaded_keys, refused_keys } = args.prepare()?;
     let report = make("memcached", args.servers.clone(), &options, &addresses, |thread| {
         Memcached::new(Arc::clone(&workload), thread)
     })?;

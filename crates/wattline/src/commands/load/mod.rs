@@ -1,8 +1,8 @@
 //! `wattline load`: open-loop load with a latency probe.
 
-mod http;
-mod memcached;
-mod options;
+pub mod http;
+pub mod memcached;
+pub mod options;
 mod packets;
 mod packets_show;
 mod show;

@@ -1,0 +1,143 @@
+//! Which points are measured, and in which order.
+
+use wattline_units::{Hertz, Span};
+
+/// The points of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// Loads in requests per second of all cores, ascending.
+    pub loads_rps: Vec<f64>,
+    /// The machine's frequencies, ascending.
+    pub frequencies: Vec<Hertz>,
+    /// Of them, those that are measured: indices, ascending.
+    pub states: Vec<usize>,
+    /// Moderation periods, ascending.
+    pub periods: Vec<Span>,
+}
+
+/// One point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum At {
+    /// The fastest state with the driver's own moderation: what it costs gives the target.
+    Default {
+        /// Index of the load.
+        load: usize,
+    },
+    /// A state and a period.
+    Point {
+        /// Index of the load.
+        load: usize,
+        /// Index of the frequency.
+        state: usize,
+        /// Index of the period.
+        period: usize,
+    },
+}
+
+impl At {
+    /// Index of its load.
+    pub fn load(self) -> usize {
+        match self {
+            Self::Default { load } | Self::Point { load, .. } => load,
+        }
+    }
+}
+
+impl Grid {
+    /// All its points. Defaults come first, since each change between the driver's moderation and
+    /// ours gives the machine back; then by load, and there by state, fastest first: what is most
+    /// likely within the target is known first.
+    pub fn order(&self) -> impl Iterator<Item = At> {
+        let loads = 0..self.loads_rps.len();
+        let points = loads.clone().flat_map(move |load| {
+            self.states.iter().rev().flat_map(move |state| {
+                let at = move |period| At::Point { load, state: *state, period };
+                (0..self.periods.len()).map(at)
+            })
+        });
+        loads.map(|load| At::Default { load }).chain(points)
+    }
+
+    /// A point in words.
+    pub fn name(&self, at: At) -> String {
+        let load = self.loads_rps[at.load()];
+        match at {
+            At::Default { .. } => format!("{load} rps by the driver's own moderation"),
+            At::Point { state, period, .. } => format!(
+                "{load} rps at {:.2} GHz and {} us",
+                self.frequencies[state].gigahertz(),
+                self.periods[period].as_seconds() * 1e6
+            ),
+        }
+    }
+
+    /// So many of a machine's states, evenly over all; the fastest is always among them.
+    pub fn coarse_states(of: usize, count: usize) -> Vec<usize> {
+        let last = of.saturating_sub(1);
+        let count = count.clamp(1, of.max(1));
+        if count == 1 {
+            return vec![last];
+        }
+        let mut states: Vec<usize> = (0..count).map(|n| (n * last).div_ceil(count - 1)).collect();
+        states.dedup();
+        states
+    }
+
+    /// So many periods over a card's range, each by the same factor longer than the one before:
+    /// latency bends where periods are short. The shortest is the card's own, or 2 us where that is
+    /// none; one of no length is always among them where the card can.
+    pub fn uneven_periods(range: (Span, Span), count: usize) -> Vec<Span> {
+        let (shortest, longest) = (range.0, range.1.max(range.0));
+        let least = shortest.max(Span::from_micros(2)).min(longest.max(Span::from_micros(2)));
+        let mut periods = vec![shortest];
+        let steps = count.saturating_sub(1).max(1);
+        let ratio = longest.as_seconds() / least.as_seconds();
+        for step in 1..count.max(1) {
+            let factor = ratio.powf(step as f64 / steps as f64);
+            let micros = (least.as_seconds() * factor * 1e6).round();
+            periods.push(Span::from_micros(micros as u64).min(longest).max(shortest));
+        }
+        periods.sort();
+        periods.dedup();
+        periods
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_comes_once_and_defaults_first() {
+        let grid = Grid {
+            loads_rps: vec![100.0, 200.0],
+            frequencies: [1e9, 2e9, 3e9].map(Hertz).to_vec(),
+            states: vec![0, 2],
+            periods: [0, 10, 100].map(Span::from_micros).to_vec(),
+        };
+        let order: Vec<At> = grid.order().collect();
+        assert_eq!(order.len(), 2 + 2 * 2 * 3);
+        assert_eq!(order[1], At::Default { load: 1 });
+        assert_eq!(order[2], At::Point { load: 0, state: 2, period: 0 });
+        let mut sorted = order.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(sorted.len(), order.len());
+        assert_eq!(grid.name(order[3]), "100 rps at 3.00 GHz and 10 us");
+    }
+
+    #[test]
+    fn coarse_axes_keep_both_ends() {
+        assert_eq!(Grid::coarse_states(11, 4), [0, 4, 7, 10]);
+        assert_eq!(Grid::coarse_states(3, 9), [0, 1, 2]);
+        assert_eq!(Grid::coarse_states(5, 1), [4]);
+        let micros = |low, high, count| -> Vec<f64> {
+            let range = (Span::from_micros(low), Span::from_micros(high));
+            let periods = Grid::uneven_periods(range, count);
+            periods.iter().map(|period| (period.as_seconds() * 1e6).round()).collect()
+        };
+        assert_eq!(micros(0, 1000, 4), [0.0, 16.0, 126.0, 1000.0]);
+        assert_eq!(micros(6, 1022, 3), [6.0, 78.0, 1022.0]);
+        assert_eq!(micros(0, 0, 5), [0.0], "a card without moderation");
+    }
+}

@@ -1,0 +1,126 @@
+//! A real server under a real load, on this machine's knobs.
+
+use super::machine::{Machine, MachineError};
+use super::{At, Grid, LoadFailure, Rig, Run};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use wattline_linux::namespace::{NamespaceError, enter_thread};
+use wattline_requests::engine::{self, LoadError, LoadOptions};
+use wattline_requests::protocol::Protocol;
+use wattline_requests::{Cause, Report};
+
+/// Makes one load of a rate, with a seed, and reports it.
+pub type Loader = Box<dyn FnMut(f64, u64) -> Result<Report, LoadFailure>>;
+
+/// A share of failed requests that a sustained load may have: more than one in a thousand, and
+/// its 99th percentile is not the server's.
+const FAILED: f64 = 1e-3;
+/// A server that kept the generator waiting for connections answers less than this share.
+const SERVED: f64 = 0.97;
+
+/// Runs something on a thread in this network namespace; here and now without one. What it starts
+/// and opens is in that namespace, too.
+///
+/// # Errors
+/// When there is no such namespace, or it must not be entered.
+pub fn within<T: Send>(
+    namespace: Option<&str>,
+    run: impl FnOnce() -> T + Send,
+) -> Result<T, NamespaceError> {
+    let Some(name) = namespace else { return Ok(run()) };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || enter_thread(name).map(|()| run()));
+        match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// A loader by this generator, whose connections go out from a network namespace: to a card of this
+/// machine by way of another one, whose port is cabled to it. `stop` ends it.
+pub fn loader<P: Protocol>(
+    name: &'static str,
+    options: LoadOptions,
+    addresses: Vec<SocketAddr>,
+    protocol: impl Fn(usize) -> P + Send + Sync + 'static,
+    (stop, namespace): (Arc<AtomicBool>, Option<String>),
+) -> Loader {
+    Box::new(move |rate, seed| {
+        let options = LoadOptions { rate, seed: options.seed ^ seed, ..options.clone() };
+        let run = || engine::run(&options, &addresses, &protocol, &stop, |_| {});
+        let made = within(namespace.as_deref(), run)
+            .map_err(|error| LoadFailure::Server(error.to_string()))?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(LoadFailure::Interrupted);
+        }
+        let (recording, intervals) =
+            made.map_err(|error: LoadError| LoadFailure::Server(error.to_string()))?;
+        Ok(Report::new::<P>(name, Vec::new(), &options, &recording, intervals))
+    })
+}
+
+/// The server, its load, and the machine.
+pub struct Live {
+    machine: Machine,
+    grid: Grid,
+    load: Loader,
+}
+
+impl Live {
+    /// Power is counted over the load's warm-up, too, which latencies leave out.
+    pub fn new(machine: Machine, grid: Grid, load: Loader) -> Self {
+        Self { machine, grid, load }
+    }
+
+    /// Gives the machine back.
+    ///
+    /// # Errors
+    /// When some of it could not be restored.
+    pub fn end(self) -> Result<(), MachineError> {
+        self.machine.end()
+    }
+}
+
+impl Rig for Live {
+    fn set(&mut self, at: At) -> Result<Option<f64>, String> {
+        match at {
+            At::Default { .. } => self.machine.set_default().map(|()| None),
+            At::Point { state, period, .. } => self.machine.set(state, self.grid.periods[period]),
+        }
+    }
+
+    fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure> {
+        let (before, began) = (self.machine.joules(), Instant::now());
+        let report = (self.load)(rate_rps, number)?;
+        let (after, seconds) = (self.machine.joules(), began.elapsed().as_secs_f64());
+        if report.served_requests == 0 {
+            let why = report.first_protocol_error.unwrap_or("the server answers nothing");
+            return Err(LoadFailure::Server(why.to_owned()));
+        }
+        let joules = after.zip(before).map(|(after, before)| (after - before).max(0.0));
+        Ok(run_of(&report, joules, seconds))
+    }
+}
+
+fn run_of(report: &Report, joules: Option<f64>, seconds: f64) -> Run {
+    let verdict = &report.verdict;
+    let latency = &report.latency;
+    let percentile = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
+    let due = report.due_requests.max(1) as f64;
+    let too_many_failed = report.failed_requests as f64 > (FAILED * due).max(1.0);
+    let by_generator = verdict.saturation_cause == Some(Cause::Generator);
+    let sustained = !verdict.saturated
+        && !too_many_failed
+        && verdict.served_rate_rps >= SERVED * verdict.due_rate_rps;
+    Run {
+        percentiles: [latency.p50_seconds, latency.p95_seconds, latency.p99_seconds]
+            .map(percentile),
+        sustained,
+        generator_too_slow: verdict.saturated && by_generator,
+        joules,
+        seconds,
+    }
+}

@@ -1,0 +1,160 @@
+//! This machine, as a profile sets it.
+
+use crate::config::Config;
+use crate::inventory::Inventory;
+use crate::session::options;
+use wattline_governor::machine::{Machine as _, Taken};
+use wattline_governor::step::Step;
+use wattline_host::{Beside, KernelStack, TakeOverError, ThisMachine, hand_back, take_over};
+use wattline_linux::sysfs::Tree;
+use wattline_policy::Platform;
+use wattline_policy::policies::copi;
+use wattline_server::tables::Fingerprint;
+use wattline_units::Span;
+
+/// This machine cannot be profiled, or was not given back.
+pub type MachineError = TakeOverError;
+
+/// The knobs and meters of this machine. All is as it was once it is gone.
+pub struct Machine {
+    tree: Tree,
+    config: Config,
+    platform: Platform,
+    /// None only while it is taken over anew.
+    held: Option<(ThisMachine, Beside)>,
+    /// Whether moderation is ours, not the driver's.
+    moderates: bool,
+}
+
+impl Machine {
+    /// Takes over the CPUs and interfaces of a configuration: their frequencies and moderation;
+    /// everything else stays as it is.
+    ///
+    /// # Errors
+    /// When it cannot be governed, by another governor's presence among others; it is as before
+    /// then.
+    pub fn take(tree: &Tree, config: Config) -> Result<Self, MachineError> {
+        let (machine, beside) = begin(tree, &config, true)?;
+        let platform = machine.platform().clone();
+        let (tree, held) = (tree.clone(), Some((machine, beside)));
+        Ok(Self { tree, config, platform, held, moderates: true })
+    }
+
+    /// What can be set, and over which ranges.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// What tables made here are of.
+    pub fn fingerprint(&self) -> Fingerprint {
+        copi::fingerprint(&self.platform)
+    }
+
+    /// Where watts come from; none where no meter tells.
+    pub fn power_source(&mut self) -> Option<String> {
+        let sees = self.platform.can.sees.power;
+        let (machine, _) = self.held.as_mut().filter(|_| sees)?;
+        let now = machine.now();
+        let energy = machine.energy(now);
+        Some(format!("{}, {}", energy.source, energy.accuracy))
+    }
+
+    /// Energy since the machine was taken over, in joules.
+    pub fn joules(&mut self) -> Option<f64> {
+        let (machine, _) = self.held.as_mut()?;
+        let now = machine.now();
+        machine.energy(now).whole.map(|joules| joules.0)
+    }
+
+    /// The fastest state, moderated as its drivers do it by themselves.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn set_default(&mut self) -> Result<(), String> {
+        self.turn(false)?;
+        self.set_state(self.platform.fastest())
+    }
+
+    /// A state, and a moderation period of all queues. Gives the longest period in microseconds
+    /// that a queue really holds, where that can be read.
+    ///
+    /// # Errors
+    /// In words; somebody else's hands included.
+    pub fn set(&mut self, state: usize, period: Span) -> Result<Option<f64>, String> {
+        self.turn(true)?;
+        self.set_state(state)?;
+        if !self.platform.can.set_moderation {
+            return Ok(None);
+        }
+        let Some((machine, _)) = &mut self.held else { return Ok(None) };
+        let mut held = None::<Span>;
+        for queue in 0..self.platform.queues.len() {
+            let step = Step::Moderation { queue, period };
+            check(machine.take(&step))?;
+            if let Some(Step::Moderation { period, .. }) = machine.held(&step) {
+                held = held.max(Some(period));
+            }
+        }
+        Ok(held.map(|span| span.as_seconds() * 1e6))
+    }
+
+    /// Gives the machine back.
+    ///
+    /// # Errors
+    /// When some of it could not be restored.
+    pub fn end(mut self) -> Result<(), MachineError> {
+        self.held.take().map_or(Ok(()), |(machine, beside)| hand_back(Some(machine), beside))
+    }
+
+    fn set_state(&mut self, index: usize) -> Result<(), String> {
+        if !self.platform.can.set_frequency {
+            return Ok(());
+        }
+        let Some((machine, _)) = &mut self.held else { return Ok(()) };
+        for core in 0..self.platform.cores {
+            check(machine.take(&Step::Frequency { core, index }))?;
+        }
+        Ok(())
+    }
+
+    /// Moderates, or leaves that to the drivers: what was set goes back to what was found.
+    fn turn(&mut self, moderates: bool) -> Result<(), String> {
+        if self.moderates == moderates && self.held.is_some() {
+            return Ok(());
+        }
+        let text = |error: MachineError| error.to_string();
+        if let Some((machine, beside)) = self.held.take() {
+            hand_back(Some(machine), beside).map_err(text)?;
+        }
+        self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
+        self.moderates = moderates;
+        Ok(())
+    }
+}
+
+fn begin(
+    tree: &Tree,
+    config: &Config,
+    moderates: bool,
+) -> Result<(ThisMachine, Beside), MachineError> {
+    let inventory = Inventory::find(tree, config);
+    let (kernel, _) = KernelStack::new(tree, &inventory.layout);
+    let mut options = options(config, &inventory, tree);
+    let scope = &mut options.scope;
+    (scope.frequency, scope.idle, scope.moderation) = (true, false, moderates);
+    let (mut machine, beside) = take_over(options, config.on_exit, Box::new(kernel))?;
+    // Writes what the run begins with: the fastest frequency, the shortest moderation.
+    let _ = machine.present();
+    Ok((machine, beside))
+}
+
+/// What another made of it is no point of ours; what the card rounded is read back.
+fn check(taken: Taken) -> Result<(), String> {
+    match taken {
+        Taken::Done | Taken::Altered { .. } | Taken::Slow { .. } => Ok(()),
+        Taken::Foreign { found } => {
+            Err(format!("somebody else has set it to {found}; end who does"))
+        }
+        Taken::Failed { why } => Err(why),
+    }
+}

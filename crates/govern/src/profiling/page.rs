@@ -1,0 +1,86 @@
+//! A page with the curves of a profile.
+
+use super::Points;
+use super::points::Profiled;
+use wattline_report::escape;
+use wattline_report::page::{begin, end, put, table};
+use wattline_report::plot::{Axis, Chart, Mark};
+
+/// The curves of the 95th percentile against the moderation period, a chart for each load and a
+/// line for each frequency, and all points.
+pub fn page(points: &Points) -> String {
+    let head = &points.head;
+    let mut page = begin("a profile");
+    put(&mut page, format_args!("<h1>Profile of {}</h1>\n", escape(&head.server)));
+    let power = match &head.power_source {
+        Some(source) => format!("watts are {}", escape(source)),
+        None => "no meter saw the power: it is unknown".to_owned(),
+    };
+    put(
+        &mut page,
+        format_args!(
+            "<p>Workload: {}. Latencies are measured, from the intended time of each request; {power}. \
+             {} points are known.</p>\n<div class=\"plots\">\n",
+            escape(&head.workload),
+            points.len()
+        ),
+    );
+    for (load, rate) in head.loads_rps.iter().enumerate() {
+        let x = Axis::new("moderation period (us)").from_zero();
+        let y = Axis::new("95th percentile (us)").from_zero();
+        let mut chart = Chart::new(format!("{rate} requests per second"), x, y);
+        let mut states: Vec<usize> =
+            points.iter().filter_map(|point| Some(point.point?.0)).collect();
+        states.sort_unstable();
+        states.dedup();
+        for state in states {
+            let of = |point: &&Profiled| {
+                point.load == load && point.point.is_some_and(|(own, _)| own == state)
+            };
+            let place = |point: &Profiled| Some((point.held_us?, point.p95_us?));
+            let line: Vec<(f64, f64)> = points.iter().filter(of).filter_map(place).collect();
+            let name = format!("{:.2} GHz", head.machine.frequencies_ghz[state]);
+            chart = chart.series(name, Mark::LineAndPoints, line);
+        }
+        let default = points.iter().find(|point| point.load == load && point.point.is_none());
+        if let Some(p95) = default.and_then(|point| point.p95_us) {
+            chart = chart.band("driver's own moderation", p95, p95);
+        }
+        page.push_str(&chart.svg());
+    }
+    page.push_str("</div>\n");
+    let micros = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+    let rows = points.iter().map(|point| {
+        let (frequency, period) = match point.point {
+            None => (head.machine.frequencies_ghz.len().saturating_sub(1), "driver's".to_owned()),
+            Some((state, period)) => (state, format!("{:.0}", head.periods_us[period])),
+        };
+        [
+            format!("{}", head.loads_rps[point.load]),
+            format!("{:.2}", head.machine.frequencies_ghz[frequency]),
+            period,
+            micros(point.held_us),
+            micros(point.p50_us),
+            if point.sustained { micros(point.p95_us) } else { "saturated".to_owned() },
+            micros(point.p95_half_us),
+            micros(point.p99_us),
+            micros(point.power_watts),
+            point.repetitions.to_string(),
+        ]
+    });
+    let columns = [
+        "load (rps)",
+        "frequency (GHz)",
+        "period (us)",
+        "held (us)",
+        "p50 (us)",
+        "p95 (us)",
+        "± (us, 95 %)",
+        "p99 (us)",
+        "power (W)",
+        "runs",
+    ];
+    table(&mut page, columns, rows);
+    end(&mut page);
+    page
+}

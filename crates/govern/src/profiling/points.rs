@@ -1,0 +1,331 @@
+//! What was measured so far, in a file that is written anew after every point.
+
+use super::grid::At;
+use super::{Grid, Run, Spread};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use wattline_server::tables::{Conditions, Fingerprint, ProfilePoint, ProfileTables};
+use wattline_units::Span;
+
+/// Files longer than this are none of ours.
+const LONGEST: u64 = 64 << 20;
+
+/// What a profile is of: points of another are not mixed with these.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Version of the format: 1.
+    pub version: u32,
+    /// The server, in words.
+    pub server: String,
+    /// What it is asked for, in words.
+    pub workload: String,
+    /// The machine.
+    pub machine: Fingerprint,
+    /// Loads in requests per second of all cores.
+    pub loads_rps: Vec<f64>,
+    /// Frequencies that are measured, in GHz.
+    pub frequencies_ghz: Vec<f64>,
+    /// Moderation periods in microseconds.
+    pub periods_us: Vec<f64>,
+    /// Where watts come from; none where no meter tells.
+    pub power_source: Option<String>,
+}
+
+/// One point, measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Profiled {
+    /// Index of the load.
+    pub load: usize,
+    /// Index of the frequency and of the period; none for the driver's own moderation at the
+    /// fastest.
+    pub point: Option<(usize, usize)>,
+    /// The period that the card really held, in microseconds.
+    pub held_us: Option<f64>,
+    /// Runs that counted.
+    pub repetitions: usize,
+    /// Whether the rate was held, with every request served, in most of them.
+    pub sustained: bool,
+    /// Means over the runs, in microseconds: percentiles 50, 95 and 99; none where it saturated.
+    pub p50_us: Option<f64>,
+    /// See [`Self::p50_us`].
+    pub p95_us: Option<f64>,
+    /// See [`Self::p50_us`].
+    pub p99_us: Option<f64>,
+    /// Half the 95 % confidence interval of the 95th percentile, in microseconds.
+    pub p95_half_us: Option<f64>,
+    /// Mean power in watts, where a meter saw it.
+    pub power_watts: Option<f64>,
+}
+
+impl Profiled {
+    /// Of the runs at a point.
+    pub fn of(at: At, held_us: Option<f64>, runs: &[Run]) -> Self {
+        let (load, point) = match at {
+            At::Default { load } => (load, None),
+            At::Point { load, state, period } => (load, Some((state, period))),
+        };
+        let held = runs.iter().filter(|run| run.sustained).count();
+        let sustained = 2 * held > runs.len();
+        let spread = |which: usize| {
+            let sound = runs.iter().filter(|run| run.sustained);
+            Spread::of(sound.map(|run| run.percentiles[which]))
+        };
+        let micros = |seconds: f64| (sustained && seconds.is_finite()).then_some(seconds * 1e6);
+        let joules: Option<f64> = runs.iter().map(|run| run.joules).sum();
+        let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+        Self {
+            load,
+            point,
+            held_us,
+            repetitions: runs.len(),
+            sustained,
+            p50_us: micros(spread(0).mean),
+            p95_us: micros(spread(1).mean),
+            p99_us: micros(spread(2).mean),
+            p95_half_us: micros(spread(1).half),
+            power_watts: joules.filter(|_| seconds > 0.0).map(|joules| joules / seconds),
+        }
+    }
+
+    /// Which point it is.
+    pub fn at(&self) -> At {
+        let load = self.load;
+        match self.point {
+            None => At::Default { load },
+            Some((state, period)) => At::Point { load, state, period },
+        }
+    }
+}
+
+/// Points could not be read or written.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PointsError {
+    /// The file system failed.
+    #[error("{}: {why}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        why: String,
+    },
+    /// What is there was not written by a profile, or is damaged.
+    #[error("{}: is no file of points: {why}; move it away to begin anew", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// They are of another profile.
+    #[error(
+        "{}: points of another profile ({differs}); go on with its options, or move the file away \
+         to begin anew", .path.display()
+    )]
+    Another {
+        /// The file.
+        path: PathBuf,
+        /// In what it differs.
+        differs: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    head: Head,
+    points: Vec<Profiled>,
+}
+
+/// All points that are known.
+#[derive(Debug, Clone)]
+pub struct Points {
+    path: PathBuf,
+    /// What they are of.
+    pub head: Head,
+    known: BTreeMap<At, Profiled>,
+}
+
+impl Points {
+    /// Goes on with the points of this file, or begins where there is none.
+    ///
+    /// # Errors
+    /// When it is damaged, or of another profile.
+    pub fn open(path: &Path, head: Head) -> Result<Self, PointsError> {
+        let mut points = Self { path: path.to_owned(), head, known: BTreeMap::new() };
+        let failed = |error: std::io::Error| points.failed(&error);
+        let text = match fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(points),
+            Err(error) => return Err(failed(error)),
+            Ok(found) if found.len() > LONGEST => {
+                return Err(points.damaged(format!("longer than {LONGEST} bytes")));
+            }
+            Ok(_) => fs::read_to_string(path).map_err(failed)?,
+        };
+        let file: File =
+            serde_json::from_str(&text).map_err(|error| points.damaged(error.to_string()))?;
+        if let Some(differs) = differs(&file.head, &points.head) {
+            return Err(PointsError::Another { path: path.to_owned(), differs });
+        }
+        for point in file.points {
+            let inside = point.load < points.head.loads_rps.len()
+                && point.point.is_none_or(|(state, period)| {
+                    state < points.head.machine.frequencies_ghz.len()
+                        && period < points.head.periods_us.len()
+                });
+            let numbers =
+                [point.p50_us, point.p95_us, point.p99_us, point.held_us, point.power_watts];
+            let sound = numbers.iter().flatten().all(|value| value.is_finite() && *value >= 0.0);
+            if !inside || !sound {
+                return Err(
+                    points.damaged("a point beyond the grid, or a figure that is none".into())
+                );
+            }
+            points.known.insert(point.at(), point);
+        }
+        Ok(points)
+    }
+
+    fn failed(&self, error: &std::io::Error) -> PointsError {
+        PointsError::File { path: self.path.clone(), why: error.to_string() }
+    }
+
+    fn damaged(&self, why: String) -> PointsError {
+        PointsError::Damaged { path: self.path.clone(), why }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether a point is known.
+    pub fn knows(&self, at: At) -> bool {
+        self.known.contains_key(&at)
+    }
+
+    /// All of them, defaults first.
+    pub fn iter(&self) -> impl Iterator<Item = &Profiled> {
+        self.known.values()
+    }
+
+    /// Takes a point, and writes all.
+    ///
+    /// # Errors
+    /// From the file system; what was written before stands.
+    pub fn add(&mut self, point: Profiled) -> Result<(), PointsError> {
+        self.known.insert(point.at(), point);
+        let points = self.known.values().copied().collect();
+        let file = File { head: self.head.clone(), points };
+        let text = serde_json::to_string_pretty(&file).unwrap_or_default() + "\n";
+        write(&self.path, &text)
+    }
+
+    /// The tables, whose fast reader is policy `copi`. Where the card held another period than it
+    /// was asked for, the one that it held counts. Power that no meter saw is unknown there.
+    ///
+    /// # Errors
+    /// In words, when there is no point yet.
+    pub fn tables(&self) -> Result<ProfileTables, String> {
+        let head = &self.head;
+        let conditions = Conditions {
+            version: 1,
+            server: head.server.clone(),
+            workload: head.workload.clone(),
+            source: "measured".to_owned(),
+            percentile: 95.0,
+            machine: head.machine.clone(),
+        };
+        let period_of = |point: &Profiled| {
+            let (_, period) = point.point?;
+            Some(point.held_us.unwrap_or(head.periods_us[period]))
+        };
+        let mut periods: Vec<f64> = self.iter().filter_map(period_of).collect();
+        periods.extend(self.known.is_empty().then_some(0.0));
+        periods.sort_by(f64::total_cmp);
+        periods.dedup();
+        let spans = periods.iter().map(|micros| Span::from_seconds(micros * 1e-6)).collect();
+        let cores = head.machine.cores.max(1) as f64;
+        let loads = head.loads_rps.iter().map(|load| load / cores).collect();
+        let mut tables = ProfileTables::new(conditions, loads, spans)?;
+        for point in self.iter() {
+            let made = ProfilePoint {
+                latency_seconds: point.p95_us.map_or(f64::INFINITY, |micros| micros * 1e-6),
+                power_watts: point.power_watts.unwrap_or(f64::NAN),
+            };
+            match (point.point, period_of(point)) {
+                (Some((state, _)), Some(held)) => {
+                    let period = periods.iter().position(|one| *one == held).unwrap_or_default();
+                    tables.set(point.load, state, period, made);
+                }
+                _ => tables.set_default(point.load, made),
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// Writes a file wholly or not at all.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), PointsError> {
+    let failed =
+        |error: std::io::Error| PointsError::File { path: path.to_owned(), why: error.to_string() };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = fs::File::create(&new).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&new, path).map_err(failed)
+}
+
+/// In what two profiles differ, in words.
+fn differs(found: &Head, wanted: &Head) -> Option<String> {
+    if let Some(why) = found.machine.differs_from(&wanted.machine) {
+        return Some(format!("of another machine: {why}"));
+    }
+    let pairs = [
+        ("version", found.version.to_string(), wanted.version.to_string()),
+        ("server", found.server.clone(), wanted.server.clone()),
+        ("workload", found.workload.clone(), wanted.workload.clone()),
+        ("loads", format!("{:?}", found.loads_rps), format!("{:?}", wanted.loads_rps)),
+        (
+            "frequencies",
+            format!("{:?}", found.frequencies_ghz),
+            format!("{:?}", wanted.frequencies_ghz),
+        ),
+        ("periods", format!("{:?}", found.periods_us), format!("{:?}", wanted.periods_us)),
+        ("power", format!("{:?}", found.power_source), format!("{:?}", wanted.power_source)),
+    ];
+    let pair = pairs.into_iter().find(|(_, found, wanted)| found != wanted);
+    pair.map(|(what, found, wanted)| format!("{what}: {found}, not {wanted}"))
+}
+
+impl Head {
+    /// Of a grid on a machine.
+    pub fn of(
+        server: String,
+        workload: String,
+        machine: Fingerprint,
+        grid: &Grid,
+        power_source: Option<String>,
+    ) -> Self {
+        let gigahertz = |state: &usize| grid.frequencies[*state].gigahertz();
+        Self {
+            version: 1,
+            server,
+            workload,
+            machine,
+            loads_rps: grid.loads_rps.clone(),
+            frequencies_ghz: grid.states.iter().map(gigahertz).collect(),
+            periods_us: grid.periods.iter().map(|period| period.as_seconds() * 1e6).collect(),
+            power_source,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! `wattline profile`: tail latency and power of a real server by load, V/F state and moderation.
+
+use super::load::{http, memcached};
+use super::root::Root;
+use crate::exit::ExitError;
+use crate::output;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use wattline_govern::config::Config;
+use wattline_govern::profiling::{
+    Care, Grid, Head, Live, Loader, Machine, Points, PointsError, Progress, Stopped, loader, page,
+    profile, within,
+};
+use wattline_requests::http::Http;
+use wattline_requests::memcached::Memcached;
+
+/// What to profile.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    server: Server,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Server {
+    /// Gets and sets of memcached, as of `wattline load memcached`.
+    Memcached(OfMemcached),
+    /// Pages of HTTP/1.1 servers, as of `wattline load http`.
+    Http(OfHttp),
+}
+
+#[derive(Debug, clap::Args)]
+struct OfMemcached {
+    #[command(flatten)]
+    load: memcached::Args,
+    #[command(flatten)]
+    plan: Planned,
+}
+
+#[derive(Debug, clap::Args)]
+struct OfHttp {
+    #[command(flatten)]
+    load: http::Args,
+    #[command(flatten)]
+    plan: Planned,
+}
+
+/// Which points, how well, and where to.
+#[derive(Debug, clap::Args)]
+struct Planned {
+    /// The tables (CSV). Beside them are FILE.points.json, from which a profile that was interrupted
+    /// goes on, and FILE.html, a page with the curves.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Loads, as shares of --rate.
+    #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75,1")]
+    loads: Vec<f64>,
+    /// V/F states: so many, evenly over those of the machine.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    states: u16,
+    /// Moderation periods: so many, each by the same factor longer than the one before.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    periods: u16,
+    /// Repeat a point until half the 95 % confidence interval of its 95th percentile is at most this
+    /// share of it.
+    #[arg(long, default_value_t = 0.05)]
+    within: f64,
+    /// Repetitions of a point at most.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(3..=1000))]
+    repetitions: u16,
+    /// Profile although no meter sees the power: latencies alone, which no policy can save by.
+    #[arg(long)]
+    without_power: bool,
+    /// CPUs and interfaces, as `wattline govern` has them: its configuration. Default: all CPUs, and
+    /// all interfaces with hardware behind them.
+    #[arg(long, value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    /// Send the requests from this network namespace, as `ip netns` names it: over a second card
+    /// that is cabled to the server's. The knobs are those of the namespace of this command.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    #[command(flatten)]
+    root: Root,
+}
+
+#[derive(Serialize)]
+struct Output {
+    server: String,
+    workload: String,
+    points: usize,
+    not_tight_points: usize,
+    saturated_points: usize,
+    power_source: Option<String>,
+    tables: String,
+    page: String,
+}
+
+/// A server's load.
+struct Wanted {
+    server: String,
+    workload: String,
+    loader: Loader,
+    rate: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    match &args.server {
+        Server::Memcached(OfMemcached { load, plan }) => {
+            let options = load.options().load()?;
+            plan.check()?;
+            let prepared = plan.within(|| load.prepare())?;
+            let rate = options.rate;
+            let made = {
+                let workload = prepared.workload;
+                move |thread| Memcached::new(Arc::clone(&workload), thread)
+            };
+            let loader =
+                loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
+            let (server, workload) = (load.servers().join(" "), load.described());
+            make(plan, Wanted { server, workload, loader, rate }, json)
+        }
+        Server::Http(OfHttp { load, plan }) => {
+            let options = load.options().load()?;
+            plan.check()?;
+            let (requests, pages) = plan.within(|| load.prepare())?;
+            let rate = options.rate;
+            let addresses = requests.addresses();
+            let made = move |thread| Http::new(Arc::clone(&requests), thread);
+            let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
+            let (server, workload) = (pages.join(" "), "HTTP/1.1".to_owned());
+            make(plan, Wanted { server, workload, loader, rate }, json)
+        }
+    }
+}
+
+impl Planned {
+    fn check(&self) -> Result<(), ExitError> {
+        let usage = |message: &str| Err(ExitError::new(ExitError::USAGE, message));
+        let sound = self.loads.iter().all(|share| (1e-6..=1e6).contains(share));
+        if !sound || self.loads.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return usage("--loads: shares of --rate, from 0.000001 to 1000000, that ascend");
+        }
+        if !(1e-4..=1.0).contains(&self.within) {
+            return usage("--within: a share from 0.0001 to 1, such as 0.05");
+        }
+        Ok(())
+    }
+
+    /// Runs something where the requests come from.
+    fn within<T: Send>(
+        &self,
+        run: impl FnOnce() -> Result<T, ExitError> + Send,
+    ) -> Result<T, ExitError> {
+        let unknown = |error| ExitError::new(ExitError::NO_INPUT, error);
+        within(self.netns.as_deref(), run).map_err(unknown)?
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.out.file_name().unwrap_or_default().to_owned();
+        name.push(ending);
+        self.out.with_file_name(name)
+    }
+}
+
+fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
+    let tree = plan.root.tree()?;
+    let config = match &plan.config {
+        Some(path) => Config::load(path)?,
+        None => Config::built_in(),
+    };
+    let mut machine = Machine::take(&tree, config).map_err(of_machine)?;
+    let (grid, points) = match prepare(plan, &wanted, &mut machine) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            machine.end().map_err(of_machine)?;
+            return Err(error);
+        }
+    };
+    let mut points = points;
+    let care = Care { within: plan.within, repetitions: plan.repetitions.into() };
+    let mut live = Live::new(machine, grid.clone(), wanted.loader);
+    let bar = progress(grid.order().count(), points.len());
+    let measured = profile(&mut live, &grid, care, &mut points, |now| tell(&bar, &grid, now));
+    bar.finish_and_clear();
+    let given_back = live.end().map_err(of_machine);
+    // Also of what was interrupted: the page shows how far it is.
+    let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
+    if !points.is_empty() {
+        write(
+            &tables,
+            &points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?.to_text(),
+        )?;
+        write(&page_file, &page(&points))?;
+    }
+    given_back?;
+    measured.map_err(of_stopped)?;
+    let tight = |half: Option<f64>, p95: Option<f64>| {
+        half.zip(p95).is_none_or(|(half, p95)| half <= plan.within * p95)
+    };
+    let result = Output {
+        server: wanted.server,
+        workload: wanted.workload,
+        points: points.len(),
+        not_tight_points: points.iter().filter(|it| !tight(it.p95_half_us, it.p95_us)).count(),
+        saturated_points: points.iter().filter(|it| !it.sustained).count(),
+        power_source: points.head.power_source.clone(),
+        tables: tables.display().to_string(),
+        page: page_file.display().to_string(),
+    };
+    output::print(&result, json, print)
+}
+
+/// The grid on this machine, and what is known of it.
+fn prepare(
+    plan: &Planned,
+    wanted: &Wanted,
+    machine: &mut Machine,
+) -> Result<(Grid, Points), ExitError> {
+    let platform = machine.platform().clone();
+    let can = platform.can;
+    let mut periods = vec![platform.moderation.0];
+    if can.set_moderation {
+        periods = Grid::uneven_periods(platform.moderation, plan.periods.into());
+    }
+    let states = match can.set_frequency {
+        true => Grid::coarse_states(platform.frequencies.len(), plan.states.into()),
+        false => vec![platform.fastest()],
+    };
+    if !can.set_frequency && !can.set_moderation {
+        let why = "neither frequency nor interrupt moderation can be set here: there is nothing to \
+                   profile (`wattline probe` says why; a veth or virtio interface has NAPI deferral \
+                   where it has NAPI: with GRO on, and named by [govern] interfaces in --config)";
+        return Err(ExitError::new(ExitError::UNAVAILABLE, why));
+    }
+    let source = machine.power_source();
+    if source.is_none() && !plan.without_power {
+        let why = "no meter sees the power of this machine (`wattline meter list`), so no point could \
+                   be called the cheapest; --without-power profiles latencies alone";
+        return Err(ExitError::new(ExitError::UNAVAILABLE, why));
+    }
+    for (what, can) in [("frequency", can.set_frequency), ("moderation", can.set_moderation)] {
+        if !can {
+            eprintln!("{what} cannot be set here: the profile has one value of it");
+        }
+    }
+    let loads_rps = plan.loads.iter().map(|share| share * wanted.rate).collect();
+    let grid = Grid { loads_rps, frequencies: platform.frequencies.clone(), states, periods };
+    let fingerprint = machine.fingerprint();
+    let (server, workload) = (wanted.server.clone(), wanted.workload.clone());
+    let head = Head::of(server, workload, fingerprint, &grid, source);
+    let points = Points::open(&plan.beside(".points.json"), head).map_err(of_points)?;
+    Ok((grid, points))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ExitError> {
+    let failed = |error: std::io::Error| {
+        ExitError::new(ExitError::IO, format!("{}: {error}", path.display()))
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
+}
+
+fn progress(of: usize, known: usize) -> ProgressBar {
+    let bar = ProgressBar::new(of as u64);
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} points {msg}");
+    // The template is a constant that indicatif takes; without it, the bar looks otherwise.
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_position(known as u64);
+    bar
+}
+
+fn tell(bar: &ProgressBar, grid: &Grid, now: &Progress) {
+    bar.set_position(now.known as u64);
+    bar.set_message(format!("{} to go", HumanDuration(now.remaining)));
+    if bar.is_hidden() {
+        let p95 = now.last.p95_us.map_or("saturated".to_owned(), |p95| format!("p95 {p95:.0} us"));
+        let name = grid.name(now.last.at());
+        let (known, of) = (now.known, now.of);
+        eprintln!("{known}/{of} {name}: {p95}; {} to go", HumanDuration(now.remaining));
+    }
+}
+
+fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
+    writeln!(out, "{}: {}, {}", result.tables, result.server, result.workload)?;
+    writeln!(
+        out,
+        "{} points, {} of them saturated, {} not as well known as asked for",
+        result.points, result.saturated_points, result.not_tight_points
+    )?;
+    match &result.power_source {
+        Some(source) => writeln!(out, "power: {source}")?,
+        None => writeln!(out, "power: unknown; policy copi refuses these tables")?,
+    }
+    writeln!(out, "curves: {}", result.page)
+}
+
+fn of_machine(error: wattline_govern::profiling::MachineError) -> ExitError {
+    wattline_govern::GovernError::Machine(error).into()
+}
+
+fn of_points(error: PointsError) -> ExitError {
+    let code = match &error {
+        PointsError::File { .. } => ExitError::IO,
+        PointsError::Damaged { .. } | PointsError::Another { .. } => ExitError::DATA,
+    };
+    ExitError::new(code, error)
+}
+
+fn of_stopped(stopped: Stopped) -> ExitError {
+    match stopped {
+        Stopped::Points(error) => of_points(error),
+        Stopped::Interrupted => ExitError::new(128 + 2, stopped),
+        Stopped::Server { .. } => ExitError::new(ExitError::NO_INPUT, stopped),
+        Stopped::Generator { .. } => ExitError::new(ExitError::UNAVAILABLE, stopped),
+        Stopped::Machine { .. } => ExitError::new(ExitError::IO, stopped),
+    }
+}
