@@ -4,9 +4,15 @@
 //! a new dump whenever something may have been missed. [`Requester`] asks the kernel to
 //! resolve or confirm a neighbour. Both speak plain structs, so that what is built on
 //! them can be tested from recorded events.
+//!
+//! How messages are framed is in one file, [`frame`], for all protocols: routes, XFRM, and the
+//! generic families `netdev` and `ethtool`.
 
 mod decode;
+mod exchange;
 mod follow;
+pub(crate) mod frame;
+pub(crate) mod generic;
 mod model;
 mod request;
 mod socket;
