@@ -34,6 +34,7 @@ pub struct Findings(Arc<Mutex<Found>>);
 struct Found {
     complaints: Vec<String>,
     complete: bool,
+    turn: Option<(&'static str, bool)>,
 }
 
 impl Findings {
@@ -50,6 +51,12 @@ impl Findings {
             complaints.push("the probe was not asked often enough to come to its end".into());
         }
         complaints
+    }
+
+    /// The knob that is turned now, and whether the platform promises that it can: for a test that
+    /// looks at the machine in another way, too. None before the first and after the last.
+    pub fn turn(&self) -> Option<(&'static str, bool)> {
+        self.found().turn
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
@@ -160,6 +167,10 @@ struct Probe {
 impl Probe {
     fn complain(&self, complaint: String) {
         self.findings.found().complaints.push(complaint);
+    }
+
+    fn show_turn(&self) {
+        self.findings.found().turn = self.turns.get(self.at).map(|turn| (turn.name, turn.promised));
     }
 
     fn look(&mut self, seen: &Observation<'_>) {
@@ -281,6 +292,7 @@ impl Policy for Probe {
                 self.before = point.clone();
                 self.due = now + self.circumstances.period;
                 self.turns[0].change.as_ref()(point);
+                self.show_turn();
                 return self.ask();
             }
             Trigger::Batch { .. } => Kind::Batch,
@@ -295,6 +307,7 @@ impl Policy for Probe {
                 self.at += 1;
                 self.due = now + self.circumstances.period;
                 self.before = point.clone();
+                self.show_turn();
                 if let Some(turn) = self.turns.get(self.at) {
                     (turn.change)(point);
                 } else if self.kind() == Some(Kind::EmptyPolls) {

@@ -9,7 +9,6 @@ pub mod card_statistics;
 pub mod ethtool;
 pub mod namespace;
 pub mod napi;
-mod netdev;
 pub mod netlink;
 pub mod perf;
 pub mod privileges;

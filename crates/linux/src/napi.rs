@@ -4,11 +4,14 @@
 //! An instance is asked for by interface and receive queue: its number changes whenever the
 //! interface goes down and up. Linux 6.13 or newer.
 
-use crate::netdev::{Family, error, number};
+use crate::netlink::frame::{error, number};
+use crate::netlink::generic::Family;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+/// Documentation/netlink/specs/netdev.yaml. Linux 6.3 or newer.
+const FAMILY: &str = "netdev";
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_CMD_NAPI_SET: u8 = 14;
@@ -53,9 +56,9 @@ impl Napi {
 /// ENODEV without such an interface, ENOENT where the queue has no instance now (the interface
 /// is down), EOPNOTSUPP where the kernel or the driver does not say.
 pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
-    let mut family = Family::open()?;
+    let mut family = Family::open(FAMILY)?;
     let id = instance(&mut family, interface, queue)?;
-    let answer = family.ask(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
+    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
     number(&answer, setting.attribute()).ok_or_else(|| error(libc::EOPNOTSUPP))
 }
 
@@ -64,9 +67,9 @@ pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
 /// # Errors
 /// As [`get`]; Linux 6.8 or newer, and a driver that links instances to interrupts.
 pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
-    let mut family = Family::open()?;
+    let mut family = Family::open(FAMILY)?;
     let id = instance(&mut family, interface, queue)?;
-    let answer = family.ask(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
+    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
     let interrupt = number(&answer, NETDEV_A_NAPI_IRQ).ok_or_else(|| error(libc::EOPNOTSUPP))?;
     u32::try_from(interrupt).map_err(|_| error(libc::EPROTO))
 }
@@ -77,10 +80,10 @@ pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
 /// As [`get`], EPERM without CAP_NET_ADMIN, ERANGE for a value that the kernel refuses.
 pub fn set(interface: &str, queue: u32, setting: Napi, value: u64) -> io::Result<()> {
     let value = u32::try_from(value).map_err(|_| error(libc::ERANGE))?;
-    let mut family = Family::open()?;
+    let mut family = Family::open(FAMILY)?;
     let id = instance(&mut family, interface, queue)?;
     let attributes = [(NETDEV_A_NAPI_ID, id), (setting.attribute(), value)];
-    family.ask(NETDEV_CMD_NAPI_SET, &attributes).map(|_| ())
+    family.ask_by_numbers(NETDEV_CMD_NAPI_SET, &attributes).map(|_| ())
 }
 
 /// The number of the instance that serves a receive queue.
@@ -91,7 +94,7 @@ fn instance(family: &mut Family, interface: &str, queue: u32) -> io::Result<u32>
         (NETDEV_A_QUEUE_IFINDEX, index),
         (NETDEV_A_QUEUE_TYPE, RECEIVE),
     ];
-    let answer = family.ask(NETDEV_CMD_QUEUE_GET, &attributes)?;
+    let answer = family.ask_by_numbers(NETDEV_CMD_QUEUE_GET, &attributes)?;
     match number(&answer, NETDEV_A_QUEUE_NAPI_ID) {
         Some(id) => u32::try_from(id).map_err(|_| error(libc::EPROTO)),
         None => unlinked(family, index, queue),

@@ -1,8 +1,11 @@
 //! What an interface can do with XDP, as the kernel tells it.
 
-use crate::netdev::{Family, error, number};
+use crate::netlink::frame::{error, number};
+use crate::netlink::generic::Family;
 use std::io;
 
+/// Documentation/netlink/specs/netdev.yaml. Linux 6.3 or newer.
+const FAMILY: &str = "netdev";
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
@@ -18,7 +21,7 @@ impl XdpFeatures {
     /// # Errors
     /// EOPNOTSUPP before Linux 6.3.
     pub fn open() -> io::Result<Self> {
-        Family::open().map(Self)
+        Family::open(FAMILY).map(Self)
     }
 
     /// Whether an interface of the network namespace in which this was opened sends frames that
@@ -29,7 +32,8 @@ impl XdpFeatures {
     /// # Errors
     /// ENODEV where there is no such interface.
     pub fn transmits(&mut self, ifindex: u32) -> io::Result<bool> {
-        let answer = self.0.ask(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;
+        let answer =
+            self.0.ask_by_numbers(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;
         let features = number(&answer, NETDEV_A_DEV_XDP_FEATURES);
         Ok(features.ok_or_else(|| error(libc::EPROTO))? & TRANSMIT != 0)
     }

@@ -11,11 +11,11 @@ use checks::Checks;
 use std::path::Path;
 use std::process::ExitCode;
 use wattline_testbed::Error;
-use wattline_testbed::rig::{Machine, Options, Rig, agent, machine};
+use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance, machine};
 
 fn main() -> ExitCode {
     // The same program turns the knobs inside.
-    match agent::serve() {
+    match agent::serve().and_then(|served| Ok(served || conformance::serve()?)) {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => {}
         Err(error) => {
@@ -72,6 +72,10 @@ fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error
     checks::server(&mut machine, &mut checks)?;
     let boot = machine.boot.as_secs();
     let card = machine.card;
+    machine.power_off()?;
+    // A machine of its own: each guest has a quarter of an hour.
+    let mut machine = Machine::boot(rig, &options)?;
+    checks::conformance(&mut machine, &mut checks)?;
     machine.power_off()?;
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     if json {

@@ -4,15 +4,21 @@
 //! a new dump whenever something may have been missed. [`Requester`] asks the kernel to
 //! resolve or confirm a neighbour. Both speak plain structs, so that what is built on
 //! them can be tested from recorded events.
+//!
+//! How messages are framed is in one file, [`frame`], for all protocols: routes, XFRM, and the
+//! generic families `netdev` and `ethtool`.
 
-mod attribute;
 mod decode;
+mod exchange;
 mod follow;
 pub mod forward_path;
+pub(crate) mod frame;
+pub(crate) mod generic;
 mod model;
 mod nexthop;
 mod request;
 mod socket;
+mod value;
 pub mod xfrm;
 
 pub use follow::Follower;

@@ -8,7 +8,7 @@
 //!
 //! Messages: include/uapi/linux/nexthop.h.
 
-use super::attribute::attributes;
+use super::frame::attributes;
 use super::model::{Event, Hop, Route, RouteKind};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -15,8 +15,10 @@ const STEP: Duration = Duration::from_secs(120);
 /// The drivers that the lab is about, the device through which the router hands packets to
 /// its kernel, and the port that commands come through; what they need
 /// besides is loaded before them.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 14] = [
     "tun",
+    // Part of newer kernels of Debian.
+    "virtio_pci",
     "virtio_console",
     "igb",
     "e1000e",
@@ -31,12 +33,14 @@ const MODULES: [&str; 13] = [
     "acpi_ipmi",
 ];
 
-/// What the kernel's ESP needs, and namespaces with cables between them.
-const IPSEC_MODULES: [&str; 17] = [
+/// Cables between namespaces.
+const CABLES: &str = "veth";
+
+/// What the kernel's ESP needs.
+const IPSEC_MODULES: [&str; 16] = [
     "esp4",
     "esp6",
     "xfrm_user",
-    "veth",
     "aes_generic",
     "cbc",
     "ctr",
@@ -69,12 +73,24 @@ const PLUGIN_NAMES: [&str; 12] = [
     "vici",
 ];
 
-/// Packs the guest: busybox, ethtool, modules, and `programs` under their names in `/bin`; for
-/// IPsec also the kernel's ESP, iproute2's `ip` and strongSwan.
+/// What a guest has beside busybox, ethtool and the drivers of its devices.
+#[derive(Debug, Clone, Copy)]
+pub struct Contents<'a> {
+    /// Programs, with their names in `/bin`.
+    pub programs: &'a [(&'a str, &'a Path)],
+    /// iproute2's `ip`, and cables between namespaces.
+    pub namespaces: bool,
+    /// That, the kernel's ESP and strongSwan.
+    pub ipsec: bool,
+}
+
+/// Packs the guest.
 ///
 /// # Errors
 /// When a part is missing or cannot be packed.
-pub fn pack(rig: &Rig, programs: &[(&str, &Path)], ipsec: bool, to: &Path) -> Result<(), Error> {
+pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
+    let Contents { programs, ipsec, .. } = contents;
+    let namespaces = contents.namespaces || ipsec;
     let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let root = staging.path();
     for folder in ["bin", "lib", "lib64", "modules", "proc", "sys", "dev", "tmp", "run", "var/lib"]
@@ -84,8 +100,12 @@ pub fn pack(rig: &Rig, programs: &[(&str, &Path)], ipsec: bool, to: &Path) -> Re
     copy(&source().join("rig/init"), &root.join("init"))?;
     let busybox = rig.program("busybox");
     copy(&busybox, &root.join("bin/busybox"))?;
-    let own: &[&str] = if ipsec { &["ethtool", "ip", "charon", "swanctl"] } else { &["ethtool"] };
-    let own: Vec<(&str, PathBuf)> = own.iter().map(|name| (*name, rig.program(name))).collect();
+    let wanted = [("ethtool", true), ("ip", namespaces), ("charon", ipsec), ("swanctl", ipsec)];
+    let own: Vec<(&str, PathBuf)> = wanted
+        .into_iter()
+        .filter(|(_, wanted)| *wanted)
+        .map(|(name, _)| (name, rig.program(name)))
+        .collect();
     let own = own.iter().map(|(name, path)| (*name, path.as_path()));
     for (name, program) in own.chain(programs.iter().copied()) {
         install(rig, program, root, &format!("bin/{name}"))?;
@@ -96,7 +116,9 @@ pub fn pack(rig: &Rig, programs: &[(&str, &Path)], ipsec: bool, to: &Path) -> Re
             install(rig, &folder.join(&name), root, &format!("{PLUGINS}/{name}"))?;
         }
     }
-    let wanted = [&MODULES[..], if ipsec { &IPSEC_MODULES } else { &[] }].concat();
+    let mut wanted = MODULES.to_vec();
+    wanted.extend(namespaces.then_some(CABLES));
+    wanted.extend(IPSEC_MODULES.into_iter().filter(|_| ipsec));
     modules(rig, &busybox, &wanted, &root.join("modules"))?;
     let mut cpio = Command::new(&busybox);
     cpio.args(["cpio", "-o", "-H", "newc", "-F"]).arg(to).current_dir(root);
@@ -133,7 +155,7 @@ fn install(rig: &Rig, program: &Path, root: &Path, to: &str) -> Result<(), Error
 
 /// Unpacks the modules into `to`, and writes the order in which they are loaded.
 fn modules(rig: &Rig, busybox: &Path, wanted: &[&str], to: &Path) -> Result<(), Error> {
-    let folder = rig.root.join("lib/modules").join(&rig.release);
+    let folder = rig.modules();
     let path = folder.join("modules.dep");
     let text = fs::read_to_string(&path)
         .map_err(|e| Error::io(format!("reading {}", path.display()), e))?;

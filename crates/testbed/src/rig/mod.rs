@@ -7,6 +7,7 @@
 //! program turn every knob and compare the two (`crates/wattline/tests/rig/checks/`).
 
 pub mod agent;
+pub mod conformance;
 pub mod guest;
 pub mod image;
 pub mod machine;
@@ -17,7 +18,7 @@ pub use machine::{Machine, Options};
 
 use crate::{Error, command};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// Time for a download over a slow line.
@@ -30,6 +31,8 @@ const UNAVAILABLE: i32 = 69;
 pub struct Rig {
     /// Where they are unpacked.
     root: PathBuf,
+    /// Where the guest's kernel is: there, or in a folder of its own.
+    kernel_root: PathBuf,
     /// The guest kernel's release, which names its files.
     release: String,
 }
@@ -40,7 +43,30 @@ impl Rig {
         let folder = folder();
         let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
         text("fetched")?;
-        Some(Self { root: folder.join("root"), release: text("kernel")?.trim().to_owned() })
+        let root = folder.join("root");
+        Some(Self { kernel_root: root.clone(), root, release: text("kernel")?.trim().to_owned() })
+    }
+
+    /// The same with Debian's newest kernel of a series, `6.1`, `6.12` or `6.18`, for the guest; it
+    /// is fetched where it is missing.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub fn with_kernel(&self, series: &str) -> Result<Self, Error> {
+        let mut fetch = Command::new(source().join("rig/fetch-kernel"));
+        fetch.arg(series).env("WATTLINE_RIG", folder());
+        let output = fetched(&mut fetch)?;
+        let folder = folder().join("kernels").join(series);
+        let Ok(release) = std::fs::read_to_string(folder.join("kernel")) else {
+            return Err(failed("rig/fetch-kernel", &output));
+        };
+        let (root, kernel_root) = (self.root.clone(), folder.join("root"));
+        Ok(Self { root, kernel_root, release: release.trim().to_owned() })
+    }
+
+    /// The release of the guest's kernel, as `uname -r` says it.
+    pub fn release(&self) -> &str {
+        &self.release
     }
 
     /// Fetches what is missing, without root and without installing anything.
@@ -50,16 +76,8 @@ impl Rig {
     pub fn fetch() -> Result<Self, Error> {
         let mut fetch = Command::new(source().join("rig/fetch"));
         fetch.env("WATTLINE_RIG", folder());
-        let output = command::run_to_end(&mut fetch, FETCH, "")?;
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if output.status.code() == Some(UNAVAILABLE) {
-            return Err(Error::Rig { what: said, console: String::new() });
-        }
-        Self::find().ok_or_else(|| Error::ProgramFailed {
-            command: "rig/fetch".to_owned(),
-            status: output.status.to_string(),
-            output: said,
-        })
+        let output = fetched(&mut fetch)?;
+        Self::find().ok_or_else(|| failed("rig/fetch", &output))
     }
 
     /// A program that was unpacked or, where the machine had it already, the machine's.
@@ -91,7 +109,29 @@ impl Rig {
     }
 
     fn kernel(&self) -> PathBuf {
-        self.root.join(format!("boot/vmlinuz-{}", self.release))
+        self.kernel_root.join(format!("boot/vmlinuz-{}", self.release))
+    }
+
+    fn modules(&self) -> PathBuf {
+        self.kernel_root.join("lib/modules").join(&self.release)
+    }
+}
+
+/// What a script that fetches ended with, unless it could not.
+fn fetched(script: &mut Command) -> Result<Output, Error> {
+    let output = command::run_to_end(script, FETCH, "")?;
+    if output.status.code() == Some(UNAVAILABLE) {
+        let what = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Error::Rig { what, console: String::new() });
+    }
+    Ok(output)
+}
+
+fn failed(script: &str, output: &Output) -> Error {
+    Error::ProgramFailed {
+        command: script.to_owned(),
+        status: output.status.to_string(),
+        output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
     }
 }
 

@@ -8,12 +8,14 @@ mod ipsec;
 use checks::Checks;
 use std::path::PathBuf;
 use wattline_testbed::Error;
-use wattline_testbed::rig::{Machine, Options, Rig, agent};
+use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance};
 
-/// What turns the knobs inside: this very program, started there with a list of wishes.
+/// What turns the knobs inside: this very program, started there with a list of wishes, or with a
+/// platform to put to the test.
 #[test]
 fn agent() {
-    assert!(agent::serve().is_ok());
+    agent::serve().unwrap();
+    conformance::serve().unwrap();
 }
 
 fn boot(test: &str) -> Option<Machine> {
@@ -47,6 +49,11 @@ fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
 #[test]
 fn a_server_without_a_router_is_governed_and_given_back() {
     hold("a_server_without_a_router_is_governed_and_given_back", checks::server);
+}
+
+#[test]
+fn the_platform_keeps_its_word_on_real_drivers() {
+    hold("the_platform_keeps_its_word_on_real_drivers", checks::conformance);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Interfaces that belong to a bridge, a VRF or the like (`ip link`).
 
-use super::super::attribute::{attributes, number, text};
+use super::super::frame::attributes;
+use super::super::value::{number, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! Chains of nftables (include/uapi/linux/netfilter/nf_tables.h). Rules of `iptables-nft` are among
 //! them.
 
-use super::super::attribute::{attributes, number_of_wire, text};
+use super::super::frame::attributes;
+use super::super::value::{number_of_wire, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use std::io;

@@ -2,7 +2,8 @@
 //!
 //! BPF programs that are attached by a link (tcx) are not in these lists, and so not seen.
 
-use super::super::attribute::{attributes, text};
+use super::super::frame::attributes;
+use super::super::value::text;
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::io;

@@ -1,6 +1,7 @@
 //! Rules of policy routing (include/uapi/linux/fib_rules.h).
 
-use super::super::attribute::{attributes, number, text};
+use super::super::frame::attributes;
+use super::super::value::{number, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::fmt::Write;

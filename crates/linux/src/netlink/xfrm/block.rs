@@ -92,7 +92,7 @@ impl BlockOwner {
                 None => self.free_index(number, block.direction, &known, &kept),
             };
             let kind = if same.is_some() { XFRM_MSG_UPDPOLICY } else { XFRM_MSG_NEWPOLICY };
-            ask(&message(kind, 0, &block.body(index)))?;
+            ask(message(kind, 0, &block.body(index)))?;
             kept.push(index);
         }
         let old = known.iter().map(|known| known.index);
@@ -170,7 +170,7 @@ fn delete(index: u32) -> io::Result<()> {
     let mut body = [0; USERPOLICY_ID];
     body[56..60].copy_from_slice(&index.to_ne_bytes());
     body[60] = (index & 7) as u8;
-    match ask(&message(XFRM_MSG_DELPOLICY, 0, &body)) {
+    match ask(message(XFRM_MSG_DELPOLICY, 0, &body)) {
         // Somebody else has taken it away.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,7 @@
 //! Messages of NETLINK_XFRM, byte by byte (include/uapi/linux/xfrm.h). Numbers are in the
 //! machine's order unless they are of the wire: addresses, ports, SPIs.
 
+use super::super::frame::attributes;
 use super::model::{Association, Current, Key, Policy, PolicyAction, PolicyDirection, Template};
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -55,18 +56,6 @@ fn address(bytes: &[u8], at: usize, family: u16) -> Option<IpAddr> {
         AF_INET6 => array::<16>(bytes, at).map(IpAddr::from),
         _ => None,
     }
-}
-
-/// Number and content of the attributes that follow a structure.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16_at(bytes, 0)?);
-        // The two highest bits are flags.
-        let kind = u16_at(bytes, 2)? & 0x3fff;
-        let content = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, content))
-    })
 }
 
 /// `struct xfrm_algo` and its kin: a name, a length in bits, further numbers, the key.
@@ -206,15 +195,15 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::frame::{Request, frames};
     use super::*;
     use proptest::prelude::*;
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut bytes = ((content.len() + 4) as u16).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(content);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
+        let mut request = Request::new(0, 0);
+        request.attribute(kind, content);
+        let bytes = request.finish(0);
+        frames(&bytes).next().unwrap().payload.to_vec()
     }
 
     fn named(name: &str, numbers: &[u32], key: &[u8]) -> Vec<u8> {

@@ -15,27 +15,19 @@ pub use model::{
 };
 pub use report::Report;
 
-use super::socket::parts;
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_XFRM};
+use super::exchange::Exchange;
+use super::frame::Request;
+use netlink_packet_core::NLM_F_DUMP;
+use netlink_sys::{Socket, protocols::NETLINK_XFRM};
 use std::io;
-use std::os::fd::AsFd;
-use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// XFRMNLGRP_EXPIRE, SA, POLICY.
 const GROUPS: [u32; 3] = [2, 3, 4];
 const XFRM_MSG_GETSA: u16 = 0x12;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_DUMP: u16 = 0x300;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const HEADER: usize = 16;
 /// As much as the kernel puts into one datagram of a dump.
 const BUFFER_BYTES: usize = 64 << 10;
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Datagrams of a dump at most: a million associations need fewer.
-const MOST_DATAGRAMS: usize = 1 << 16;
 
 /// Follows the kernel's associations and policies.
 pub struct XfrmFollower {
@@ -95,50 +87,17 @@ impl XfrmFollower {
     }
 }
 
-/// A socket to ask the kernel by, which does not wait for an answer for ever.
-fn connected() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_XFRM)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let receive = rustix::net::sockopt::Timeout::Recv;
-    rustix::net::sockopt::set_socket_timeout(socket.as_fd(), receive, Some(PATIENCE))?;
-    Ok(socket)
-}
-
+/// All that the kernel has of a kind: `body` is the length of the structure that selects.
 fn dump(
     request: u16,
     body: usize,
     buffer: &mut [u8],
     mut each: impl FnMut(&[u8]),
 ) -> io::Result<()> {
-    let socket = connected()?;
-    let mut message = Vec::with_capacity(HEADER + body);
-    message.extend(((HEADER + body) as u32).to_ne_bytes());
-    message.extend(request.to_ne_bytes());
-    message.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    message.resize(HEADER + body, 0);
-    socket.send(&message, 0)?;
-    for _ in 0..MOST_DATAGRAMS {
-        let length = match socket.recv(&mut &mut buffer[..], 0) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        for part in parts(buffer.get(..length).unwrap_or_default()) {
-            let kind = part.get(4..6).and_then(|bytes| bytes.first_chunk());
-            let body = part.get(HEADER..).unwrap_or_default();
-            match kind.map(|kind| u16::from_ne_bytes(*kind)) {
-                Some(NLMSG_DONE) => return Ok(()),
-                Some(NLMSG_ERROR) => {
-                    let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
-                    return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
-                }
-                // Whatever it is of what was asked for: NEWSA, NEWPOLICY.
-                Some(_) => each(body),
-                None => {}
-            }
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel's list of associations has no end"))
+    let mut request = Request::new(request, NLM_F_DUMP);
+    request.put(&vec![0; body]);
+    // Whatever it is of what was asked for: NEWSA, NEWPOLICY.
+    Exchange::open(NETLINK_XFRM)?.ask(request, buffer, |frame| each(frame.payload))
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! So an IKE daemon sees the traffic and replaces keys in time, and the kernel goes on with the
 //! right numbers when it takes the tunnel over.
 
+use super::super::exchange::Exchange;
+use super::super::frame::Request;
 use super::model::{Association, Current};
-use super::{HEADER, NLM_F_REQUEST, NLMSG_ERROR, connected};
+use netlink_packet_core::NLM_F_REPLACE;
+use netlink_sys::protocols::NETLINK_XFRM;
 use std::io;
 use std::net::IpAddr;
 
@@ -14,8 +17,6 @@ const XFRM_MSG_NEWAE: u16 = 0x1e;
 const XFRMA_LTIME_VAL: u16 = 9;
 const XFRMA_REPLAY_VAL: u16 = 10;
 const XFRMA_REPLAY_ESN_VAL: u16 = 23;
-const NLM_F_ACK: u16 = 4;
-const NLM_F_REPLACE: u16 = 0x100;
 /// `struct xfrm_user_expire`: an association, and whether it is at its end.
 const USER_EXPIRE: usize = 232;
 /// More words than the kernel takes (XFRMA_REPLAY_ESN_MAX is 4096 numbers).
@@ -65,7 +66,7 @@ impl Report {
     /// # Errors
     /// When it refuses them; an association that it has no more is `NotFound`.
     pub fn tell(&self) -> io::Result<()> {
-        ask(&self.numbers())
+        ask(self.numbers())
     }
 
     /// Tells the kernel, and by it the IKE daemon, that the association should be replaced, or
@@ -74,11 +75,11 @@ impl Report {
     /// # Errors
     /// As [`Self::tell`].
     pub fn expire(&self, ended: bool) -> io::Result<()> {
-        ask(&self.expiry(ended))
+        ask(self.expiry(ended))
     }
 
     /// An XFRM_MSG_NEWAE.
-    fn numbers(&self) -> Vec<u8> {
+    fn numbers(&self) -> Request {
         let mut body = address(self.destination).to_vec();
         body.extend(self.spi.to_be_bytes());
         body.extend(family(self.destination).to_ne_bytes());
@@ -86,6 +87,7 @@ impl Report {
         body.extend(address(self.source));
         // Flags and reqid, which the kernel does not look at here.
         body.extend([0; 8]);
+        let mut request = message(XFRM_MSG_NEWAE, NLM_F_REPLACE, &body);
         // All numbers below the highest are said to have been received: none of them comes in
         // a second time by the kernel.
         match self.bitmap_words.map(|words| words.min(MOST_WORDS)) {
@@ -100,12 +102,12 @@ impl Report {
                 ];
                 let seen = if self.received == 0 { 0 } else { u32::MAX };
                 let bitmap = std::iter::repeat_n(seen, words as usize);
-                attribute(&mut body, XFRMA_REPLAY_ESN_VAL, numbers.into_iter().chain(bitmap));
+                attribute(&mut request, XFRMA_REPLAY_ESN_VAL, numbers.into_iter().chain(bitmap));
             }
             None => {
                 let seen = if self.received == 0 { 0 } else { u32::MAX };
                 let numbers = [self.sent as u32, self.received as u32, seen];
-                attribute(&mut body, XFRMA_REPLAY_VAL, numbers.into_iter());
+                attribute(&mut request, XFRMA_REPLAY_VAL, numbers.into_iter());
             }
         }
         let Current { bytes, packets, added, used } = self.current;
@@ -114,12 +116,12 @@ impl Report {
             [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
         };
         let counters = [bytes, packets, added, used].into_iter().flat_map(halves);
-        attribute(&mut body, XFRMA_LTIME_VAL, counters);
-        message(XFRM_MSG_NEWAE, NLM_F_REPLACE, &body)
+        attribute(&mut request, XFRMA_LTIME_VAL, counters);
+        request
     }
 
     /// An XFRM_MSG_EXPIRE. The kernel looks at what names the association and nothing else.
-    fn expiry(&self, ended: bool) -> Vec<u8> {
+    fn expiry(&self, ended: bool) -> Request {
         let mut body = [0; USER_EXPIRE];
         body[56..72].copy_from_slice(&address(self.destination));
         body[72..76].copy_from_slice(&self.spi.to_be_bytes());
@@ -148,47 +150,32 @@ pub(super) fn address(address: IpAddr) -> [u8; 16] {
     }
 }
 
-fn attribute(body: &mut Vec<u8>, kind: u16, words: impl Iterator<Item = u32>) {
-    let start = body.len();
-    body.extend([0; 4]);
-    words.for_each(|word| body.extend(word.to_ne_bytes()));
-    let length = (body.len() - start) as u16;
-    body[start..start + 2].copy_from_slice(&length.to_ne_bytes());
-    body[start + 2..start + 4].copy_from_slice(&kind.to_ne_bytes());
+fn attribute(request: &mut Request, kind: u16, words: impl Iterator<Item = u32>) {
+    let value: Vec<u8> = words.flat_map(u32::to_ne_bytes).collect();
+    request.attribute(kind, &value);
 }
 
-pub(super) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let mut message = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
-    message.extend(kind.to_ne_bytes());
-    message.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
-    message.resize(HEADER, 0);
-    message.extend(body);
-    message
+pub(super) fn message(kind: u16, flags: u16, body: &[u8]) -> Request {
+    let mut request = Request::new(kind, flags);
+    request.put(body);
+    request
 }
 
 /// Sends a request, and waits until the kernel has done it.
-pub(super) fn ask(message: &[u8]) -> io::Result<()> {
-    let socket = connected()?;
-    socket.send(message, 0)?;
-    let mut answer = [0; 512];
-    let length = socket.recv(&mut &mut answer[..], 0)?;
-    let answer = answer.get(..length).unwrap_or_default();
-    let kind = answer.get(4..6).and_then(|bytes| bytes.first_chunk());
-    let code = answer.get(HEADER..).and_then(|bytes| bytes.first_chunk());
-    match (kind.map(|kind| u16::from_ne_bytes(*kind)), code.map(|code| i32::from_ne_bytes(*code))) {
-        (Some(NLMSG_ERROR), Some(0)) => Ok(()),
-        (Some(NLMSG_ERROR), Some(code)) if code == -libc::ESRCH => {
-            Err(io::Error::from(io::ErrorKind::NotFound))
-        }
-        (Some(NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no acknowledgement from the kernel")),
-    }
+pub(super) fn ask(request: Request) -> io::Result<()> {
+    let done = Exchange::open(NETLINK_XFRM)?.ask(request, &mut [0; 512], |_| {});
+    done.map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => io::Error::from(io::ErrorKind::NotFound),
+        _ => error,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::decode;
     use super::*;
+
+    const HEADER: usize = 16;
 
     fn report(bitmap_words: Option<u32>) -> Report {
         Report {
@@ -207,7 +194,7 @@ mod tests {
     #[test]
     fn messages_are_laid_out_as_the_kernel_has_them() {
         // struct xfrm_aevent_id is 48 bytes; behind it come the attributes.
-        let short = report(None).numbers();
+        let short = report(None).numbers().finish(0);
         assert_eq!(short.len(), HEADER + 48 + 16 + 36);
         assert_eq!(short[..4], (short.len() as u32).to_ne_bytes());
         assert_eq!(short[HEADER + 16..HEADER + 20], [0, 0, 0x10, 1]);
@@ -215,10 +202,10 @@ mod tests {
             short[HEADER + 52..HEADER + 60],
             [7_u32.to_ne_bytes(), 9_u32.to_ne_bytes()].concat()[..]
         );
-        let long = report(Some(2)).numbers();
+        let long = report(Some(2)).numbers().finish(0);
         assert_eq!(long.len(), HEADER + 48 + 4 + 24 + 8 + 36);
         // What is told is understood as the same.
-        let expiry = report(None).expiry(true);
+        let expiry = report(None).expiry(true).finish(0);
         assert_eq!(expiry.len(), HEADER + USER_EXPIRE);
         let read = decode::association(&expiry[HEADER..HEADER + 224]).unwrap();
         assert_eq!((read.spi, read.protocol), (0x1001, 50));

@@ -1,6 +1,7 @@
 //! What the lab finds out: each check sets or reads something inside the guest through a real
 //! driver, and compares it with what is seen from outside.
 
+mod conformance;
 mod forwarding;
 mod governing;
 mod ipsec;
@@ -111,6 +112,16 @@ pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 pub fn server(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
     server::check(machine, checks)
+}
+
+/// Adds the checks of what this machine's platform promises, on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn conformance(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    checks.equal("card with a redirect table", Witness::Outside, &"igb", &machine.card);
+    if machine.card == "igb" { conformance::check(machine, checks) } else { Ok(()) }
 }
 
 /// Governors that follow the load would move the registers while they are looked at.

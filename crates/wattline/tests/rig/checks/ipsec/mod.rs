@@ -31,6 +31,7 @@ pub fn ipsec(rig: &Rig, wattline: &Path, checks: &mut Checks) -> Result<(), Erro
             programs: vec![("wattline", wattline.to_owned())],
             cards: 1,
             ipsec: true,
+            namespaces: true,
             taps: site.as_ref().map(|site| site.router.name().to_owned()),
         },
     )?;

@@ -1,0 +1,185 @@
+//! Settings of network cards: interrupt moderation, the redirect table of receive-side scaling,
+//! channels and rings, as the program `ethtool` has them.
+//!
+//! | what | by netlink | by ioctl |
+//! |---|---|---|
+//! | moderation of a card, channels, rings | Linux 5.7 and newer | where the kernel's ethtool does not speak netlink |
+//! | moderation of one queue | has no message for it | always |
+//! | redirect table | can be written since Linux 6.17 only | always, so that reading and writing are one way |
+//! | a driver's own statistics | has the standard ones only | always ([`crate::card_statistics`]) |
+//!
+//! Netlink changes the parameter that it is given and no other; by ioctl all have to be read and
+//! written, so that what somebody else changes in between is lost.
+
+mod by_netlink;
+mod ioctl;
+mod model;
+
+pub(crate) use ioctl::request;
+pub use model::{Channels, Coalesce, CoalesceValues, RedirectTable, Rings};
+
+use by_netlink::Ethtool;
+use std::io;
+
+/// By netlink, and by ioctl where the kernel's ethtool does not speak it.
+fn either<T>(
+    by_netlink: impl FnOnce(&mut Ethtool) -> io::Result<T>,
+    by_ioctl: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    match Ethtool::open()? {
+        Some(mut ethtool) => by_netlink(&mut ethtool),
+        None => by_ioctl(),
+    }
+}
+
+/// The interrupt moderation of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has none, ENODEV where there is no such interface.
+pub fn coalesce(interface: &str) -> io::Result<CoalesceValues> {
+    either(|ethtool| ethtool.coalesce(interface), || ioctl::coalesce(interface))
+}
+
+/// Sets one parameter and leaves the others as they are.
+///
+/// # Errors
+/// Also EPERM without CAP_NET_ADMIN, EINVAL or EOPNOTSUPP where the driver refuses.
+pub fn set_coalesce(interface: &str, parameter: Coalesce, value: u32) -> io::Result<()> {
+    either(
+        |ethtool| ethtool.set_coalesce(interface, parameter, value),
+        || ioctl::set_coalesce(interface, parameter, value),
+    )
+}
+
+/// The interrupt moderation of one queue of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has none, or none for single queues.
+pub fn queue_coalesce(interface: &str, queue: u32) -> io::Result<CoalesceValues> {
+    ioctl::queue_coalesce(interface, queue)
+}
+
+/// Sets one parameter of one queue and leaves the others as they are.
+///
+/// # Errors
+/// As [`queue_coalesce`], and as [`set_coalesce`].
+pub fn set_queue_coalesce(
+    interface: &str,
+    queue: u32,
+    parameter: Coalesce,
+    value: u32,
+) -> io::Result<()> {
+    ioctl::set_queue_coalesce(interface, queue, parameter, value)
+}
+
+/// The redirect table of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the card has none.
+pub fn redirect_table(interface: &str) -> io::Result<RedirectTable> {
+    ioctl::redirect_table(interface)
+}
+
+/// Replaces the redirect table; hash function and key stay.
+///
+/// # Errors
+/// EINVAL where its length is not the card's or a queue does not exist.
+pub fn set_redirect_table(interface: &str, table: &RedirectTable) -> io::Result<()> {
+    ioctl::set_redirect_table(interface, table)
+}
+
+/// The queues of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver does not say.
+pub fn channels(interface: &str) -> io::Result<Channels> {
+    either(|ethtool| ethtool.channels(interface), || ioctl::channels(interface))
+}
+
+/// Sets the number of combined queues.
+///
+/// # Errors
+/// EINVAL where there are not so many, EBUSY or EINVAL while the redirect table uses more.
+pub fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
+    either(
+        |ethtool| ethtool.set_combined_channels(interface, combined),
+        || ioctl::set_combined_channels(interface, combined),
+    )
+}
+
+/// The ring sizes of an interface.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver does not say.
+pub fn rings(interface: &str) -> io::Result<Rings> {
+    either(|ethtool| ethtool.rings(interface), || ioctl::rings(interface))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named_by_the_error() {
+        for name in ["", "no-such-if", "a-name-that-is-far-too-long"] {
+            assert_eq!(coalesce(name).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_loopback_has_nothing_to_set() {
+        assert_eq!(coalesce("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(redirect_table("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(queue_coalesce("lo", 0).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        let none = queue_coalesce("lo", 4096).unwrap_err();
+        assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    /// Both ways say the same of devices that the kernel makes, and refuse the same.
+    #[test]
+    fn netlink_and_ioctl_agree() {
+        let name = format!("wl-ethtool-{}", std::process::id());
+        let made = || {
+            let namespace = crate::namespace::Namespace::create(name)?;
+            namespace.ip("link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1")?;
+            namespace.ip("tuntap add dev t0 mode tap")?;
+            Ok::<_, crate::namespace::NamespaceError>(namespace)
+        };
+        let namespace = match made() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let agreed = namespace.enter(|| {
+            let Some(mut ethtool) = Ethtool::open().unwrap() else {
+                return println!("skipped: this kernel's ethtool does not speak netlink");
+            };
+            fn same<T: PartialEq + fmt::Debug>(one: io::Result<T>, other: io::Result<T>) {
+                let number = |error: io::Error| error.raw_os_error();
+                assert_eq!(one.map_err(number), other.map_err(number));
+            }
+            for name in ["v0", "t0", "lo", "no-such-if", "", "a-name-that-is-far-too-long"] {
+                same(ethtool.coalesce(name), ioctl::coalesce(name));
+                same(ethtool.channels(name), ioctl::channels(name));
+                same(ethtool.rings(name), ioctl::rings(name));
+            }
+            let coalesce = |ethtool: &mut Ethtool, value| {
+                ethtool.set_coalesce("t0", Coalesce::RxFrames, value)?;
+                let (one, other) = (ethtool.coalesce("t0"), ioctl::coalesce("t0"));
+                assert_eq!(one.unwrap().get(Coalesce::RxFrames), value);
+                assert_eq!(other.unwrap().get(Coalesce::RxFrames), value);
+                Ok::<_, io::Error>(())
+            };
+            match coalesce(&mut ethtool, 24) {
+                Ok(()) => {
+                    ioctl::set_coalesce("t0", Coalesce::RxFrames, 25).unwrap();
+                    assert_eq!(ethtool.coalesce("t0").unwrap().get(Coalesce::RxFrames), 25);
+                }
+                Err(error) => println!("skipped in part: no coalescing on a tap here: {error}"),
+            }
+            assert!(ethtool.set_coalesce("t0", Coalesce::RxUsecs, 50).is_err());
+            assert!(ethtool.set_combined_channels("v0", 4097).is_err());
+        });
+        agreed.unwrap();
+    }
+}

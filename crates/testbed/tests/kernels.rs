@@ -1,0 +1,171 @@
+//! The XDP programs on kernels of several ages, in emulated machines: each verifier takes each
+//! object, and what the programs do with crafted frames is the same on all of them.
+//!
+//! `cargo test -p wattline-testbed --test kernels -- --ignored --nocapture` prints the table; minutes,
+//! and some 120 MB to fetch for each kernel at the first time.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::rig::{Machine, Options, Rig};
+use wattline_xdp::steer::{Steering, TABLE_ENTRIES};
+use wattline_xdp::{
+    CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
+};
+
+/// Debian's kernels of those releases that Wattline is to run on.
+const KERNELS: [&str; 3] = ["6.1", "6.12", "6.18"];
+/// Makes this program the one inside.
+const INSIDE: &str = "WATTLINE_TEST_OBJECTS";
+/// What a line begins with that names objects, and says what became of them.
+const LOADED: &str = "loaded: ";
+/// Time for all tests of the crate in an emulated machine on a busy host.
+const PATIENCE: Duration = Duration::from_secs(800);
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// Objects that are loaded together, and how: on an interface of its own.
+type Load = (&'static [&'static str], fn(u32) -> Result<(), String>);
+
+const LOADS: [Load; 7] = [
+    (&["sockets"], |ifindex| {
+        let program = XdpProgram::load(ifindex, MAC, XdpModeChoice::Only(XdpMode::Native));
+        program.map(drop).map_err(|e| e.to_string())
+    }),
+    (&["forward", "redirect", "transmit"], |ifindex| {
+        let forward = XdpForward::new().map_err(|e| e.to_string())?;
+        let choice = XdpModeChoice::Only(XdpMode::Native);
+        let program = XdpProgram::load_forwarding(ifindex, MAC, choice, Some(&forward));
+        program.map(drop).map_err(|e| e.to_string())
+    }),
+    (&["generator"], |ifindex| {
+        LiveGenerator::new(ifindex, &[0; 60], None).map(drop).map_err(|e| e.to_string())
+    }),
+    (&["patient"], |ifindex| {
+        let gap = Duration::from_micros(10);
+        LiveGenerator::waiting(ifindex, &[0; 60], gap).map(drop).map_err(|e| e.to_string())
+    }),
+    (&["sink"], |ifindex| CountingSink::attach(ifindex).map(drop).map_err(|e| e.to_string())),
+    (&["pass"], |ifindex| PassAll::attach(ifindex).map(drop).map_err(|e| e.to_string())),
+    (&["steer"], |ifindex| {
+        Steering::attach(ifindex, &[0; TABLE_ENTRIES]).map(drop).map_err(|e| e.to_string())
+    }),
+];
+
+/// Inside the emulated machine, with interfaces `x0` upwards; elsewhere it does nothing.
+#[test]
+fn inside() {
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    for (number, (objects, load)) in LOADS.iter().enumerate() {
+        let ifindex = wattline_linux::namespace::interface_index(&format!("x{number}")).unwrap();
+        let result = match load(ifindex) {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => error.replace('\n', " | "),
+        };
+        objects.iter().for_each(|object| println!("{LOADED}{object} {result}"));
+    }
+}
+
+#[test]
+fn every_object_has_its_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xdp/bpf/objects");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let there: BTreeSet<String> =
+        names.filter_map(|name| Some(name.strip_suffix(".bpf.o")?.to_owned())).collect();
+    let loaded = LOADS.iter().flat_map(|(objects, _)| *objects).map(|name| (*name).to_owned());
+    assert_eq!(loaded.collect::<BTreeSet<_>>(), there);
+}
+
+/// What was seen on one kernel.
+struct Seen {
+    release: String,
+    objects: usize,
+    passed: usize,
+    /// What went wrong, in words.
+    wrong: Vec<String>,
+    /// Tests that said that they were skipped.
+    skipped: usize,
+}
+
+#[test]
+#[ignore = "boots three kernels, which takes minutes"]
+fn every_kernel_takes_every_xdp_program() {
+    let Some(rig) = Rig::find() else {
+        return eprintln!("SKIPPED: no emulator; `make tools` fetches it into target/");
+    };
+    let tests = tests_of_the_programs();
+    let objects: usize = LOADS.iter().map(|(objects, _)| objects.len()).sum();
+    let mut wrong = Vec::new();
+    println!("| kernel | objects taken | tests passed |\n|---|---|---|");
+    for series in KERNELS {
+        let rig = match rig.with_kernel(series) {
+            Ok(rig) => rig,
+            Err(error @ Error::Rig { .. }) => {
+                println!("| {series} | SKIPPED: {error} | |");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let seen = try_out(&rig, &tests).unwrap_or_else(|error| panic!("Linux {series}: {error}"));
+        let Seen { release, passed, skipped, .. } = &seen;
+        let failed = seen.wrong.len();
+        println!("| {release} | {} of {objects} | {passed}, {failed} wrong |", seen.objects);
+        if *skipped > 0 || *passed == 0 {
+            wrong.push(format!("{release}: {passed} tests passed, {skipped} were skipped"));
+        }
+        wrong.extend(seen.wrong.iter().map(|what| format!("{release}: {what}")));
+        if seen.objects != objects {
+            wrong.push(format!("{release}: {} of {objects} objects", seen.objects));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The unit tests of `wattline-xdp`, which have the kernel run the programs on frames.
+fn tests_of_the_programs() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "-p", "wattline-xdp", "--lib", "--no-run", "--message-format=json"]);
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mut built = messages.filter_map(|message: serde_json::Value| {
+        let of_crate = message["target"]["name"] == "wattline_xdp";
+        message["executable"].as_str().filter(|_| of_crate).map(PathBuf::from)
+    });
+    built.next().expect("cargo names the program that it built")
+}
+
+fn try_out(rig: &Rig, tests: &Path) -> Result<Seen, Error> {
+    let programs = vec![("objects", std::env::current_exe().unwrap()), ("tests", tests.to_owned())];
+    let options = Options { programs, namespaces: true, ..Options::default() };
+    let mut machine = Machine::boot(rig, &options)?;
+    let release = machine.run("uname -r", PATIENCE)?.trim().to_owned();
+    assert_eq!(release, rig.release(), "this is not the kernel that was asked for");
+    for number in 0..LOADS.len() {
+        let line = format!(
+            "/bin/ip link add x{number} up type veth peer name y{number} && \
+             /bin/ip link set y{number} up"
+        );
+        machine.run(&line, PATIENCE)?;
+    }
+    let said = machine.run(&format!("{INSIDE}=1 objects --exact inside --nocapture"), PATIENCE)?;
+    let loaded = said.lines().filter_map(|line| line.strip_prefix(LOADED));
+    let (taken, refused): (Vec<&str>, Vec<&str>) = loaded.partition(|line| line.ends_with(" ok"));
+    let mut wrong: Vec<String> = refused.into_iter().map(str::to_owned).collect();
+    // One after the other: an emulated machine has little to share out.
+    let ended = machine.attempt("tests --test-threads 1 --show-output 2>&1", PATIENCE)?;
+    let results = || ended.output.lines().filter(|line| line.starts_with("test "));
+    let passed = results().filter(|line| line.ends_with("... ok")).count();
+    let skipped = ended.output.lines().filter(|line| line.starts_with("skipped: ")).count();
+    wrong.extend(results().filter(|line| line.ends_with("... FAILED")).map(str::to_owned));
+    if ended.status != 0 {
+        wrong.push(ended.output);
+    }
+    machine.power_off()?;
+    Ok(Seen { release, objects: taken.len(), passed, wrong, skipped })
+}
