@@ -334,7 +334,7 @@ pub const FREQUENCY: Registration = Registration {
     files: "`cpufreq/policyN/scaling_{governor,setspeed,min_freq,max_freq}`",
     values: "a governor's name; kHz",
     notes: "by driver, below",
-    owns: |setting| setting.is_cpu_file("/cpufreq/") && !(PREFERENCE.owns)(setting),
+    owns: |setting| setting.is_cpu_file("/cpufreq/policy") && !(PREFERENCE.owns)(setting),
     probe: show,
     recorded: Recorded {
         directories: &["cpufreq", "intel_pstate", "amd_pstate"],
