@@ -69,7 +69,7 @@ fn objection(diff: &Path) -> Option<Result<(), String>> {
 fn examples_apply_and_touch_as_many_files_as_is_said() {
     let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let (stated, recorded) = (stated(&text), recorded());
-    assert!(recorded.len() > 2, "{:?}", recorded.keys());
+    assert!(recorded.len() > 3, "{:?}", recorded.keys());
     let names: Vec<_> = stated.keys().collect();
     assert_eq!(names, recorded.keys().collect::<Vec<_>>(), "linked, and there in {FOLDER}");
     let mut problems = Vec::new();
