@@ -1,6 +1,8 @@
 //! A server model as a platform for policies.
 
-use wattline_policy::{Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits};
+use wattline_policy::{
+    Asks, Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits,
+};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::Span;
 
@@ -46,8 +48,6 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             DvfsDomain::PerChip => FrequencyDomain::Chip,
         },
         frequency_transition: server.processor.frequency_transition,
-        // The model's uncore follows the fastest awake core by itself.
-        uncore: Vec::new(),
         idle_states: server
             .idle_states
             .iter()
@@ -62,12 +62,18 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             .collect(),
         ring_size: server.nic.rx_ring,
         moderation,
+        // The model's uncore goes with the fastest awake core by itself.
         can: Can {
+            set_cores: true,
+            set_frequency: true,
+            limit_idle: true,
             set_moderation: server.nic.moderation.is_some(),
-            set_uncore: false,
+            set_weights: true,
             waits: WAITS,
             sees: SEES,
-            ..Can::EVERY_KNOB
+            asks: Asks::EXACT,
+            ..Can::NOTHING
         },
+        ..Platform::BARE
     }
 }

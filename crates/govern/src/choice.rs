@@ -91,12 +91,12 @@ mod tests {
             queues: (0..4).map(|core| Queue { port: 0, core }).collect(),
             ring_size: None,
             moderation: (Span::ZERO, Span::from_millis(1)),
-            uncore: Vec::new(),
             can: Can {
                 waits: Waits { interrupt: true, ..Waits::NONE },
                 asks: Asks::NOTHING,
                 ..Can::EVERY_KNOB
             },
+            ..Platform::BARE
         }
     }
 

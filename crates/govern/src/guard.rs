@@ -201,8 +201,8 @@ mod tests {
             queues: (0..2).map(|core| Queue { port: 0, core }).collect(),
             ring_size: None,
             moderation: (Span::ZERO, Span::from_millis(1)),
-            uncore: Vec::new(),
             can: Can::EVERY_KNOB,
+            ..Platform::BARE
         }
     }
 

@@ -7,6 +7,7 @@
 //! while. Whether a turned knob does something is seen in what the policy is shown next, and where
 //! a platform measures it, in the frequency of a core and in the queues that packets arrive at.
 
+use super::knob::KNOBS;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wattline_policy::{
@@ -120,23 +121,16 @@ fn turns(platform: &Platform) -> Vec<Turn> {
     let mut turn = |name, promised, change: Box<dyn Fn(&mut OperatingPoint) + Send>| {
         turns.push(Turn { name, promised, change });
     };
-    let deepest = platform.deepest();
-    let (shortest, longest) = platform.moderation;
-    // Named by a value that no platform is at from the start.
-    turn("frequency", can.set_frequency, Box::new(|point| point.set_frequency(0)));
-    turn(
-        "idle limit",
-        can.limit_idle,
-        Box::new(move |point| point.cores.iter_mut().for_each(|core| core.idle_limit = deepest)),
-    );
-    turn(
-        "moderation",
-        can.set_moderation,
-        Box::new(move |point| point.moderation.fill(shortest.max(longest))),
-    );
-    turn("uncore", can.set_uncore, Box::new(|point| point.uncore = Some(0)));
+    let full = OperatingPoint::full(platform);
+    for facts in &KNOBS {
+        let Some(other) = facts.other else { continue };
+        let mut point = full.clone();
+        other(platform, &mut point);
+        let promised = (facts.step)(&point, 0).is_some_and(|step| (facts.can)(&can, &step));
+        let platform = platform.clone();
+        turn(facts.name, promised, Box::new(move |point| other(&platform, point)));
+    }
     turn("weights", can.set_weights, Box::new(|point| point.weights[0] = 3));
-    turn("batch", true, Box::new(|point| point.batch = 17));
     for (name, wait) in [
         ("wait: pause", Wait::Pause),
         ("wait: sleep", Wait::Sleep(Span::from_micros(20))),

@@ -1,52 +1,281 @@
-//! The knobs of an operating point: which step turns which, at which place, and what it sets.
+//! The knobs of an operating point. What the loop has to know of one stands here, once: its steps, how
+//! one is told from a point and set in it, and its [`Facts`]. From there follow the order of steps
+//! ([`crate::step`]), what is put off, kept and given in to ([`crate::transition`]), the ledger, and
+//! the conformance test.
 
-use super::step::Step;
 use serde::Serialize;
-use wattline_policy::{OperatingPoint, Platform};
+use wattline_policy::{Can, CoreSet, OperatingPoint, Platform, Wait};
+use wattline_units::Span;
+
+/// One change of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A core goes to a frequency, an index into [`Platform::frequencies`].
+    Frequency {
+        /// The core.
+        core: usize,
+        /// The frequency.
+        index: usize,
+    },
+    /// The uncore gets another upper limit, an index into [`Platform::uncore`].
+    Uncore {
+        /// The limit.
+        index: usize,
+    },
+    /// A core may sleep down to an idle state, an index into [`Platform::idle_states`].
+    IdleLimit {
+        /// The core.
+        core: usize,
+        /// The state.
+        state: usize,
+    },
+    /// A core waits in another way.
+    Wait {
+        /// The core.
+        core: usize,
+        /// How.
+        wait: Wait,
+    },
+    /// A core that was parked becomes ready to serve its queues.
+    Wake {
+        /// The core.
+        core: usize,
+    },
+    /// A core gets another share of the redirect tables, from the next [`Step::Redirect`] on that
+    /// succeeds.
+    Weight {
+        /// The core.
+        core: usize,
+        /// Its share relative to the others, at least 1.
+        weight: u8,
+    },
+    /// The redirect tables send packets to these cores and no others, by their weights.
+    Redirect {
+        /// The cores, at least one.
+        active: CoreSet,
+    },
+    /// A core that gets no more packets serves what is left in its rings, and then sleeps.
+    Park {
+        /// The core.
+        core: usize,
+    },
+    /// Interrupts of a queue keep this distance.
+    Moderation {
+        /// The queue.
+        queue: usize,
+        /// The distance.
+        period: Span,
+    },
+    /// As many packets are taken from a queue at once.
+    Batch {
+        /// Packets.
+        packets: u32,
+    },
+}
 
 /// What a step turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
+    /// The uncore's upper limit.
+    Uncore,
     /// Frequencies.
     Frequency,
     /// The deepest idle state of a core.
     IdleLimit,
     /// How a core waits.
     Wait,
-    /// Which cores are active: waking, parking, redirect tables.
-    Cores,
     /// Interrupt moderation.
     Moderation,
     /// Packets of a batch.
     Batch,
-    /// The uncore's upper limit.
-    Uncore,
+    /// Which cores are active: waking, parking, redirect tables.
+    Cores,
+}
+
+/// When a knob is turned on the way to another point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// First where that adds capacity, last where it takes some away.
+    Capacity,
+    /// After capacity was added, before cores wake.
+    Setting,
+    /// By rules of its own ([`crate::step`]).
+    Apart,
+}
+
+/// Where a knob can be turned. A place is the number of a core or a queue, or 0 where there is one
+/// for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Places {
+    Cores,
+    Queues,
+    One,
+}
+
+/// Which changes are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Adding,
+    Taking,
+    All,
+}
+
+/// What is to be known of a knob.
+pub(super) struct Facts {
+    pub knob: Knob,
+    /// In reports and on command lines.
+    pub name: &'static str,
+    pub order: Order,
+    pub places: Places,
+    /// Whether a platform can take such a step.
+    pub can: fn(&Can, &Step) -> bool,
+    /// The step that sets a place as a point has it; `None` where the point does not say.
+    pub step: fn(&OperatingPoint, usize) -> Option<Step>,
+    /// Sets a value that no platform starts with, for tests of platforms; `None` for a knob with
+    /// tests of its own.
+    #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
+    pub other: Option<fn(&Platform, &mut OperatingPoint)>,
+    /// Adds the steps from one point to another.
+    pub changes: fn(&Platform, &OperatingPoint, &OperatingPoint, Which, &mut Vec<Step>),
+}
+
+/// The facts of a knob. A macro, since `changes` has to have `can` and `step` compiled into its loop:
+/// called for each place by pointer they take several times as long.
+macro_rules! knob {
+    ($knob:ident $name:literal, $order:ident of $places:ident, $can:expr, $step:expr, $other:expr) => {
+        Facts {
+            knob: Knob::$knob,
+            name: $name,
+            order: Order::$order,
+            places: Places::$places,
+            can: $can,
+            step: $step,
+            other: $other,
+            changes: |platform, from, to, which, steps| {
+                let places = (0..Places::$places.count(platform))
+                    .filter(|place| Places::$places.differ(*place, from, to));
+                changes(places, (from, to), which, $step, steps, |step| $can(&platform.can, step));
+            },
+        }
+    };
+}
+
+/// By number of the knob, in the order in which they are turned where capacity is added.
+pub(super) static KNOBS: [Facts; 7] = [
+    // A point may leave it to its cores.
+    knob!(
+        Uncore "uncore", Apart of One,
+        |can: &Can, _: &Step| can.set_uncore,
+        |point, _| Some(Step::Uncore { index: point.uncore? }),
+        Some(|_, point| point.uncore = Some(0))
+    ),
+    knob!(
+        Frequency "frequency", Capacity of Cores,
+        |can: &Can, _: &Step| can.set_frequency,
+        |point, core| Some(Step::Frequency { core, index: point.cores.get(core)?.frequency }),
+        Some(|_, point| point.set_frequency(0))
+    ),
+    knob!(
+        IdleLimit "idle-limit", Setting of Cores,
+        |can: &Can, _: &Step| can.limit_idle,
+        |point, core| Some(Step::IdleLimit { core, state: point.cores.get(core)?.idle_limit }),
+        Some(|platform, point| {
+            point.cores.iter_mut().for_each(|core| core.idle_limit = platform.deepest());
+        })
+    ),
+    // Conformance tries each way by itself.
+    knob!(
+        Wait "wait", Setting of Cores,
+        |can: &Can, step: &Step| matches!(*step, Step::Wait { wait, .. } if can.waits.allows(wait)),
+        |point, core| Some(Step::Wait { core, wait: point.cores.get(core)?.wait }),
+        None
+    ),
+    knob!(
+        Moderation "moderation", Setting of Queues,
+        |can: &Can, _: &Step| can.set_moderation,
+        |point, queue| Some(Step::Moderation { queue, period: *point.moderation.get(queue)? }),
+        Some(|platform, point| {
+            let (shortest, longest) = platform.moderation;
+            point.moderation.fill(shortest.max(longest));
+        })
+    ),
+    knob!(
+        Batch "batch", Setting of One,
+        |_: &Can, _: &Step| true,
+        |point, _| Some(Step::Batch { packets: point.batch }),
+        Some(|_, point| point.batch = 17)
+    ),
+    // Its steps depend on each other.
+    knob!(
+        Cores "cores", Apart of One,
+        |can: &Can, _: &Step| can.set_cores,
+        |_, _| None,
+        None
+    ),
+];
+
+/// Adds the steps that change these places from one point to another.
+#[inline]
+fn changes(
+    places: impl Iterator<Item = usize>,
+    (from, to): (&OperatingPoint, &OperatingPoint),
+    which: Which,
+    step: impl Fn(&OperatingPoint, usize) -> Option<Step>,
+    steps: &mut Vec<Step>,
+    can: impl Fn(&Step) -> bool,
+) {
+    for place in places {
+        let (Some(old), Some(new)) = (step(from, place), step(to, place)) else { continue };
+        if old == new {
+            continue;
+        }
+        let wanted = match which {
+            Which::Adding => new.exceeds(&old),
+            Which::Taking => !new.exceeds(&old),
+            Which::All => true,
+        };
+        if wanted && can(&new) {
+            steps.push(new);
+        }
+    }
+}
+
+impl Places {
+    /// How many there are.
+    pub fn count(self, platform: &Platform) -> usize {
+        match self {
+            Self::Cores => platform.cores,
+            Self::Queues => platform.queues.len(),
+            Self::One => 1,
+        }
+    }
+
+    /// Whether two points may differ there. Quick, for most places are alike.
+    pub fn differ(self, place: usize, one: &OperatingPoint, other: &OperatingPoint) -> bool {
+        match self {
+            Self::Cores => one.cores.get(place) != other.cores.get(place),
+            Self::Queues => one.moderation.get(place) != other.moderation.get(place),
+            Self::One => true,
+        }
+    }
 }
 
 impl Knob {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Frequency,
-        Self::IdleLimit,
-        Self::Wait,
-        Self::Cores,
-        Self::Moderation,
-        Self::Batch,
-        Self::Uncore,
-    ];
+    pub const ALL: [Self; KNOBS.len()] = {
+        let mut all = [Self::Cores; KNOBS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = KNOBS[at].knob;
+            at += 1;
+        }
+        all
+    };
 
     /// Its name in reports and on command lines.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Frequency => "frequency",
-            Self::IdleLimit => "idle-limit",
-            Self::Wait => "wait",
-            Self::Cores => "cores",
-            Self::Moderation => "moderation",
-            Self::Batch => "batch",
-            Self::Uncore => "uncore",
-        }
+        KNOBS[self as usize].name
     }
 
     /// The knob of a name.
@@ -70,59 +299,65 @@ impl Knob {
     }
 }
 
-/// Which of its kind a step turns: the core's or the queue's own, by number, and of frequencies the
-/// lowest core that shares it; 0 where there is one for all.
-pub fn place_of(step: &Step, platform: &Platform) -> usize {
-    match *step {
-        Step::Frequency { core, .. } => {
-            platform.domain.sharers(core, platform.cores).lowest().unwrap_or(core)
+impl Step {
+    /// Sets in a point what the step sets in a machine. Waking and parking are no part of one.
+    pub fn set(&self, point: &mut OperatingPoint) {
+        match *self {
+            Self::Frequency { core, index } => point.cores[core].frequency = index,
+            Self::Uncore { index } => point.uncore = Some(index),
+            Self::IdleLimit { core, state } => point.cores[core].idle_limit = state,
+            Self::Wait { core, wait } => point.cores[core].wait = wait,
+            Self::Weight { core, weight } => point.weights[core] = weight,
+            Self::Redirect { active } => point.active = active,
+            Self::Moderation { queue, period } => point.moderation[queue] = period,
+            Self::Batch { packets } => point.batch = packets,
+            Self::Wake { .. } | Self::Park { .. } => {}
         }
-        Step::IdleLimit { core, .. } | Step::Wait { core, .. } => core,
-        Step::Moderation { queue, .. } => queue,
-        Step::Wake { .. }
-        | Step::Weight { .. }
-        | Step::Redirect { .. }
-        | Step::Park { .. }
-        | Step::Batch { .. }
-        | Step::Uncore { .. } => 0,
+    }
+
+    /// Whether it leaves more capacity than another step of its knob at its place. One of which
+    /// that cannot be said is treated as if it did.
+    #[inline]
+    pub(super) fn exceeds(&self, old: &Self) -> bool {
+        match (self, old) {
+            (Self::Frequency { index, .. }, Self::Frequency { index: old, .. })
+            | (Self::Uncore { index }, Self::Uncore { index: old }) => index > old,
+            (Self::IdleLimit { state, .. }, Self::IdleLimit { state: old, .. }) => state < old,
+            (Self::Moderation { period, .. }, Self::Moderation { period: old, .. }) => period < old,
+            _ => true,
+        }
+    }
+
+    /// The step of its knob at its place that would bring about what a point says.
+    pub(super) fn at(&self, point: &OperatingPoint) -> Option<Self> {
+        (KNOBS[Knob::of(self) as usize].step)(point, self.place())
+    }
+
+    /// Its place, without regard to what shares it.
+    pub(super) fn place(&self) -> usize {
+        match *self {
+            Self::Frequency { core, .. }
+            | Self::IdleLimit { core, .. }
+            | Self::Wait { core, .. } => core,
+            Self::Moderation { queue, .. } => queue,
+            Self::Wake { .. }
+            | Self::Weight { .. }
+            | Self::Redirect { .. }
+            | Self::Park { .. }
+            | Self::Batch { .. }
+            | Self::Uncore { .. } => 0,
+        }
     }
 }
 
-/// Leaves what a knob sets at a place ([`place_of`]) as it is; says whether something else was
-/// wanted.
-pub(super) fn keep(
-    (knob, place): (Knob, usize),
-    platform: &Platform,
-    wanted: &mut OperatingPoint,
-    point: &OperatingPoint,
-) -> bool {
-    /// Puts the old value there; whether it was another.
-    fn back<T: PartialEq + Copy>(new: &mut T, old: &T) -> bool {
-        std::mem::replace(new, *old) != *old
-    }
-    let mut cores = wanted.cores.iter_mut().zip(&point.cores);
-    match knob {
-        Knob::Frequency => {
-            let sharers = platform.domain.sharers(place, platform.cores);
-            let sharing = cores.enumerate().filter(|(core, _)| sharers.contains(*core));
-            sharing.fold(false, |kept, (_, (new, old))| {
-                back(&mut new.frequency, &old.frequency) | kept
-            })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_stand_where_their_knob_is_looked_for() {
+        for (number, facts) in KNOBS.iter().enumerate() {
+            assert_eq!((facts.knob as usize, Knob::find(facts.name)), (number, Some(facts.knob)));
         }
-        Knob::IdleLimit => {
-            cores.nth(place).is_some_and(|(new, old)| back(&mut new.idle_limit, &old.idle_limit))
-        }
-        Knob::Wait => cores.nth(place).is_some_and(|(new, old)| back(&mut new.wait, &old.wait)),
-        Knob::Cores => {
-            let same = wanted.weights == point.weights;
-            wanted.weights.clone_from(&point.weights);
-            back(&mut wanted.active, &point.active) | !same
-        }
-        Knob::Moderation => {
-            let mut queues = wanted.moderation.iter_mut().zip(&point.moderation);
-            queues.nth(place).is_some_and(|(new, old)| back(new, old))
-        }
-        Knob::Batch => back(&mut wanted.batch, &point.batch),
-        Knob::Uncore => back(&mut wanted.uncore, &point.uncore),
     }
 }

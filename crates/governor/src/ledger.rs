@@ -1,6 +1,7 @@
 //! What became of the steps, by the knob that they turned.
 
-pub use super::knob::{Knob, place_of};
+pub use super::knob::Knob;
+pub use super::place::place_of;
 
 use super::machine::Taken;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The loop that makes power follow traffic: observe, decide, act, account.
 //!
 //! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
-//! point to the next in a safe order ([`step`]) and at its pace ([`pace`]), and a [`machine`] takes
+//! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a [`machine`] takes
 //! the steps: this one (`wattline-host`), or the
 //! emulated cores of a server model (`wattline-scale`). [`account`] keeps what comes of it.
 //!
@@ -19,6 +19,7 @@ pub mod latency;
 pub mod ledger;
 pub mod machine;
 pub mod pace;
+pub mod place;
 pub mod runner;
 pub mod step;
 pub mod transition;

@@ -229,8 +229,8 @@ mod tests {
             ring_size: Some(256),
             moderation: (Span::ZERO, Span::ZERO),
             frequency_transition: Span::ZERO,
-            uncore: Vec::new(),
             can: Can { set_moderation: false, ..Can::EVERY_KNOB },
+            ..Platform::BARE
         };
         let spec = PolicySpec::parse(policy).unwrap();
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };

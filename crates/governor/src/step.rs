@@ -6,74 +6,10 @@
 //! PowerSave, section 5.3). So any number of steps from the front may be taken, and the rest left
 //! out or put off.
 
-use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
-use wattline_units::Span;
+pub use super::knob::Step;
 
-/// One change of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// A core goes to a frequency, an index into [`Platform::frequencies`].
-    Frequency {
-        /// The core.
-        core: usize,
-        /// The frequency.
-        index: usize,
-    },
-    /// The uncore gets another upper limit, an index into [`Platform::uncore`].
-    Uncore {
-        /// The limit.
-        index: usize,
-    },
-    /// A core may sleep down to an idle state, an index into [`Platform::idle_states`].
-    IdleLimit {
-        /// The core.
-        core: usize,
-        /// The state.
-        state: usize,
-    },
-    /// A core waits in another way.
-    Wait {
-        /// The core.
-        core: usize,
-        /// How.
-        wait: Wait,
-    },
-    /// A core that was parked becomes ready to serve its queues.
-    Wake {
-        /// The core.
-        core: usize,
-    },
-    /// A core gets another share of the redirect tables, from the next [`Step::Redirect`] on that
-    /// succeeds.
-    Weight {
-        /// The core.
-        core: usize,
-        /// Its share relative to the others, at least 1.
-        weight: u8,
-    },
-    /// The redirect tables send packets to these cores and no others, by their weights.
-    Redirect {
-        /// The cores, at least one.
-        active: CoreSet,
-    },
-    /// A core that gets no more packets serves what is left in its rings, and then sleeps.
-    Park {
-        /// The core.
-        core: usize,
-    },
-    /// Interrupts of a queue keep this distance.
-    Moderation {
-        /// The queue.
-        queue: usize,
-        /// The distance.
-        period: Span,
-    },
-    /// As many packets are taken from a queue at once.
-    Batch {
-        /// Packets.
-        packets: u32,
-    },
-}
+use super::knob::{Facts, KNOBS, Order, Which};
+use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
 /// The steps from one operating point to another, in the order in which they are to be taken;
 /// what the platform cannot do is left out. `steps` is overwritten.
@@ -85,6 +21,22 @@ pub fn between(
 ) {
     let beside = Beside { awake: from.active, uncore: from.uncore_limit(platform) };
     between_beside(platform, (from, beside, &from.weights), to, steps);
+}
+
+/// The steps that bring a machine to a point with all cores awake, whatever it is at. What the point
+/// leaves to others stays.
+pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
+    let all = |facts: &'static Facts| {
+        let places = 0..facts.places.count(platform);
+        let steps = places.filter_map(|place| (facts.step)(point, place));
+        steps.filter(|step| (facts.can)(&platform.can, step))
+    };
+    let mut steps: Vec<Step> = KNOBS.iter().flat_map(all).collect();
+    steps.extend((0..platform.cores).map(|core| Step::Wake { core }));
+    if platform.can.set_cores {
+        steps.push(Step::Redirect { active: point.active });
+    }
+    steps
 }
 
 /// How a machine runs in what an operating point does not say by itself.
@@ -104,46 +56,31 @@ pub(super) fn between_beside(
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
-    let Beside { awake, uncore } = beside;
     steps.clear();
     let can = &platform.can;
-    let cores = || from.cores.iter().zip(&to.cores).enumerate();
-    let uncore = (uncore, to.uncore_limit(platform));
-    if let (true, (Some(old), Some(new))) = (can.set_uncore, uncore)
+    let of = |order| KNOBS.iter().filter(move |facts| facts.order == order);
+    let uncore = beside.uncore.zip(to.uncore_limit(platform)).filter(|_| can.set_uncore);
+    if let Some((old, new)) = uncore
         && new > old
     {
         steps.push(Step::Uncore { index: new });
     }
-    if can.set_frequency {
-        steps.extend(
-            cores()
-                .filter(|(_, (old, new))| new.frequency > old.frequency)
-                .map(|(core, (_, new))| Step::Frequency { core, index: new.frequency }),
-        );
+    for facts in of(Order::Capacity) {
+        (facts.changes)(platform, from, to, Which::Adding, steps);
     }
     let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
+        let awake = beside.awake;
         (woken, parked) = (to.active.without(awake), awake.without(to.active));
     }
-    for (core, (old, new)) in cores() {
-        // One that is being parked sleeps deeper only when it is drained.
-        if can.limit_idle && new.idle_limit != old.idle_limit && !parked.contains(core) {
-            steps.push(Step::IdleLimit { core, state: new.idle_limit });
-        }
-        if new.wait != old.wait && can.waits.allows(new.wait) {
-            steps.push(Step::Wait { core, wait: new.wait });
-        }
+    for facts in of(Order::Setting) {
+        (facts.changes)(platform, from, to, Which::All, steps);
     }
-    if can.set_moderation {
-        let periods = from.moderation.iter().zip(&to.moderation).enumerate();
-        steps.extend(
-            periods
-                .filter(|(_, (old, new))| old != new)
-                .map(|(queue, (_, &period))| Step::Moderation { queue, period }),
-        );
-    }
-    if from.batch != to.batch {
-        steps.push(Step::Batch { packets: to.batch });
+    if !parked.is_empty() {
+        // They sleep deeper only when they are drained.
+        let drains =
+            |step: &Step| matches!(step, Step::IdleLimit { core, .. } if parked.contains(*core));
+        steps.retain(|step| !drains(step));
     }
     steps.extend(woken.iter().map(|core| Step::Wake { core }));
     let mut redirect = can.set_cores && from.active != to.active;
@@ -165,14 +102,10 @@ pub(super) fn between_beside(
             steps.push(Step::IdleLimit { core, state: to.cores[core].idle_limit });
         }
     }
-    if can.set_frequency {
-        steps.extend(
-            cores()
-                .filter(|(_, (old, new))| new.frequency < old.frequency)
-                .map(|(core, (_, new))| Step::Frequency { core, index: new.frequency }),
-        );
+    for facts in of(Order::Capacity).rev() {
+        (facts.changes)(platform, from, to, Which::Taking, steps);
     }
-    if let (true, (Some(old), Some(new))) = (can.set_uncore, uncore)
+    if let Some((old, new)) = uncore
         && new < old
     {
         steps.push(Step::Uncore { index: new });

@@ -27,8 +27,8 @@ fn platform() -> Platform {
         ring_size: Some(512),
         moderation: (Span::ZERO, Span::from_micros(100)),
         frequency_transition: Span::ZERO,
-        uncore: Vec::new(),
         can: Can::EVERY_KNOB,
+        ..Platform::BARE
     }
 }
 
@@ -81,11 +81,7 @@ impl Machine for Picky {
             Step::Wake { core } => self.awake.insert(core),
             Step::Redirect { active } => self.table = active,
             Step::Park { core } => self.awake.remove(core),
-            Step::Wait { .. }
-            | Step::Moderation { .. }
-            | Step::Weight { .. }
-            | Step::Uncore { .. }
-            | Step::Batch { .. } => {}
+            _ => {}
         }
         assert!(!self.table.is_empty(), "packets go nowhere after {step:?}");
         let lost = self.table.without(self.awake);
@@ -134,12 +130,11 @@ prop_compose! {
         };
         let core = |(frequency, idle_limit, kind)| CoreSetting { frequency, idle_limit, wait: wait(kind) };
         OperatingPoint {
-            uncore: None,
-            weights: vec![1; CORES],
             active: active.into_iter().collect(),
             cores: cores.into_iter().map(core).collect(),
             moderation: moderation.into_iter().map(Span::from_micros).collect(),
             batch,
+            ..OperatingPoint::full(&platform())
         }
     }
 }

@@ -7,11 +7,12 @@
 //! them lies what is put off for the pace, or is under way. No time passes in it: it says when it
 //! wants to go on ([`Transition::due`]). While nothing fails it allocates nothing once it is warm.
 
-use super::knob::{Knob, keep, place_of};
+use super::knob::{Knob, Step};
 use super::ledger::{LEFT_ALONE, Ledger};
 use super::machine::Taken;
 use super::pace::{Pace, Purse};
-use super::step::{Beside, Step, between_beside};
+use super::place::{keep, place_of};
+use super::step::{Beside, between_beside};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 use wattline_units::{Span, Time};
 
@@ -273,17 +274,12 @@ impl Transition {
     fn adds_capacity(&self, step: &Step) -> bool {
         let point = &self.point;
         match *step {
-            Step::Frequency { core, index } => index > point.cores[core].frequency,
             Step::Uncore { index } => self.beside.uncore.is_none_or(|limit| index > limit),
-            Step::IdleLimit { core, state } => state < point.cores[core].idle_limit,
-            Step::Moderation { queue, period } => period < point.moderation[queue],
             Step::Redirect { active } => {
                 active == point.active || !active.without(point.active).is_empty()
             }
             Step::Park { .. } => false,
-            Step::Wait { .. } | Step::Wake { .. } | Step::Weight { .. } | Step::Batch { .. } => {
-                true
-            }
+            _ => step.at(point).is_none_or(|held| step.exceeds(&held)),
         }
     }
 
@@ -340,13 +336,6 @@ impl Transition {
     fn give_in(&mut self, step: &Step, pass: &mut Pass) {
         let Self { point, target, .. } = self;
         match *step {
-            Step::Frequency { core, .. } => {
-                target.cores[core].frequency = point.cores[core].frequency;
-            }
-            Step::IdleLimit { core, .. } => {
-                target.cores[core].idle_limit = point.cores[core].idle_limit;
-            }
-            Step::Wait { core, .. } => target.cores[core].wait = point.cores[core].wait,
             Step::Wake { core } => pass.failed.insert(core),
             Step::Weight { .. } => target.weights.clone_from(&point.weights),
             Step::Redirect { .. } => {
@@ -354,15 +343,14 @@ impl Transition {
                 target.active = point.active;
                 target.weights.clone_from(&point.weights);
             }
-            Step::Moderation { queue, .. } => target.moderation[queue] = point.moderation[queue],
-            Step::Batch { .. } => target.batch = point.batch,
-            // It gets no packets and is awake: harmless. An uncore that is left to the cores
-            // has no place of its own in the point.
-            Step::Park { .. } => {}
+            // An uncore that is left to the cores has no place of its own in the point.
             Step::Uncore { .. } => {
                 target.uncore = target.uncore.and(self.beside.uncore);
                 point.uncore = target.uncore;
             }
+            // A core that was not parked gets no packets and is awake: harmless, and `at` has
+            // nothing to say of it.
+            _ => step.at(point).into_iter().for_each(|held| held.set(target)),
         }
     }
 
@@ -370,13 +358,10 @@ impl Transition {
     fn holds(&mut self, step: &Step) {
         let Self { point, beside, told, goal, .. } = self;
         match *step {
-            Step::Frequency { core, index } => point.cores[core].frequency = index,
             Step::Uncore { index } => {
                 beside.uncore = Some(index);
                 point.uncore = goal.uncore;
             }
-            Step::IdleLimit { core, state } => point.cores[core].idle_limit = state,
-            Step::Wait { core, wait } => point.cores[core].wait = wait,
             Step::Wake { core } => beside.awake.insert(core),
             // It counts with the tables that follow.
             Step::Weight { core, weight } => told[core] = weight,
@@ -385,8 +370,7 @@ impl Transition {
                 point.weights.clone_from(told);
             }
             Step::Park { core } => beside.awake.remove(core),
-            Step::Moderation { queue, period } => point.moderation[queue] = period,
-            Step::Batch { packets } => point.batch = packets,
+            _ => step.set(point),
         }
     }
 }

@@ -25,13 +25,13 @@ fn platform() -> Platform {
         cores: 4,
         frequencies: [1.0e9, 2.0e9, 3.0e9].map(Hertz).to_vec(),
         domain: FrequencyDomain::Core,
-        frequency_transition: Span::ZERO,
         uncore: [1.0e9, 2.0e9].map(Hertz).to_vec(),
         idle_states: vec![idle("C1", 1), idle("C6", 87)],
         queues: (0..4).map(|core| Queue { port: 0, core }).collect(),
         ring_size: Some(512),
         moderation: (Span::ZERO, Span::from_micros(100)),
         can: Can::EVERY_KNOB,
+        ..Platform::BARE
     }
 }
 

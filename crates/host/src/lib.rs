@@ -58,7 +58,7 @@ use wattline_governor::energy::Energy;
 use wattline_governor::latency::{self, LatencySource};
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::{Budget, Pace};
-use wattline_governor::step::Step;
+use wattline_governor::step::{self, Step};
 use wattline_knobs::Knobs;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
@@ -214,35 +214,13 @@ impl<K: Knobs> Host<K> {
     /// has no place among a policy's numbers. What cannot be done is told, and `point` then says
     /// what holds, as far as that can be read.
     fn establish(&mut self, point: &mut OperatingPoint) {
-        let can = self.platform.can;
-        let mut steps = Vec::new();
-        for (core, setting) in point.cores.iter().enumerate() {
-            if can.set_frequency {
-                steps.push(Step::Frequency { core, index: setting.frequency });
-            }
-            if can.limit_idle {
-                steps.push(Step::IdleLimit { core, state: setting.idle_limit });
-            }
-            steps.push(Step::Wait { core, wait: setting.wait });
-            steps.push(Step::Wake { core });
-        }
-        if can.set_moderation {
-            let periods = point.moderation.iter().enumerate();
-            steps.extend(periods.map(|(queue, &period)| Step::Moderation { queue, period }));
-        }
-        steps.push(Step::Batch { packets: point.batch });
-        if can.set_cores {
-            steps.push(Step::Redirect { active: point.active });
-        }
-        for step in &steps {
-            match self.take(step) {
+        for step in step::establish(&self.platform, point) {
+            match self.take(&step) {
                 Taken::Done => continue,
                 other => tracing::warn!("governor: {step:?} at the start: {other:?}"),
             }
-            match self.held(step) {
-                Some(Step::Frequency { core, index }) => point.cores[core].frequency = index,
-                Some(Step::Moderation { queue, period }) => point.moderation[queue] = period,
-                _ => {}
+            if let Some(held) = self.held(&step) {
+                held.set(point);
             }
         }
     }
@@ -391,39 +369,20 @@ impl<K: Knobs> Machine for Host<K> {
     }
 
     fn held(&mut self, step: &Step) -> Option<Step> {
-        let Self { layout, survey, writes, .. } = self;
-        Some(match *step {
-            Step::Frequency { core, .. } => {
-                let index = survey.frequencies.held(core, &writes.knobs)?;
-                Step::Frequency { core, index }
-            }
-            Step::Moderation { queue, .. } => {
-                let period = survey.moderation.held(queue, layout, &writes.knobs)?;
-                Step::Moderation { queue, period }
-            }
-            _ => return None,
-        })
+        self.survey.held(step, &self.layout, &self.writes.knobs)
     }
 
     fn take(&mut self, step: &Step) -> Taken {
         let Self { layout, survey, writes, active, .. } = self;
+        if let Some(taken) = survey.take(step, (layout, *active), writes) {
+            return taken;
+        }
         match *step {
-            Step::Frequency { core, index } => {
-                survey.frequencies.set((core, index), *active, writes)
-            }
-            Step::IdleLimit { core, state } => survey.idle.limit(core, state, writes),
-            Step::Moderation { queue, period } => {
-                survey.moderation.set((queue, period), layout, writes)
-            }
             Step::Weight { core, weight } => {
                 self.weights.get_mut(core).into_iter().for_each(|old| *old = weight);
                 Taken::Done
             }
             Step::Redirect { active } => self.redirect(active),
-            Step::Uncore { index } => match self.platform.uncore.get(index) {
-                Some(limit) => survey.uncores.set(*limit, writes),
-                None => Taken::Failed { why: format!("the uncore has no limit {index}") },
-            },
             Step::Wait { core, wait } => self.wait(core, wait),
             Step::Wake { core } => self.wake(core),
             Step::Park { core } => self.park(core),
@@ -431,6 +390,7 @@ impl<K: Knobs> Machine for Host<K> {
                 self.workers.set_batch(packets);
                 Taken::Done
             }
+            _ => Taken::Failed { why: format!("no knob of this machine takes {step:?}") },
         }
     }
 }

@@ -39,8 +39,7 @@ impl Polling {
             let Some(interface) = &layout.ports[port].interface else { continue };
             for queue in layout.queues(port, worker) {
                 for (setting, polling) in POLLING {
-                    let interface = interface.clone();
-                    let setting = Setting::Napi { interface, queue, setting };
+                    let setting = wattline_knobs::polling::setting(interface, queue, setting);
                     match knobs.read(&setting) {
                         Ok(found) => settings.push((worker, setting, found, polling)),
                         Err(why) => notes.push(format!("polling: {why}")),

@@ -9,10 +9,13 @@ use super::moderation::Moderation;
 use super::redirect::Tables;
 use super::scope::Scope;
 use super::uncore::Uncores;
+use super::writes::Writes;
 use rustix::fs::Access;
+use wattline_governor::machine::Taken;
+use wattline_governor::step::Step;
 use wattline_knobs::Knobs;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{Asks, Can, Platform, Sees, Timing, Waits};
+use wattline_policy::{Asks, Can, CoreSet, Platform, Sees, Timing, Waits};
 use wattline_units::Span;
 
 /// Everything that can be set.
@@ -87,6 +90,47 @@ impl Survey {
                 asks: Asks { batch: asked, fill: asked, empty_polls: Timing::Never },
             },
         }
+    }
+
+    /// Takes a step that turns a knob of the machine, whose cores are active; `None` for one that
+    /// concerns workers and what is sent to them.
+    pub fn take<K: Knobs>(
+        &mut self,
+        step: &Step,
+        (layout, active): (&Layout, CoreSet),
+        writes: &mut Writes<K>,
+    ) -> Option<Taken> {
+        Some(match *step {
+            Step::Frequency { core, index } => self.frequencies.set((core, index), active, writes),
+            Step::Uncore { index } => match self.uncores.limits().get(index) {
+                Some(limit) => self.uncores.set(*limit, writes),
+                None => Taken::Failed { why: format!("the uncore has no limit {index}") },
+            },
+            Step::IdleLimit { core, state } => self.idle.limit(core, state, writes),
+            Step::Moderation { queue, period } => {
+                self.moderation.set((queue, period), layout, writes)
+            }
+            Step::Weight { .. }
+            | Step::Redirect { .. }
+            | Step::Wait { .. }
+            | Step::Wake { .. }
+            | Step::Park { .. }
+            | Step::Batch { .. } => return None,
+        })
+    }
+
+    /// What holds instead of a step, where that can be read.
+    pub fn held(&mut self, step: &Step, layout: &Layout, knobs: &impl Knobs) -> Option<Step> {
+        Some(match *step {
+            Step::Frequency { core, .. } => {
+                Step::Frequency { core, index: self.frequencies.held(core, knobs)? }
+            }
+            Step::Moderation { queue, .. } => {
+                let period = self.moderation.held(queue, layout, knobs)?;
+                Step::Moderation { queue, period }
+            }
+            _ => return None,
+        })
     }
 }
 

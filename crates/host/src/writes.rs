@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use wattline_governor::machine::Taken;
-use wattline_knobs::{Change, Knobs, Outcome, Setting};
+use wattline_knobs::{Change, Knobs, Outcome};
 
 /// Counts of writes: by kind of knob and by outcome.
 pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
@@ -29,7 +29,10 @@ impl<K: Knobs> Writes<K> {
                 Ok(Outcome::Foreign { found }) => Taken::Foreign { found },
                 Err(error) => Taken::Failed { why: error.to_string() },
             };
-            *self.counts.entry((kind(&change.setting), name(&taken))).or_default() += 1;
+            *self
+                .counts
+                .entry((wattline_knobs::label(&change.setting), name(&taken)))
+                .or_default() += 1;
             match taken {
                 Taken::Done | Taken::Slow { .. } => {}
                 Taken::Altered { .. } => altered = Some(taken),
@@ -37,21 +40,6 @@ impl<K: Knobs> Writes<K> {
             }
         }
         altered.unwrap_or(Taken::Done)
-    }
-}
-
-/// The label of a knob in counters.
-fn kind(setting: &Setting) -> &'static str {
-    match setting {
-        Setting::File(path) if path.contains("/cpufreq/") => "frequency",
-        Setting::File(path) if path.contains("/intel_uncore_frequency/") => "uncore",
-        Setting::File(path) if path.contains("/cpuidle/") || path.contains("/power/") => "idle",
-        Setting::File(_) => "cpu",
-        Setting::Affinity { .. } => "affinity",
-        Setting::Coalesce { .. } | Setting::QueueCoalesce { .. } => "moderation",
-        Setting::RedirectTable { .. } => "redirect",
-        Setting::Channels { .. } => "channels",
-        Setting::Napi { .. } => "napi",
     }
 }
 

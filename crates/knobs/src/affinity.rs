@@ -1,6 +1,7 @@
 //! Interrupt affinity: which CPUs take the interrupts of a card's queues
 //! (Documentation/core-api/irq/irq-affinity.rst).
 
+use crate::registration::Registration;
 use crate::session::Change;
 use crate::setting::Setting;
 use wattline_linux::napi;
@@ -83,6 +84,18 @@ pub fn setting(interrupt: u32) -> Setting {
 pub fn give(interrupt: u32, cpu: u32, why: impl Into<String>) -> Change {
     Change { setting: setting(interrupt), value: cpu.to_string(), why: why.into() }
 }
+
+/// The CPUs of an interrupt.
+pub const KNOB: Registration = Registration {
+    name: "interrupt affinity",
+    label: "affinity",
+    files: "`/proc/irq/N/smp_affinity_list`",
+    values: "a list of CPUs",
+    notes: "the interrupts of a queue: as netdev netlink says (Linux 6.8), else by their names \
+            among the device's `msi_irqs`",
+    owns: |setting| matches!(setting, Setting::Affinity { .. }),
+    ..Registration::NOTHING
+};
 
 #[cfg(test)]
 mod tests {

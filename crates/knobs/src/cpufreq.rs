@@ -2,9 +2,11 @@
 //! (Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst).
 
 use crate::plan::Knobs;
+use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
@@ -323,4 +325,68 @@ impl Policy {
 
 fn kilohertz(frequency: Hertz) -> String {
     format!("{:.0}", frequency.get() / 1e3)
+}
+
+/// Governor, limits and speed.
+pub const FREQUENCY: Registration = Registration {
+    name: "frequency",
+    label: "frequency",
+    files: "`cpufreq/policyN/scaling_{governor,setspeed,min_freq,max_freq}`",
+    values: "a governor's name; kHz",
+    notes: "by driver, below",
+    owns: |setting| setting.is_cpu_file("/cpufreq/policy") && !(PREFERENCE.owns)(setting),
+    probe: show,
+    recorded: Recorded {
+        directories: &["cpufreq", "intel_pstate", "amd_pstate"],
+        ..Recorded::NOTHING
+    },
+};
+
+/// What an autonomous processor is to prefer.
+pub const PREFERENCE: Registration = Registration {
+    name: "preference",
+    label: "frequency",
+    files: "`cpufreq/policyN/energy_performance_preference`",
+    values: "a name that the driver offers",
+    notes: "locked under the governor `performance` of intel_pstate and amd-pstate-epp, so \
+            `powersave` is set first",
+    owns: |setting| setting.is_cpu_file("/energy_performance_preference"),
+    ..Registration::NOTHING
+};
+
+fn show(probe: &Probe<'_>, found: &mut Found) {
+    let (policies, broken) = find(probe.tree);
+    for policy in &policies {
+        let mut state = format!(
+            "{:?}, {:.3} to {:.3} GHz of {:.3} to {:.3}, governor {}",
+            policy.driver,
+            policy.minimum_hertz.gigahertz(),
+            policy.maximum_hertz.gigahertz(),
+            policy.lowest_hertz.gigahertz(),
+            policy.highest_hertz.gigahertz(),
+            policy.governor
+        );
+        if !policy.steps_hertz.is_empty() {
+            state.push_str(&format!(", {} steps", policy.steps_hertz.len()));
+        }
+        if !policy.preferences.is_empty() {
+            state.push_str(", has an energy performance preference");
+        }
+        found.has(format!("frequency of CPUs {:?}", policy.cpus), state);
+    }
+    found.missing.extend(broken.iter().map(|why| Missing::new("cpufreq policy", why)));
+    if policies.is_empty() && broken.is_empty() {
+        let why = "no policy in /sys/devices/system/cpu/cpufreq";
+        if probe.guest {
+            let why = format!("{why}: this is a virtual machine, whose host sets the frequency");
+            found.lacks("cpufreq", &why, "run on the host, or use the platform `scale`");
+        } else {
+            found.lacks(
+                "cpufreq",
+                why,
+                "load acpi-cpufreq, or boot with intel_pstate=passive or amd_pstate=active; enable \
+                 P-states (SpeedStep, Cool'n'Quiet, CPPC, OS control) in the BIOS",
+            );
+        }
+    }
 }

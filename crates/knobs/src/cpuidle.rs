@@ -1,8 +1,10 @@
 //! Idle states: which of them a CPU may enter (Documentation/admin-guide/pm/cpuidle.rst).
 
+use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Span;
 
@@ -60,4 +62,48 @@ pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
         .collect();
     changes.sort_by_key(|(forbid, _)| *forbid);
     changes.into_iter().map(|(_, change)| change).collect()
+}
+
+/// Which states may be entered.
+pub const KNOB: Registration = Registration {
+    name: "idle states",
+    label: "idle",
+    files: "`cpuN/cpuidle/stateM/disable`",
+    values: "0 (allowed), 1 (forbidden)",
+    notes: "the shallowest always stays; permissions are written before prohibitions",
+    owns: |setting| setting.is_cpu_file("/cpuidle/"),
+    probe: show,
+    recorded: Recorded {
+        directories: &["cpuidle"],
+        of_each_cpu: &["cpuidle"],
+        ..Recorded::NOTHING
+    },
+};
+
+fn show(probe: &Probe<'_>, found: &mut Found) {
+    let driver = probe.tree.text("/sys/devices/system/cpu/cpuidle/current_driver").ok();
+    match states(probe.tree, 0) {
+        Ok(states) if states.is_empty() => found.lacks(
+            "cpuidle",
+            "CPU 0 has no idle states in sysfs",
+            if probe.guest {
+                "run on the host, or let the guest use mwait (QEMU: -overcommit cpu-pm=on)"
+            } else {
+                "do not boot with idle=poll; enable C-states in the BIOS"
+            },
+        ),
+        Ok(states) => {
+            let names: Vec<String> = states
+                .iter()
+                .map(|state| {
+                    let micros = state.exit_latency.as_seconds() * 1e6;
+                    let off = if state.disabled { ", disabled" } else { "" };
+                    format!("{} ({micros:.0} us{off})", state.name)
+                })
+                .collect();
+            let driver = driver.map_or(String::new(), |driver| format!("{driver}: "));
+            found.has("idle states", format!("{driver}{}", names.join(", ")));
+        }
+        Err(why) => found.missing.push(Missing::new("cpuidle", &why)),
+    }
 }

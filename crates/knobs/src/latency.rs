@@ -1,10 +1,12 @@
 //! Limits of the wake-up latency: per CPU, and for the whole machine
 //! (Documentation/power/pm_qos_interface.rst).
 
+use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use std::fs::File;
 use std::io::Write;
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Span;
 
@@ -74,5 +76,54 @@ impl DmaLatency {
             .map_err(|error| ReadError::of(&path, &error))?;
         let micros = u64::try_from(i32::from_ne_bytes(bytes)).unwrap_or(0);
         Ok(Span::from_micros(micros))
+    }
+}
+
+/// The limit of one CPU.
+pub const OF_CPU: Registration = Registration {
+    name: "wake-up latency of a CPU",
+    label: "idle",
+    files: "`cpuN/power/pm_qos_resume_latency_us`",
+    values: "us",
+    notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared with whoever writes it",
+    owns: |setting| setting.is_cpu_file("/power/pm_qos_resume_latency_us"),
+    probe: show_of_cpu,
+    recorded: Recorded { of_each_cpu: &["power/pm_qos_resume_latency_us"], ..Recorded::NOTHING },
+};
+
+/// The limit of the whole machine.
+pub const OF_MACHINE: Registration = Registration {
+    name: "wake-up latency of the machine",
+    label: "idle",
+    files: "`/dev/cpu_dma_latency`",
+    values: "us",
+    notes: "held open; the kernel drops it with the process",
+    probe: show_of_machine,
+    ..Registration::NOTHING
+};
+
+fn show_of_cpu(probe: &Probe<'_>, found: &mut Found) {
+    match probe.tree.text("/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us") {
+        Ok(text) => {
+            let state = match text.as_str() {
+                "0" => "CPU 0: no limit".to_string(),
+                "n/a" => "CPU 0: no latency allowed".to_string(),
+                micros => format!("CPU 0: {micros} us"),
+            };
+            found.has("wake-up latency per CPU", state);
+        }
+        Err(why) => found.missing.push(Missing::new("wake-up latency per CPU", &why)),
+    }
+}
+
+fn show_of_machine(probe: &Probe<'_>, found: &mut Found) {
+    match DmaLatency::present(probe.tree) {
+        Ok(limit) => {
+            let state = format!("{} s at most", limit.as_seconds());
+            found.has("wake-up latency of the machine", state);
+        }
+        // A recording has no device files.
+        Err(_) if !probe.tree.is_live() => {}
+        Err(why) => found.missing.push(Missing::new(DEVICE, &why)),
     }
 }

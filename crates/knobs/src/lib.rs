@@ -5,11 +5,14 @@
 //! A knob says which writes bring about what is wished ([`Change`]) and writes nothing; the
 //! one [`Session`] of a machine writes them: the old value is on disk before, the new one is
 //! read back after, and in the end, or after a crash, everything is as it was.
+//!
+//! [`KNOBS`] lists the knobs. What others need to know of one is in its [`Registration`].
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod affinity;
 mod bounded;
+pub mod channels;
 pub mod cpufreq;
 pub mod cpuidle;
 pub mod journal;
@@ -17,7 +20,10 @@ pub mod latency;
 pub mod moderation;
 pub mod on_exit;
 pub mod plan;
+pub mod polling;
 pub mod redirect;
+pub mod reference;
+pub mod registration;
 pub mod restore;
 pub mod rivals;
 mod session;
@@ -33,3 +39,37 @@ pub use session::{
     restore_now,
 };
 pub use setting::{NoSetting, Setting};
+
+use registration::{Found, Probe, Registration};
+use wattline_linux::missing::is_guest;
+use wattline_linux::sysfs::Tree;
+
+/// All knobs, in the order in which they are shown.
+pub static KNOBS: &[&Registration] = &[
+    &cpufreq::FREQUENCY,
+    &cpufreq::PREFERENCE,
+    &cpuidle::KNOB,
+    &latency::OF_CPU,
+    &latency::OF_MACHINE,
+    &uncore::KNOB,
+    &moderation::KNOB,
+    &redirect::KNOB,
+    &channels::KNOB,
+    &polling::KNOB,
+    &affinity::KNOB,
+];
+
+/// What a machine has of all knobs.
+pub fn probe(tree: &Tree, interfaces: &[String]) -> Found {
+    let mut found = Found::default();
+    let machine = Machine::new(tree);
+    let probed = Probe { tree, machine, interfaces, guest: is_guest(tree) };
+    KNOBS.iter().for_each(|knob| (knob.probe)(&probed, &mut found));
+    found
+}
+
+/// The label of a setting in counters of writes.
+pub fn label(setting: &Setting) -> &'static str {
+    // A journal may name a file of a CPU that no knob of this version sets.
+    KNOBS.iter().find(|knob| (knob.owns)(setting)).map_or("cpu", |knob| knob.label)
+}

@@ -1,6 +1,7 @@
 //! Interrupt moderation of a network card, as `ethtool -C` and `ethtool -Q` set it.
 
-use crate::access::AccessError;
+use crate::access::{Access, AccessError};
+use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use wattline_linux::ethtool::Coalesce;
@@ -49,4 +50,38 @@ pub fn setting(interface: &str, parameter: Coalesce) -> Setting {
 /// One parameter of one receive queue.
 pub fn queue_setting(interface: &str, queue: u32, parameter: Coalesce) -> Setting {
     Setting::QueueCoalesce { interface: interface.to_string(), queue, parameter }
+}
+
+/// Time between interrupts.
+pub const KNOB: Registration = Registration {
+    name: "interrupt moderation",
+    label: "moderation",
+    files: "ethtool coalescing of an interface, or of one receive queue",
+    values: "us; adaptive 0, 1",
+    notes: "adaptive moderation is switched off first; of an interface by netlink (Linux 5.7), which changes one parameter alone, else and of a queue by ioctl",
+    owns: |setting| matches!(setting, Setting::Coalesce { .. } | Setting::QueueCoalesce { .. }),
+    probe: show,
+    recorded: Recorded {
+        of_card: |interface| {
+            Coalesce::ALL.into_iter().map(|parameter| setting(interface, parameter)).collect()
+        },
+        ..Recorded::NOTHING
+    },
+};
+
+fn show(probe: &Probe<'_>, found: &mut Found) {
+    for interface in probe.interfaces {
+        let value = |parameter| probe.machine.read(&setting(interface, parameter));
+        match (value(Coalesce::RxUsecs), value(Coalesce::AdaptiveRx)) {
+            (Ok(micros), Ok(adaptive)) => {
+                let adaptive = if adaptive == "0" { "off" } else { "on" };
+                let state = format!("{micros} us, adaptive {adaptive}");
+                found.has(format!("interrupt moderation {interface}"), state);
+            }
+            (Err(why), _) | (_, Err(why)) => {
+                let what = format!("interrupt moderation of {interface}");
+                found.lacks(&what, &why.to_string(), "use a card whose driver has `ethtool -C`");
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The redirect table of receive-side scaling: which receive queue each hash value goes to.
 
+use crate::registration::{Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 
@@ -22,6 +23,18 @@ pub fn to_text(queues: &[u32]) -> String {
 pub fn from_text(text: &str) -> Option<Vec<u32>> {
     text.split(',').map(|queue| queue.parse().ok()).collect()
 }
+
+/// The table.
+pub const KNOB: Registration = Registration {
+    name: "redirect table",
+    label: "redirect",
+    files: "ethtool RSS indirection table",
+    values: "a queue's number per entry",
+    notes: "as long as the card has it; hash function and key stay",
+    owns: |setting| matches!(setting, Setting::RedirectTable { .. }),
+    recorded: Recorded { of_card: |interface| vec![setting(interface)], ..Recorded::NOTHING },
+    ..Registration::NOTHING
+};
 
 #[cfg(test)]
 mod tests {

@@ -78,6 +78,11 @@ impl Setting {
         Self::File(format!("{CPUS}{path}"))
     }
 
+    /// Whether it is an attribute of CPUs with this in its path.
+    pub(crate) fn is_cpu_file(&self, part: &str) -> bool {
+        matches!(self, Self::File(path) if path.contains(part))
+    }
+
     /// The file that stands for it in a tree that is not the running machine.
     pub(crate) fn path(&self) -> String {
         match self {

@@ -1,9 +1,11 @@
 //! Frequency of what is outside the cores: caches, mesh, memory controllers of Intel servers
 //! (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 
+use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
@@ -78,4 +80,26 @@ impl Uncore {
         }
         changes
     }
+}
+
+/// The limits.
+pub const KNOB: Registration = Registration {
+    name: "uncore frequency",
+    label: "uncore",
+    files: "`intel_uncore_frequency/*/{min,max}_freq_khz`",
+    values: "kHz",
+    notes: "cut to what the firmware allows; governed with `[power] uncore = true`",
+    owns: |setting| setting.is_cpu_file("/intel_uncore_frequency/"),
+    probe: show,
+    recorded: Recorded { directories: &["intel_uncore_frequency"], ..Recorded::NOTHING },
+};
+
+fn show(probe: &Probe<'_>, found: &mut Found) {
+    let (uncores, broken) = find(probe.tree);
+    for uncore in &uncores {
+        let (low, high) = (uncore.minimum_hertz.gigahertz(), uncore.maximum_hertz.gigahertz());
+        let state = format!("{low:.1} to {high:.1} GHz");
+        found.has(format!("uncore frequency {}", uncore.name), state);
+    }
+    found.missing.extend(broken.iter().map(|why| Missing::new("uncore frequency", why)));
 }

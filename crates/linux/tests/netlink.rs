@@ -388,7 +388,9 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         );
         assert_eq!(rules[1].input.as_deref(), Some("a"));
         assert!(rules[2].ipv6);
-        ["rule del pref 60", "rule del pref 61", "-6 rule del pref 62"].map(|it| near.ip(it));
+        ["rule del pref 60", "rule del pref 61", "-6 rule del pref 62"]
+            .into_iter()
+            .for_each(|rule| near.ip(rule));
         near.ip("rule del pref 32766");
         assert!(forward_path::read().rules[0].text.contains("main table is missing"));
         near.ip("rule add lookup main pref 32766");

@@ -6,6 +6,7 @@
 //! the integral over the meter's own time (trapezoids between samples).
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::registration::Row;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -292,3 +293,11 @@ impl Meter for External {
         Ok(Reading { energy: Some(energy), elapsed, power: energy / elapsed, provenance })
     }
 }
+
+/// In the reference; it needs a configuration, so a survey does not look for it.
+pub(crate) const ROW: Row = Row {
+    meter: "`external:FILE`",
+    files: "CSV that another program appends",
+    sees: "the platform",
+    class: "`--external-accuracy`",
+};

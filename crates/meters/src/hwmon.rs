@@ -1,9 +1,10 @@
 //! Power sensors of `/sys/class/hwmon` (Documentation/hwmon/sysfs-interface.rst), among them
 //! the ACPI power meter (Documentation/hwmon/acpi_power_meter.rst).
 
-use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::registration::{Finding, Registration, Row};
 use std::path::PathBuf;
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
@@ -140,6 +141,30 @@ fn accuracy_class(text: &str) -> Accuracy {
         _ => Accuracy::Bronze,
     }
 }
+
+/// Power sensors.
+pub const KIND: Registration = Registration {
+    rows: &[Row {
+        meter: "`hwmon:hwmonN/powerM`",
+        files: "`/sys/class/hwmon/hwmonN/powerM_average`, else `_input`",
+        sees: "the platform for the ACPI power meter, else a device",
+        class: "as `powerM_accuracy` states, else bronze",
+    }],
+    find: |tree, _| {
+        let (sensors, mut missing) = find(tree);
+        if sensors.is_empty() && missing.is_empty() {
+            missing.push(Missing::because(
+                "hwmon power sensor",
+                "no chip in /sys/class/hwmon shows power",
+                "load acpi_power_meter where the firmware has a meter (ACPI000D), or the driver \
+                 of the supply (pmbus) or board",
+            ));
+        }
+        Finding::of(sensors, missing)
+    },
+    // Chip by chip: other files of one can hold what identifies the machine.
+    recorded: &[],
+};
 
 #[cfg(test)]
 mod tests {

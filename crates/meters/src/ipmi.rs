@@ -5,12 +5,13 @@
 //! at most about once a second and after tens of milliseconds anyway, and ipmitool knows their
 //! peculiarities.
 
-use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::registration::{Finding, Registration, Row};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Time, Watts};
 
@@ -142,6 +143,22 @@ pub fn parse(answer: &str) -> Result<Watts, String> {
     })?;
     Ok(Watts(f64::from(watts)))
 }
+
+/// The management controller.
+pub const KIND: Registration = Registration {
+    rows: &[Row {
+        meter: "`ipmi:dcmi`",
+        files: "`/dev/ipmi0`, by `ipmitool dcmi power reading`",
+        sees: "the platform",
+        class: "bronze",
+    }],
+    find: |tree, _| match find(tree) {
+        Some(Ok(controller)) => Finding::of(vec![controller], Vec::new()),
+        Some(Err(why)) => Finding::of(Vec::<Dcmi>::new(), vec![why]),
+        None => Finding::default(),
+    },
+    recorded: &[],
+};
 
 #[cfg(test)]
 mod tests {

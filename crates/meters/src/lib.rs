@@ -3,6 +3,8 @@
 //!
 //! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
 //! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.
+//!
+//! [`KINDS`] lists the kinds of meters. What others need to know of one is in its [`Registration`].
 #![forbid(unsafe_code)]
 
 pub mod align;
@@ -12,19 +14,31 @@ pub mod crosscheck;
 pub mod external;
 mod hwmon;
 pub mod ipmi;
-mod missing;
 pub mod perf;
 pub mod phases;
 mod rapl;
 mod reading;
 pub mod recording;
+pub mod reference;
+pub mod registration;
 pub mod residency;
 pub mod sampling;
 mod survey;
 
 pub use counter::{Difference, OutOfRange, WrappingCounter};
 pub use hwmon::Hwmon;
-pub use missing::Missing;
 pub use rapl::Rapl;
 pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
-pub use survey::{Survey, disjoint, is_guest, survey};
+pub use survey::{Survey, disjoint};
+pub use wattline_linux::missing::{Missing, is_guest};
+
+use registration::Registration;
+use wattline_linux::sysfs::Tree;
+
+/// All kinds of meters that need no configuration, in the order in which they are looked for.
+pub static KINDS: &[&Registration] = &[&rapl::KIND, &perf::KIND, &ipmi::KIND, &hwmon::KIND];
+
+/// Looks for every kind of meter that needs no configuration.
+pub fn survey(tree: &Tree) -> Survey {
+    survey::survey_of(KINDS, tree)
+}

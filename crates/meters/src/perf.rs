@@ -3,9 +3,10 @@
 //! The same registers as powercap's, one event per kind, on one CPU of each package; where
 //! powercap shows a zone, the perf counter is that zone once more and never summed with it.
 
-use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::registration::{Finding, Registration, Row};
 use std::io;
+use wattline_linux::missing::Missing;
 use wattline_linux::perf::Counter;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
@@ -231,3 +232,18 @@ pub fn agree(one: &Reading, other: &Reading, share: f64, updates: u32) -> bool {
     let ends = if shortest > 0.0 { larger * f64::from(updates) * 1e-3 / shortest } else { larger };
     (one.power.get() - other.power.get()).abs() <= larger * share + ends
 }
+
+/// Events of the unit `power`.
+pub const KIND: Registration = Registration {
+    rows: &[Row {
+        meter: "`perf:package-N`, `perf:…/dram`, `perf:…/core`, `perf:psys`",
+        files: "perf events of the unit `power`",
+        sees: "what the RAPL zone of that name sees; never summed with it",
+        class: "as that zone, else bronze",
+    }],
+    find: |tree, others| {
+        let (counters, missing) = find(tree, others);
+        Finding::of(counters, missing)
+    },
+    recorded: &[(UNIT, &[])],
+};

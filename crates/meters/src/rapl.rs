@@ -4,9 +4,10 @@
 //! the whole platform, packages included; the `-mmio` zones show the same package again.
 
 use crate::counter::{Difference, WrappingCounter};
-use crate::missing::Missing;
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+use crate::registration::{Finding, Registration, Row};
 use std::path::PathBuf;
+use wattline_linux::missing::{Missing, is_guest};
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
@@ -215,4 +216,65 @@ impl Vendor {
             _ => (Accuracy::Bronze, "modelled by the processor"),
         }
     }
+}
+
+/// Zones of powercap.
+pub const KIND: Registration = Registration {
+    rows: &[
+        Row {
+            meter: "`rapl:package-N`, `rapl:package-N-die-M`",
+            files: "`/sys/class/powercap/intel-rapl:*`",
+            sees: "a package or die",
+            class: "silver (Intel), bronze (others)",
+        },
+        Row {
+            meter: "`rapl:…/dram`",
+            files: "below the package, but not part of it",
+            sees: "memory",
+            class: "silver (Intel), bronze (others)",
+        },
+        Row {
+            meter: "`rapl:…/core`, `rapl:…/uncore`",
+            files: "below the package, and part of it",
+            sees: "cores; graphics and others",
+            class: "bronze",
+        },
+        Row {
+            meter: "`rapl:psys`",
+            files: "the same directory",
+            sees: "the platform, packages included",
+            class: "bronze",
+        },
+        Row {
+            meter: "`rapl-mmio:…`",
+            files: "`intel-rapl-mmio:*`",
+            sees: "the same package once more",
+            class: "as the package",
+        },
+    ],
+    find: |tree, _| {
+        let (zones, mut missing) = find(tree);
+        if zones.is_empty() && missing.is_empty() {
+            missing.push(none_at_all(tree));
+        }
+        Finding::of(zones, missing)
+    },
+    recorded: &[(POWERCAP, &["name", "energy_uj", "max_energy_range_uj", "enabled"])],
+};
+
+fn none_at_all(tree: &Tree) -> Missing {
+    let why = "no RAPL zone in /sys/class/powercap";
+    if is_guest(tree) {
+        return Missing::because(
+            "RAPL",
+            &format!("{why}: this is a virtual machine, whose host keeps the registers"),
+            "measure on the host, use an external meter, or a model (`estimated`)",
+        );
+    }
+    Missing::because(
+        "RAPL",
+        why,
+        "modprobe intel_rapl_msr (Intel since Sandy Bridge, AMD since family 17h); on other \
+         machines use hwmon or an external meter",
+    )
 }

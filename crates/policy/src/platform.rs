@@ -160,6 +160,21 @@ pub enum PlatformError {
 }
 
 impl Platform {
+    /// One core that cannot be set in any way, before anybody has said what it has: what a
+    /// description leaves out.
+    pub const BARE: Self = Self {
+        cores: 1,
+        frequencies: Vec::new(),
+        domain: FrequencyDomain::Core,
+        frequency_transition: Span::ZERO,
+        uncore: Vec::new(),
+        idle_states: Vec::new(),
+        queues: Vec::new(),
+        ring_size: None,
+        moderation: (Span::ZERO, Span::ZERO),
+        can: Can::NOTHING,
+    };
+
     /// Says whether policies can rely on the description.
     ///
     /// # Errors
@@ -230,12 +245,12 @@ pub(crate) mod tests {
             frequencies: (12..26).map(|step| Hertz(f64::from(step) * 4e8 / 3.0)).collect(),
             domain: FrequencyDomain::Chip,
             frequency_transition: Span::from_micros(10),
-            uncore: Vec::new(),
             idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 87)],
             queues: (0..48).map(|queue| Queue { port: queue / 12, core: queue % 12 }).collect(),
             ring_size: Some(512),
             moderation: (Span::ZERO, Span::from_micros(1_000)),
             can: Can::EVERY_KNOB,
+            ..Platform::BARE
         }
     }
 

@@ -134,15 +134,6 @@ impl Machine for ScaleMachine {
 
     fn take(&mut self, step: &Step) -> Taken {
         match *step {
-            Step::Frequency { core, index } => self.point.cores[core].frequency = index,
-            Step::IdleLimit { core, state } => self.point.cores[core].idle_limit = state,
-            Step::Wait { core, wait } => self.point.cores[core].wait = wait,
-            Step::Moderation { queue, period } => self.point.moderation[queue] = period,
-            Step::Batch { packets } => self.point.batch = packets,
-            Step::Weight { core, weight } => self.point.weights[core] = weight,
-            // The core is told with the rest: who is in the table is awake. The model's uncore
-            // goes with the cores.
-            Step::Wake { .. } | Step::Park { .. } | Step::Uncore { .. } => {}
             Step::Redirect { active } => {
                 let Some(redirect) = &mut self.redirect else {
                     let why = "no redirect table can be written here".to_owned();
@@ -155,6 +146,8 @@ impl Machine for ScaleMachine {
                 self.wake_awaited();
                 self.point.active = active;
             }
+            // A core that wakes or is parked is told with the rest: who is in the table is awake.
+            _ => step.set(&mut self.point),
         }
         Taken::Done
     }

@@ -4,7 +4,7 @@ use crate::input::{LoadError, nearest};
 use std::borrow::Cow;
 
 /// Name and text of every shipped server model. A new file in `servers/` is added here.
-const MODELS: [(&str, &str); 11] = [
+const MODELS: &[(&str, &str)] = &[
     ("westmere-2010", include_str!("../../../servers/westmere-2010.toml")),
     ("xeon-silver-4108", include_str!("../../../servers/xeon-silver-4108.toml")),
     ("xeon-gold-6426y", include_str!("../../../servers/xeon-gold-6426y.toml")),
@@ -19,14 +19,16 @@ const MODELS: [(&str, &str); 11] = [
 ];
 
 /// Name and text of all shipped component data.
-const COMPONENTS: [(&str, &str); 2] = [
+const COMPONENTS: &[(&str, &str)] = &[
     ("sohan-2010-nics", include_str!("../../../servers/components/sohan-2010-nics.toml")),
     ("liao-2011-host", include_str!("../../../servers/components/liao-2011-host.toml")),
 ];
 
-/// Name and text of all shipped application costs.
-const COSTS: [(&str, &str); 1] =
-    [("sapphire-rapids-vm", include_str!("../../../servers/applications/sapphire-rapids-vm.toml"))];
+/// Name and text of all shipped costs of applications.
+const COSTS: &[(&str, &str)] = &[(
+    "sapphire-rapids-vm",
+    include_str!("../../../servers/applications/sapphire-rapids-vm.toml"),
+)];
 
 /// Kind of a shipped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +44,9 @@ pub enum Kind {
 impl Kind {
     fn files(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Servers => &MODELS,
-            Self::Components => &COMPONENTS,
-            Self::Costs => &COSTS,
+            Self::Servers => MODELS,
+            Self::Components => COMPONENTS,
+            Self::Costs => COSTS,
         }
     }
 }

@@ -66,18 +66,13 @@ impl SimKnobs {
     fn set(&mut self, step: &Step) {
         let point = &mut self.point;
         match *step {
-            Step::Frequency { core, index } => point.cores[core].frequency = index,
-            Step::IdleLimit { core, state } => point.cores[core].idle_limit = state,
-            Step::Wait { core, wait } => point.cores[core].wait = wait,
             Step::Weight { core, weight } => self.weights[core] = weight,
             Step::Redirect { active } => {
                 point.active = active;
                 point.weights.clone_from(&self.weights);
             }
-            Step::Moderation { queue, period } => point.moderation[queue] = period,
-            Step::Batch { packets } => point.batch = packets,
-            // The table determines which cores are awake. The model's uncore follows the cores.
-            Step::Wake { .. } | Step::Park { .. } | Step::Uncore { .. } => {}
+            // Who is in the table is awake.
+            _ => step.set(point),
         }
     }
 }

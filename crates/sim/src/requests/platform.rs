@@ -45,16 +45,16 @@ pub fn request_platform(server: &RequestServer) -> Platform {
         queues: (0..cores).map(|core| Queue { port: 0, core }).collect(),
         ring_size: server.nic.rx_ring,
         moderation: range.unwrap_or((Span::ZERO, Span::ZERO)),
-        uncore: Vec::new(),
         can: Can {
-            set_cores: false,
-            set_uncore: false,
-            set_weights: false,
+            set_frequency: true,
+            limit_idle: true,
+            set_moderation: true,
             driver_rules: true,
             waits: Waits { interrupt: true, ..Waits::NONE },
             sees: SEES,
             asks: Asks::NOTHING,
-            ..Can::EVERY_KNOB
+            ..Can::NOTHING
         },
+        ..Platform::BARE
     }
 }

@@ -1,8 +1,10 @@
-//! Rules of the house: who may use whom (`house.toml`), and under which licences others are used.
+//! Rules of the house: who may use whom (`house.toml`), under which licences others are used, and that
+//! the recorded examples of how to add to it apply.
 
 mod architecture;
 mod circles;
 mod documents;
+mod examples;
 mod floors;
 mod house;
 mod licences;

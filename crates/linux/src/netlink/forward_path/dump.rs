@@ -22,8 +22,7 @@ pub(super) fn dump(
     let mut request = Request::new(kind, NLM_F_DUMP);
     request.put(body);
     let mut exchange = Exchange::open(protocol)?;
-    let answered =
-        exchange.ask(request, &mut vec![0; BUFFER_BYTES], |frame| each(frame.payload));
+    let answered = exchange.ask(request, &mut vec![0; BUFFER_BYTES], |frame| each(frame.payload));
     answered.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
             io::Error::new(io::ErrorKind::TimedOut, "the kernel does not answer")

@@ -1,7 +1,7 @@
 //! `wattline probe`: which knobs and meters this machine has, which are missing, and what
 //! would enable them.
 
-mod knobs;
+mod interfaces;
 mod record;
 
 use super::meter::over;
@@ -59,8 +59,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         }
         return Ok(());
     }
-    let interfaces = knobs::interfaces(&tree);
-    let found = knobs::find(&tree, &interfaces);
+    let interfaces = interfaces::interfaces(&tree);
+    let found = wattline_knobs::probe(&tree, &interfaces);
     let mut survey = survey(&tree);
     let checks = crosscheck(&mut survey.meters);
     let rivals = rivals::find(&tree, &interfaces);

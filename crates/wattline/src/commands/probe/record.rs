@@ -4,28 +4,19 @@ use crate::exit::ExitError;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use wattline_knobs::{Access, Machine, Setting, moderation, redirect};
-use wattline_linux::ethtool::Coalesce;
+use wattline_knobs::{Access, KNOBS, Machine};
 use wattline_linux::sysfs::Tree;
+use wattline_meters::KINDS;
 
 /// How deep sysfs is followed, and how many files a recording has at most: a cycle of links
 /// or a machine of thousands of CPUs must end somewhere.
 const DEEPEST: u32 = 6;
 const MOST_FILES: usize = 200_000;
 
-/// Directories, and which names below them are taken (all files where none is given).
-const DIRECTORIES: [(&str, &[&str]); 8] = [
-    ("/sys/devices/system/cpu/cpufreq", &[]),
-    ("/sys/devices/system/cpu/cpuidle", &[]),
-    ("/sys/devices/system/cpu/intel_pstate", &[]),
-    ("/sys/devices/system/cpu/amd_pstate", &[]),
-    ("/sys/devices/system/cpu/intel_uncore_frequency", &[]),
-    ("/sys/devices/system/cpu/smt", &[]),
-    ("/sys/class/powercap", &["name", "energy_uj", "max_energy_range_uj", "enabled"]),
-    ("/sys/bus/event_source/devices/power", &[]),
-];
-/// Below each CPU.
-const OF_CPU: [&str; 2] = ["cpuidle", "topology"];
+const CPUS: &str = "/sys/devices/system/cpu";
+/// Beside what knobs and meters register: what kind of processor it is, in `CPUS` and of each CPU.
+const SHARED: &str = "smt";
+const OF_EACH_CPU: &str = "topology";
 const FILES: [&str; 6] = [
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/present",
@@ -60,15 +51,21 @@ pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
         ExitError::new(code, format_args!("{}: {error}; it must be new", to.display()))
     })?;
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
-    for (directory, names) in DIRECTORIES {
+    let cpus = Path::new(CPUS);
+    let recorded = KNOBS.iter().map(|knob| knob.recorded);
+    for directory in recorded.clone().flat_map(|of| of.directories).chain([&SHARED]) {
+        recorder.directory(&cpus.join(directory), &[], DEEPEST)?;
+    }
+    for (directory, names) in KINDS.iter().flat_map(|kind| kind.recorded) {
         recorder.directory(Path::new(directory), names, DEEPEST)?;
     }
-    for (_, cpu) in tree.numbered("/sys/devices/system/cpu", "cpu") {
-        let cpu = Path::new("/sys/devices/system/cpu").join(cpu);
-        for directory in OF_CPU {
-            recorder.directory(&cpu.join(directory), &[], DEEPEST)?;
+    for (_, cpu) in tree.numbered(CPUS, "cpu") {
+        for place in recorded.clone().flat_map(|of| of.of_each_cpu).chain([&OF_EACH_CPU]) {
+            let place = cpus.join(&cpu).join(place);
+            // One of the two.
+            recorder.directory(&place, &[], DEEPEST)?;
+            recorder.file(&place)?;
         }
-        recorder.file(&cpu.join("power/pm_qos_resume_latency_us"))?;
     }
     recorder.sensors()?;
     for file in FILES {
@@ -135,14 +132,9 @@ impl Recorder<'_> {
 
     fn cards(&mut self) -> Result<(), ExitError> {
         let machine = Machine::new(self.tree);
-        for interface in super::knobs::interfaces(self.tree) {
-            for parameter in Coalesce::ALL {
-                if let Ok(value) = machine.read(&moderation::setting(&interface, parameter)) {
-                    self.put(format!("/ethtool/{interface}/{parameter}"), &value)?;
-                }
-            }
-            let channels = Setting::Channels { interface: interface.clone() };
-            for setting in [redirect::setting(&interface), channels] {
+        for interface in super::interfaces::interfaces(self.tree) {
+            let settings = KNOBS.iter().flat_map(|knob| (knob.recorded.of_card)(&interface));
+            for setting in settings {
                 if let Ok(value) = machine.read(&setting) {
                     self.put(format!("/{}", setting.to_string().replacen(':', "/", 1)), &value)?;
                 }

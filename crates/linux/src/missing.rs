@@ -1,7 +1,7 @@
-//! What a machine does not offer, and what would help.
+//! What a machine does not offer, and what would help: of knobs and of meters.
 
+use crate::sysfs::{ReadError, Tree};
 use serde::Serialize;
-use wattline_linux::sysfs::ReadError;
 
 /// Something that this machine does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,4 +34,13 @@ impl Missing {
     pub fn because(what: &str, why: &str, remedy: &str) -> Self {
         Self { what: what.into(), why: why.into(), remedy: remedy.into(), permission: false }
     }
+}
+
+/// Whether the machine is a guest, as the processor says (CPUID leaf 1, ECX bit 31): why much is
+/// missing there that only its host has.
+pub fn is_guest(tree: &Tree) -> bool {
+    let text = tree.text("/proc/cpuinfo").unwrap_or_default();
+    text.lines().any(|line| {
+        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
+    })
 }

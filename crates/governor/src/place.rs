@@ -1,0 +1,47 @@
+//! Where a knob is turned: for one core, for those that share a frequency, for a queue, for all.
+
+use super::knob::{KNOBS, Knob, Step};
+use wattline_policy::{OperatingPoint, Platform};
+
+/// Which of its kind a step turns: the core's or the queue's own, by number, and of frequencies the
+/// lowest core that shares it; 0 where there is one for all.
+pub fn place_of(step: &Step, platform: &Platform) -> usize {
+    match *step {
+        Step::Frequency { core, .. } => {
+            platform.domain.sharers(core, platform.cores).lowest().unwrap_or(core)
+        }
+        _ => step.place(),
+    }
+}
+
+/// Leaves what a knob sets at a place ([`place_of`]) as it is; says whether something else was
+/// wanted.
+pub(super) fn keep(
+    (knob, place): (Knob, usize),
+    platform: &Platform,
+    wanted: &mut OperatingPoint,
+    point: &OperatingPoint,
+) -> bool {
+    let step = KNOBS[knob as usize].step;
+    let mut back = |place| {
+        let (new, old) = (step(wanted, place), step(point, place));
+        let differs = old.is_some() && new != old;
+        old.into_iter().for_each(|old| old.set(wanted));
+        differs
+    };
+    match knob {
+        Knob::Frequency => {
+            let sharers = platform.domain.sharers(place, platform.cores);
+            sharers.iter().fold(false, |kept, core| back(core) | kept)
+        }
+        Knob::Cores => {
+            let same = (&wanted.active, &wanted.weights) == (&point.active, &point.weights);
+            wanted.active = point.active;
+            wanted.weights.clone_from(&point.weights);
+            !same
+        }
+        // A point may leave it to the cores.
+        Knob::Uncore => std::mem::replace(&mut wanted.uncore, point.uncore) != point.uncore,
+        _ => back(place),
+    }
+}

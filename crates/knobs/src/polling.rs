@@ -1,0 +1,23 @@
+//! How a receive queue is polled (Documentation/networking/napi.rst, "IRQ mitigation").
+
+use crate::registration::Registration;
+use crate::setting::Setting;
+use wattline_linux::napi::Napi;
+
+/// Where a setting of the NAPI instance is that serves a receive queue.
+pub fn setting(interface: &str, queue: u32, setting: Napi) -> Setting {
+    Setting::Napi { interface: interface.to_string(), queue, setting }
+}
+
+/// How long interrupts stay off for a queue whose worker polls.
+pub const KNOB: Registration = Registration {
+    name: "polling of a queue",
+    label: "napi",
+    files: "netdev netlink, per NAPI instance: `defer-hard-irqs`, `gro-flush-timeout`, \
+            `irq-suspend-timeout`",
+    values: "a number; ns",
+    notes: "found by queue at each access, since instances are numbered anew when an interface \
+            goes up; Linux 6.13",
+    owns: |setting| matches!(setting, Setting::Napi { .. }),
+    ..Registration::NOTHING
+};
