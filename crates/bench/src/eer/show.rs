@@ -26,8 +26,8 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\n{:<14}{:>14}{:>14}{:>10}{:>10}  {:<10} {}",
-        "load", "forwarded Mpps", "Gbit/s", "lost", "W", "source", "accuracy"
+        "\n{:<14}{:>14}{:>14}{:>10}{:>10}  {:<10} accuracy",
+        "load", "forwarded Mpps", "Gbit/s", "lost", "W", "source"
     )?;
     for step in &report.steps {
         let reading = &step.reading;

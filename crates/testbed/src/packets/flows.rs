@@ -134,12 +134,12 @@ impl Flow {
 #[inline]
 pub(super) fn payload(frame: &[u8]) -> Option<&[u8]> {
     let (ethernet, packet) = frame.split_at_checked(ETHERNET)?;
-    match ethernet.last_chunk::<2>()? {
-        &ETHERTYPE_IPV4 if *packet.get(9)? == PROTOCOL_UDP => {
+    match *ethernet.last_chunk::<2>()? {
+        ETHERTYPE_IPV4 if *packet.get(9)? == PROTOCOL_UDP => {
             let header = usize::from(packet[0] & 15) * 4;
             packet.get(header + UDP..)
         }
-        &ETHERTYPE_IPV6 if *packet.get(6)? == PROTOCOL_UDP => packet.get(40 + UDP..),
+        ETHERTYPE_IPV6 if *packet.get(6)? == PROTOCOL_UDP => packet.get(40 + UDP..),
         _ => None,
     }
 }
