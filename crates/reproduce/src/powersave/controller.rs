@@ -154,13 +154,14 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 mod tests {
     use super::*;
 
-    /// From below the ladder is followed; from above the shipped constants keep what they had.
+    /// A step up overshoots, and a step down is not followed: the shipped constants keep what they
+    /// had either way. The close ones come back from both.
     #[test]
     fn the_shipped_constants_stay_high_from_above() {
         let at = &watts(&server().unwrap(), &[12.0]).unwrap()[0];
         let [shipped, close] = at.controller.map(|sides| sides.map(|watts| watts - at.optimum));
         println!("shipped {shipped:?}, close {close:?} W above the optimum");
-        assert!(shipped[0] < 10.0 && close[0] < 10.0, "from below: {shipped:?} {close:?}");
-        assert!(shipped[1] > 20.0 && close[1] < 10.0, "from above: {shipped:?} {close:?}");
+        assert!(shipped.iter().all(|gap| *gap > 20.0), "{shipped:?}");
+        assert!(close.iter().all(|gap| *gap < 5.0), "{close:?}");
     }
 }
