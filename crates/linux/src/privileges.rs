@@ -12,11 +12,13 @@ const NEEDED: [(CapabilitySet, &str); 3] = [
 
 /// What the control thread goes on needing: the maps of local addresses, neighbours, and sockets
 /// for an interface that has come back. (It could read all traffic by programs without raw
-/// sockets, too.) Meters read energy counters by perf.
+/// sockets, too.) Meters read energy counters by perf. Packet memory is locked again when a worker
+/// opens sockets after its last one had gone.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::PERFMON);
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::IPC_LOCK);
 
 /// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
 pub fn missing() -> Vec<&'static str> {
