@@ -36,12 +36,11 @@ fn compare(path: &Path, text: &str, wrong: &mut Vec<String>) {
         return std::fs::write(path, text).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    if let Some(line) = (0..).find(|&n| found.lines().nth(n) != text.lines().nth(n))
-        && line < text.lines().count().max(found.lines().count())
-    {
-        let shown = |text: &str| text.lines().nth(line).unwrap_or("nothing").to_owned();
+    if found != text {
+        let same = found.lines().zip(text.lines()).take_while(|(old, new)| old == new).count();
+        let shown = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
         let (old, new) = (shown(&found), shown(text));
-        wrong.push(format!("{}:{}: {old:?}, now {new:?}", path.display(), line + 1));
+        wrong.push(format!("{}:{}: {old:?}, now {new:?}", path.display(), same + 1));
     }
 }
 
