@@ -10,21 +10,21 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `--help` of every command that is not hidden, by the name of its file.
+/// What `--help` prints of every command that is not hidden, by the name of its file.
 fn helps() -> BTreeMap<String, String> {
-    let mut line = line();
-    line.build();
     let mut helps = BTreeMap::new();
-    collect(&mut line, "wattline", &mut helps);
+    collect(&line(), "wattline", &mut helps);
     helps
 }
 
-fn collect(command: &mut clap::Command, path: &str, helps: &mut BTreeMap<String, String>) {
-    helps.insert(format!("{path}.txt"), command.render_long_help().to_string());
-    for command in command.get_subcommands_mut() {
+fn collect(command: &clap::Command, path: &str, helps: &mut BTreeMap<String, String>) {
+    // Not by `render_long_help`: `--help` is short where no argument has more to tell.
+    let words = path.split('-').chain(["--help"]);
+    let help = line().try_get_matches_from(words).unwrap_err().render().to_string();
+    helps.insert(format!("{path}.txt"), help);
+    for command in command.get_subcommands() {
         if !command.is_hide_set() && command.get_name() != "help" {
-            let path = format!("{path}-{}", command.get_name());
-            collect(command, &path, helps);
+            collect(command, &format!("{path}-{}", command.get_name()), helps);
         }
     }
 }
@@ -36,12 +36,11 @@ fn compare(path: &Path, text: &str, wrong: &mut Vec<String>) {
         return std::fs::write(path, text).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    if let Some(line) = (0..).find(|&n| found.lines().nth(n) != text.lines().nth(n))
-        && line < text.lines().count().max(found.lines().count())
-    {
-        let shown = |text: &str| text.lines().nth(line).unwrap_or("nothing").to_owned();
+    if found != text {
+        let same = found.lines().zip(text.lines()).take_while(|(old, new)| old == new).count();
+        let shown = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
         let (old, new) = (shown(&found), shown(text));
-        wrong.push(format!("{}:{}: {old:?}, now {new:?}", path.display(), line + 1));
+        wrong.push(format!("{}:{}: {old:?}, now {new:?}", path.display(), same + 1));
     }
 }
 
