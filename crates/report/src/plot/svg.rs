@@ -38,6 +38,9 @@ pub(crate) fn style_element() -> String {
     format!("<style>{STYLE}</style>\n")
 }
 
+/// A pair of coordinates: of a pixel, or of a value on the two axes.
+type Pair = (f64, f64);
+
 /// An SVG document being written. Coordinates are pixels from the upper left.
 #[derive(Debug)]
 pub(super) struct Svg {
@@ -156,7 +159,7 @@ impl Svg {
     }
 
     /// The values of a series, for the page's script: pixels first, then data.
-    pub(super) fn values(&mut self, name: &str, points: &[((f64, f64), (f64, f64))]) {
+    pub(super) fn values(&mut self, name: &str, points: &[(Pair, Pair)]) {
         let every = points.len().div_ceil(MOST_VALUES).max(1);
         let mut all = String::new();
         for ((px, py), (x, y)) in points.iter().step_by(every) {

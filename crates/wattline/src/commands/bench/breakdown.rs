@@ -55,5 +55,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut tell = |line: &str| bar.set_message(line.to_owned());
     let report = clean_up_on_signals(|| breakdown::run(&options, &mut tell));
     bar.finish_and_clear();
-    output::print(&report.and_then(|report| report)?, json, |out, report| table(out, report))
+    output::print(&report.and_then(|report| report)?, json, table)
 }
