@@ -36,7 +36,7 @@ pub fn html(report: &Report) -> String {
     )
     .series("in proportion", Mark::Line, [(0.0, 0.0), (100.0, full)]);
     page.push_str(&chart.svg());
-    page.push_str("</div>\n<h2>Readings</h2>\n<div style=\"overflow-x:auto\">");
+    page.push_str("</div>\n<h2>Readings</h2>\n");
     page::table(
         &mut page,
         [
@@ -63,7 +63,7 @@ pub fn html(report: &Report) -> String {
             ]
         }),
     );
-    page.push_str("</div>\n<h2>How it was measured</h2>\n");
+    page.push_str("<h2>How it was measured</h2>\n");
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     page::table(
         &mut page,

@@ -47,7 +47,7 @@ fn verdict(report: &Report) -> String {
 }
 
 fn overview(page: &mut String, report: &Report) {
-    page.push_str("<h2 id=\"overview\">All frame lengths</h2>\n<div style=\"overflow-x:auto\">");
+    page.push_str("<h2 id=\"overview\">All frame lengths</h2>\n");
     page::table(
         page,
         [
@@ -112,7 +112,6 @@ fn overview(page: &mut String, report: &Report) {
     if report.lengths.len() > 1 {
         page.push_str(&rates.svg());
     }
-    page.push_str("</div>\n");
 }
 
 fn of_length(page: &mut String, length: &OfLength) {

@@ -73,6 +73,13 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "show",
+        &[
+            ("Why each port forwards as it does", "wattline show ports"),
+            ("What becomes of packets to an address", "wattline show fib 198.51.100.7"),
+        ],
+    ),
+    (
         "graph",
         &[
             ("Nodes as text", "wattline graph"),
@@ -84,6 +91,20 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("By the built-in profile", "wattline govern"),
             ("A profile to start from", "wattline govern --print-profile latency > govern.toml"),
+        ],
+    ),
+    (
+        "profile",
+        &[
+            (
+                "memcached's tail latency by load, state and moderation",
+                "wattline profile memcached 192.0.2.2:11211 --rate 100k --out memcached.csv",
+            ),
+            (
+                "A small grid, without a meter",
+                "wattline profile http http://192.0.2.2/ --rate 5k --states 2 --periods 3 \
+                 --without-power --out web.csv",
+            ),
         ],
     ),
     (
@@ -256,6 +277,33 @@ const EXAMPLES: &[Examples] = &[
                 "wattline load memcached 127.0.0.1:11211 --rate 100k",
             ),
             ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10k"),
+        ],
+    ),
+    (
+        "load packets",
+        &[
+            (
+                "A device between two interfaces, all flows at one rate",
+                "wattline load packets --from eth0 --to eth1 --mac 02:00:00:00:00:01 --rate 100k",
+            ),
+            ("What a plain link carries", "wattline load packets --from a --to b --rate max"),
+        ],
+    ),
+    (
+        "bench rfc2544",
+        &[
+            ("The kernel's forwarding on this machine", "wattline bench rfc2544 --device kernel"),
+            (
+                "Wattline's XDP programs, two frame lengths",
+                "wattline bench rfc2544 --device xdp --sizes 64,1518",
+            ),
+        ],
+    ),
+    (
+        "bench eer",
+        &[
+            ("The emulated server under powersave", "wattline bench eer"),
+            ("An access device under poll", "wattline bench eer --class access --policy poll"),
         ],
     ),
     (

@@ -6,8 +6,8 @@ use std::fmt::Write;
 /// Headings and the commands below them.
 pub const GROUPS: [(&str, &[&str]); 5] = [
     ("Route packets", &["run", "config", "lookup", "reload", "active", "stop"]),
-    ("Watch what runs", &["top", "stats", "graph"]),
-    ("Save power on this machine", &["govern", "probe", "plan", "meter", "restore"]),
+    ("Watch what runs", &["top", "stats", "show", "graph"]),
+    ("Save power on this machine", &["govern", "profile", "probe", "plan", "meter", "restore"]),
     (
         "Work with models",
         &["sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise"],
