@@ -82,7 +82,7 @@ fn overview(page: &mut String, report: &Report) {
         }),
     );
     page.push_str(
-        "</div>\n<p>The generator's limit is what it sends and receives without loss when no \
+        "<p>The generator's limit is what it sends and receives without loss when no \
          device is in between; ≥ says that the device may be faster than that. Latencies are those \
          at the throughput, from sending to reading, with what the generator adds by itself.</p>\n",
     );
@@ -112,6 +112,7 @@ fn overview(page: &mut String, report: &Report) {
     if report.lengths.len() > 1 {
         page.push_str(&rates.svg());
     }
+    page.push_str("</div>\n");
 }
 
 fn of_length(page: &mut String, length: &OfLength) {
