@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Meters that are not found within are not promised.
-const SEARCH: Duration = Duration::from_millis(500);
+const SEARCH: Duration = Duration::from_secs(2);
 
 /// Mean power between two readings.
 #[derive(Debug, Default)]

@@ -361,7 +361,9 @@ impl<K: Knobs> Machine for Host<K> {
         let source = self.latency.as_mut().filter(|_| looks.latency);
         view.latency =
             source.and_then(|source| latency::look(&mut **source, now, looks.late_after));
-        view.power = if looks.power { self.power.look(&self.meter.energy()) } else { None };
+        // A meter that was found too late to be promised still gives energy.
+        let seen = looks.power && self.platform.can.sees.power;
+        view.power = if seen { self.power.look(&self.meter.energy()) } else { None };
         view.entries.clear();
         if self.watch.is_due(now) {
             self.publish();

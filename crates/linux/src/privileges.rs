@@ -20,6 +20,9 @@ const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
+/// What programs that this one runs may have: its watchdog gives cards their settings back.
+const OF_PROGRAMS: CapabilitySet = CapabilitySet::NET_ADMIN;
+
 /// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
 pub fn missing() -> Vec<&'static str> {
     let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
@@ -69,20 +72,20 @@ impl Rights {
 
 /// Gives up every capability of this thread, and of those that it will start, that a running
 /// router does not need. No program that they run gets more than they have
-/// (Documentation/userspace-api/no_new_privs.rst), and none of what is not in the bounding set.
+/// (Documentation/userspace-api/no_new_privs.rst), and of that only what is in the bounding set.
 ///
 /// # Errors
 /// When the kernel refuses, which leaves capabilities as they were.
 pub fn drop_unneeded() -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    empty_bounding_set();
+    narrow_bounding_set();
     keep(KEPT)
 }
 
 /// Only with CAP_SETPCAP, which a program that was given some capabilities lacks: then programs that
 /// it runs gain nothing anyway.
-fn empty_bounding_set() {
-    for capability in CapabilitySet::all().iter() {
+fn narrow_bounding_set() {
+    for capability in CapabilitySet::all().difference(OF_PROGRAMS).iter() {
         if let Err(error) = rustix::thread::remove_capability_from_bounding_set(capability)
             // Newer than the kernel.
             && error != rustix::io::Errno::INVAL
@@ -127,11 +130,21 @@ mod tests {
             assert_eq!(Rights::present(), expected);
             assert!(!expected.administer);
             assert!(rustix::thread::no_new_privs().unwrap());
-            // Root may empty the bounding set.
+            // Root may narrow the bounding set.
             let present = capabilities(None).unwrap();
-            for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN] {
+            for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::BPF] {
                 let bound = rustix::thread::capability_is_in_bounding_set(capability).unwrap();
                 assert!(!bound || !may_empty, "{capability:?}");
+            }
+            // The watchdog of a governor is a program of its own, and sets cards.
+            let program = std::process::Command::new("cat").arg("/proc/self/status").output();
+            let program = String::from_utf8(program.unwrap().stdout).unwrap();
+            let effective =
+                program.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
+            let effective = u64::from_str_radix(effective, 16).unwrap();
+            let left = present.permitted.intersection(OF_PROGRAMS).bits();
+            if rustix::process::geteuid().is_root() && may_empty {
+                assert_eq!(effective, left, "{program}");
             }
             assert!(present.inheritable.is_empty());
             assert_eq!(present.permitted, kept, "meters read by perf");

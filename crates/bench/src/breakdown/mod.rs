@@ -7,16 +7,17 @@
 
 mod groups;
 mod link;
+mod report;
 mod samples;
 mod show;
 
 pub use groups::{Group, Groups};
+pub use report::{Breakdown, Options, Report, Share, Side};
 pub use samples::{Counts, count};
 pub use show::table;
 
 use crate::machine::Machine;
 use link::{Link, Sent};
-use serde::Serialize;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use wattline_testbed::Error;
@@ -29,81 +30,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Functions that are told of those that no group has.
 const UNCLAIMED_TOLD: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Bytes of each write and read of the program.
-    pub io_bytes: Vec<u32>,
-    /// Connections (the paper: 8).
-    pub connections: u32,
-    /// How long samples are taken for each.
-    pub duration: Duration,
-    /// With segmentation offload, checksum offload and GRO, without, or both in turn.
-    pub offloads: Vec<bool>,
-}
-
-/// Processor time of one group.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Share {
-    /// The group.
-    pub group: Group,
-    /// Of all samples of this side.
-    pub share: f64,
-    /// Processor time per Ethernet packet of data.
-    pub cpu_seconds_per_packet: f64,
-    /// Processor time per byte of data.
-    pub cpu_seconds_per_byte: f64,
-}
-
-/// One side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Side {
-    /// Samples.
-    pub samples: u64,
-    /// Every group, with those of no sample.
-    pub groups: Vec<Share>,
-    /// Functions that no group has, with their share of this side's samples.
-    pub unclaimed: Vec<(String, f64)>,
-}
-
-/// One size with or without offloads.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Breakdown {
-    /// Bytes of each write and read.
-    pub io_bytes: u32,
-    /// Whether the interface takes over segmentation and checksums, and GRO is on.
-    pub offloads: bool,
-    /// Bits per second of payload with headers, on the link.
-    pub rate_bps: f64,
-    /// Ethernet packets of data per second; with offloads each may hold up to 64 kB.
-    pub rate_pps: f64,
-    /// Mean length of these in bytes.
-    pub packet_mean_bytes: f64,
-    /// The sender.
-    pub transmit: Side,
-    /// The receiver.
-    pub receive: Side,
-}
-
-/// The result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
-    /// The machine.
-    pub machine: Machine,
-    /// What is sampled.
-    pub event: &'static str,
-    /// Samples per second of each processor.
-    pub frequency_hertz: u32,
-    /// Connections.
-    pub connections: u32,
-    /// Whether the table of groups was made for this kernel.
-    pub groups_fit_kernel: bool,
-    /// One entry for each size and setting.
-    pub results: Vec<Breakdown>,
-    /// How to read it.
-    pub note: &'static str,
-}
 
 const NOTE: &str = "processor time by a software clock, not cycles: this machine's counters are not \
                     used, so nothing is known of misses. Interrupt work that ran while another \

@@ -1,6 +1,6 @@
 //! The result as tables in a terminal.
 
-use super::{Breakdown, Report, Side};
+use super::report::{Breakdown, Report, Side};
 use std::io::{self, Write};
 
 /// Writes it.

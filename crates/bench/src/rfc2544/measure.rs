@@ -1,8 +1,8 @@
 //! All figures of one frame length.
 
-use super::Options;
 use super::back_to_back::{BackToBack, longest};
 use super::device::Bed;
+use super::options::Options;
 use super::report::{LatencyAt, LossAt, OfLength};
 use super::search::{Found, Trial, search};
 use std::sync::atomic::AtomicBool;

@@ -13,6 +13,7 @@ mod live;
 mod machine;
 mod page;
 mod points;
+mod run;
 mod spread;
 
 pub use grid::{At, Grid};
@@ -20,6 +21,7 @@ pub use live::{Live, Loader, loader, within};
 pub use machine::{Machine, MachineError};
 pub use page::page;
 pub use points::{Head, Points, PointsError, Profiled};
+pub use run::Run;
 pub use spread::Spread;
 
 use std::time::{Duration, Instant};
@@ -30,23 +32,6 @@ const FEWEST: usize = 3;
 const MOST_UNSTEADY: usize = 5;
 /// Two runs agree when their 95th percentiles differ by less than this share.
 const STEADY: f64 = 0.2;
-
-/// What one run of the load came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Run {
-    /// Latencies in seconds at the percentiles 50, 95 and 99; infinite where so many requests
-    /// were not served at all.
-    pub percentiles: [f64; 3],
-    /// Whether the rate was held and nothing failed.
-    pub sustained: bool,
-    /// Whether it was the generator that could not hold the rate: then the run says nothing of
-    /// the server.
-    pub generator_too_slow: bool,
-    /// Energy in joules, where a meter saw it.
-    pub joules: Option<f64>,
-    /// Time over which that was drawn, in seconds.
-    pub seconds: f64,
-}
 
 /// Why a profile did not go on.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

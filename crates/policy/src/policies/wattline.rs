@@ -9,6 +9,7 @@
 //! than those that left in time so far have paid for.
 
 mod account;
+mod asked;
 mod choose;
 mod demand;
 mod leap;
@@ -20,9 +21,10 @@ use crate::{
     Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
 };
 use account::Account;
-use choose::{Asked, Choice, LATE};
+use asked::{Asked, Leap, MOST_LOAD};
+use choose::{Choice, LATE};
 use demand::Demand;
-use leap::{Leap, notice};
+use leap::notice;
 use machine::Machine;
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
@@ -401,8 +403,7 @@ impl Wattline {
         let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
         let best = self.machine.choose(&wanted, &mut self.found);
         let Some(present) = self.present else { return (best, Why::Start) };
-        let carries =
-            present.capacity * choose::MOST_LOAD >= asked.need && present.cores >= asked.floor;
+        let carries = present.capacity * MOST_LOAD >= asked.need && present.cores >= asked.floor;
         // The same cores and frequency with the naps that fit now.
         let same = self.machine.reckon(present.cores, present.frequency, &asked);
         let Some(same) = same.filter(|_| carries) else {

@@ -1,9 +1,9 @@
 //! Grouped bars, side by side or stacked.
 
 use super::axis::Axis;
-use super::chart::Mark;
 use super::frame;
 use super::labels::{Labels, Sign};
+use super::mark::Mark;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::table::number;

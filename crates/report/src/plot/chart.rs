@@ -3,21 +3,9 @@
 use super::axis::Axis;
 use super::frame;
 use super::labels::{Labels, Sign};
+use super::mark::Mark;
 use super::scale::Scale;
 use super::svg::Svg;
-
-/// How a series is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// A line.
-    Line,
-    /// Points.
-    Points,
-    /// A line with its points marked.
-    LineAndPoints,
-    /// Points that a paper printed: black crosses.
-    Published,
-}
 
 /// A named run of points, in order of x for lines.
 #[derive(Debug, Clone, PartialEq)]

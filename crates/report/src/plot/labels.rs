@@ -1,8 +1,8 @@
 //! The names of what is drawn, to the right of the plot: each as near as can be to the end of
 //! what it names.
 
-use super::chart::Mark;
 use super::frame::{self, LINE, RIGHT, TOP};
+use super::mark::Mark;
 use super::svg::{Anchor, Svg};
 
 /// What stands before a name.

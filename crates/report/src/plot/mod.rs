@@ -8,9 +8,11 @@ mod bars;
 mod chart;
 mod frame;
 mod labels;
+mod mark;
 mod scale;
 pub(crate) mod svg;
 
 pub use axis::Axis;
 pub use bars::{BarSeries, Bars};
-pub use chart::{Band, Chart, Mark, Series};
+pub use chart::{Band, Chart, Series};
+pub use mark::Mark;

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::forward_path::{ForwardPath, MasterKind, QueueingKind};
 
+/// The rule of strongSwan's daemon (charon.routing_table): its table leads packets of tunnels to
+/// their policies, which the application of IPsec follows by itself.
+const RULE_OF_STRONGSWAN: &str = "220: from all lookup 220";
+
 /// A port, and what its packets come in and go out by.
 #[derive(Debug, Clone)]
 pub(super) struct Interfaces {
@@ -70,7 +74,10 @@ pub(super) fn judge(
     for table in &found.legacy {
         add(None, format!("{}: table {} has {} rules", table.program, table.name, table.rules));
     }
-    for rule in found.rules.iter().filter(|_| circumstances.follows_kernel) {
+    let of_ike = |text: &str| circumstances.guards && text == RULE_OF_STRONGSWAN;
+    for rule in
+        found.rules.iter().filter(|rule| circumstances.follows_kernel && !of_ike(&rule.text))
+    {
         let family = if rule.ipv6 { "-6 " } else { "" };
         let text = format!("policy routing: `ip {family}rule` has `{}`", rule.text);
         match &rule.input {
@@ -208,6 +215,15 @@ mod tests {
         let mut found = rule(None);
         found.ipsec_policies = 3;
         assert_eq!(judge(&found, &ports(), &around), []);
+        // The rule that strongSwan adds, beside the policies that are followed; no other.
+        found.rules[0].text = RULE_OF_STRONGSWAN.to_owned();
+        let follows = Circumstances { follows_kernel: true, ..around };
+        assert_eq!(judge(&found, &ports(), &follows), []);
+        let without = Circumstances { guards: false, ..follows };
+        assert_eq!(judge(&found, &ports(), &without).len(), 2);
+        found.rules[0].text = "221: from all lookup 220".to_owned();
+        let with = Circumstances { guards: true, ..without };
+        assert_eq!(judge(&found, &ports(), &with).len(), 1);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What the generator can do by itself: sender and receiver on one link, without a device.
 
 use super::flows::Addresses;
+use super::load::Load;
 use super::outcome::Latency;
-use super::tester::{End, Load, Placement, Tester, plain_link};
+use super::tester::{End, Placement, Tester, plain_link};
 use crate::Error;
 use crate::namespace::Namespace;
 use crate::topology::{SINK, SOURCE, connect};

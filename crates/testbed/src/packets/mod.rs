@@ -16,6 +16,7 @@ mod account;
 mod flows;
 mod lane;
 pub mod limits;
+mod load;
 mod outcome;
 mod receiver;
 mod schedule;
@@ -29,8 +30,9 @@ mod tests;
 
 pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
 pub use lane::{InterfaceFacts, parse_mac};
+pub use load::Load;
 pub use outcome::{FlowOutcome, Latency, Outcome};
 pub use schedule::{Schedule, Shape};
 pub use sizes::{FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use stamp::{Parsed, Stamp};
-pub use tester::{End, Load, Placement, Progress, Role, Tester, anywhere, plain_link};
+pub use tester::{End, Placement, Progress, Role, Tester, anywhere, plain_link};

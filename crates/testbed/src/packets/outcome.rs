@@ -1,9 +1,9 @@
 //! The account of one trial.
 
 use super::account::{Account, FlowCount};
+use super::load::Load;
 use super::sender::Sent;
 use super::sizes::{FCS, WIRE_OVERHEAD};
-use super::tester::Load;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;

@@ -58,6 +58,16 @@ impl Bench {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // It listens a moment after it was started.
+        let listens = || {
+            let sockets = server.run("ss", &["-Hltn", "sport = :11211"]).unwrap();
+            !sockets.trim().is_empty()
+        };
+        let begun = Instant::now();
+        while !listens() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "memcached does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let folder = tempfile::tempdir().unwrap();
         let config = "[govern]\ninterfaces = [\"srv0\"]\n";
         std::fs::write(folder.path().join("govern.toml"), config).unwrap();
@@ -69,7 +79,10 @@ impl Bench {
         command.args(["--json", "profile", "memcached", "10.98.0.1", "--netns"]);
         command.arg(self.client.name());
         command.args(["--rate", "1000", "--connections", "8", "--keys", "500"]);
-        command.args(["--warmup", "100ms", "--duration", "500ms", "--periods", "3"]);
+        command.args(["--warmup", "100ms", "--duration", "500ms"]);
+        if !more.contains(&"--periods") {
+            command.args(["--periods", "3"]);
+        }
         command.args(["--within", "0.5", "--repetitions", "3", "--loads", "0.5,1"]);
         command.arg("--config").arg(self.folder.path().join("govern.toml"));
         command.arg("--out").arg(self.folder.path().join("tables.csv"));

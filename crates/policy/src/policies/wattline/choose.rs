@@ -1,6 +1,7 @@
 //! The cheapest operating point that keeps the budget, by a closed form.
 
-use super::leap::{Guard, Leap};
+use super::asked::{Asked, MOST_LOAD};
+use super::leap::Guard;
 use super::machine::Machine;
 
 /// Share of packets that may be late.
@@ -8,9 +9,6 @@ pub(super) const LATE: f64 = 0.01;
 /// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
 /// longest is soon served.
 pub(super) const BATCH: u32 = 8;
-/// A core that no more than this is used keeps its queue bounded; the rest is for the table's
-/// shares, which are not quite equal (128 entries over 9 cores: the fullest has 5 % more).
-pub(super) const MOST_LOAD: f64 = 0.97;
 /// Of points within this share of the least watts the one with most capacity is taken.
 const TIE: f64 = 0.001;
 /// Frequencies above the slowest that carries the need which are looked at, for each number of
@@ -33,28 +31,6 @@ pub(super) struct Choice {
     /// Watts of the whole machine at the mean rate.
     pub watts: f64,
     pub capacity: f64,
-}
-
-/// What is asked of a point.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Asked {
-    /// Packets per second to plan for, and to reckon energy with.
-    pub need: f64,
-    pub mean: f64,
-    /// Variance of arrivals over their mean.
-    pub dispersion: f64,
-    /// Seconds that a packet may spend in queue and core.
-    pub slack: f64,
-    /// Ports, whose queues a core serves in turn.
-    pub ports: usize,
-    /// Fewest cores.
-    pub floor: usize,
-    /// Packets that all rings of a core hold, and packets per second that may come without a
-    /// warning: a nap must not overfill the rings.
-    pub ring: f64,
-    pub surprise: f64,
-    /// What has to be reckoned with before anything can be done about it.
-    pub leap: Leap,
 }
 
 impl Machine {
@@ -217,6 +193,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asked::Leap;
     use super::*;
     use crate::platform::tests::westmere;
     use crate::policies::testing::server;

@@ -5,21 +5,8 @@
 //! wait until those have left, so that flows stay in order. So the last packet that came before
 //! the change is the one that waits longest, and all that come until it has left wait as well.
 
-use super::choose::{Asked, MOST_LOAD};
+use super::asked::{Asked, Leap, MOST_LOAD};
 use super::machine::Machine;
-
-/// A leap that may come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Leap {
-    /// Packets per second that may come from one moment to the next.
-    pub rate: f64,
-    /// Packets that it may make late.
-    pub late: f64,
-    /// Seconds that a change of frequency takes.
-    pub transition: f64,
-    /// Packets that may come at once without being a leap.
-    pub burst: f64,
-}
 
 /// What keeps a leap within what it may cost.
 #[derive(Debug, Clone, Copy, PartialEq)]

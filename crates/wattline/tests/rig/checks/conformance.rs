@@ -12,12 +12,12 @@ use wattline_testbed::rig::{Machine, traffic};
 const LOG: &str = "/tmp/conformance.log";
 /// All knobs, in the order in which the probe turns them.
 const KNOBS: [&str; 11] = [
-    "frequency",
-    "idle limit",
-    "moderation",
     "uncore",
-    "weights",
+    "frequency",
+    "idle-limit",
+    "moderation",
     "batch",
+    "weights",
     "wait: pause",
     "wait: sleep",
     "wait: poll",
@@ -27,7 +27,7 @@ const KNOBS: [&str; 11] = [
 /// What the platform promises a router on these drivers, and where the kernel serves the packets.
 const ROUTER: [&str; 8] = [
     "frequency",
-    "idle limit",
+    "idle-limit",
     "moderation",
     "weights",
     "batch",
@@ -35,9 +35,9 @@ const ROUTER: [&str; 8] = [
     "wait: interrupt",
     "cores",
 ];
-const KERNEL: [&str; 5] = ["frequency", "idle limit", "moderation", "batch", "wait: interrupt"];
+const KERNEL: [&str; 5] = ["frequency", "idle-limit", "moderation", "batch", "wait: interrupt"];
 /// A router of which one port has neither moderation nor a redirect table.
-const PLAIN: [&str; 5] = ["frequency", "idle limit", "batch", "wait: poll", "wait: interrupt"];
+const PLAIN: [&str; 5] = ["frequency", "idle-limit", "batch", "wait: poll", "wait: interrupt"];
 /// Frames a second, and how long: a few hundred to see which queues take them.
 const RATE: f64 = 200.0;
 const TIME: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ fn judge(
         "frequency" => {
             checks.equal(what, Witness::Outside, &[16; 2], &now.registers);
         }
-        "idle limit" => {
+        "idle-limit" => {
             let entered = c2_entered(machine)?;
             checks.equal(format!("{what}: C2 entered"), Witness::Inside, &[true; 2], &entered);
         }

@@ -1,0 +1,18 @@
+//! What one run of the load came to.
+
+/// What one run of the load came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Latencies in seconds at the percentiles 50, 95 and 99; infinite where so many requests
+    /// were not served at all.
+    pub percentiles: [f64; 3],
+    /// Whether the rate was held and nothing failed.
+    pub sustained: bool,
+    /// Whether it was the generator that could not hold the rate: then the run says nothing of
+    /// the server.
+    pub generator_too_slow: bool,
+    /// Energy in joules, where a meter saw it.
+    pub joules: Option<f64>,
+    /// Time over which that was drawn, in seconds.
+    pub seconds: f64,
+}

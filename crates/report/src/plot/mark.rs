@@ -1,0 +1,14 @@
+//! How a series is drawn.
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A line.
+    Line,
+    /// Points.
+    Points,
+    /// A line with its points marked.
+    LineAndPoints,
+    /// Points that a paper printed: black crosses.
+    Published,
+}
