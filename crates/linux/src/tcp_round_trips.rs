@@ -187,7 +187,12 @@ mod tests {
         assert!(after.delivered >= before.delivered + 9, "{before:?} {after:?}");
         assert!((1..1_000_000).contains(&after.smoothed_micros), "{after:?}");
         drop((client, server));
-        assert_eq!(look().unwrap(), []);
+        // The last segments may be on their way on a busy machine.
+        let begun = std::time::Instant::now();
+        while look().unwrap() != [] {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", look());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     proptest! {

@@ -30,9 +30,10 @@ fn bolla_is_answered_claim_by_claim_and_written() {
     }
     let page = std::fs::read_to_string(out.path().join("index.html")).unwrap();
     assert!(page.contains("BO-085") && page.contains("<svg"));
-    for outside in ["src=", "href=\"http", "@import", "<script"] {
+    for outside in ["src=", "href=\"http", "@import", "<script "] {
         assert!(!page.contains(outside), "{outside}");
     }
+    assert_eq!(page.matches("<script>").count(), 1, "the page's own, which its policy names");
     let json = std::fs::read_to_string(out.path().join("summary.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["paper"], "bolla");
