@@ -121,6 +121,9 @@ fn probe(
         match meanwhile {
             Some(line) if number == 0 => machine.run(line, INSIDE).map(drop)?,
             Some(_) => {}
+            // At the first turn the platform has just brought the machine to its first point, so
+            // what a denied knob leaves alone cannot be told: later turns begin from here.
+            None if number == 0 && !promised.contains(knob) => last = Sight::look(machine)?,
             None => {
                 let now = Sight::look(machine)?;
                 judge(machine, checks, (subject, knob), promised.contains(knob), (&last, &now))?;
