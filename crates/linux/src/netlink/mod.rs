@@ -9,7 +9,7 @@
 //! generic families `netdev` and `ethtool`.
 
 mod decode;
-mod exchange;
+pub(crate) mod exchange;
 mod follow;
 pub mod forward_path;
 pub(crate) mod frame;
