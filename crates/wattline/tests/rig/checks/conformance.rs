@@ -132,7 +132,7 @@ fn probe(
         }
         machine.run(&format!("echo go > {GO}"), INSIDE)?;
     }
-    machine.run(&wait_for(DONE), INSIDE)?;
+    machine.run(&wait_until(&format!("grep -q '{DONE}' {LOG}")), INSIDE)?;
     let log = machine.run(&format!("cat {LOG}"), INSIDE)?;
     let lines = |begin: &str| -> Vec<String> {
         log.lines().filter_map(|line| line.strip_prefix(begin)).map(str::to_owned).collect()
@@ -275,19 +275,18 @@ fn start(machine: &mut Machine, subject: &str) -> Result<(), Error> {
 /// The text of a turn, once it is there.
 fn await_turn(machine: &mut Machine, number: usize) -> Result<String, Error> {
     let count = number + 1;
-    let line = format!(
-        "until [ $(grep -c '^{TURN}' {LOG}) -ge {count} ]; do {}; sleep 0.1; done; \
-         grep '^{TURN}' {LOG} | tail -n 1",
-        fail_if_ended()
-    );
+    let there = format!("[ $(grep -c '^{TURN}' {LOG}) -ge {count} ]");
+    let line = format!("{}; grep '^{TURN}' {LOG} | tail -n 1", wait_until(&there));
     let text = machine.run(&line, INSIDE)?;
     Ok(text.trim().strip_prefix(TURN.trim_end()).unwrap_or_default().trim().to_owned())
 }
 
-fn wait_for(text: &str) -> String {
-    format!("until grep -q '{text}' {LOG}; do {}; sleep 0.1; done", fail_if_ended())
-}
-
-fn fail_if_ended() -> String {
-    format!("if grep -q '^ended with' {LOG}; then cat {LOG} >&2; exit 1; fi")
+/// Waits until a condition holds, and fails where the program has ended without it. The condition
+/// is asked once more after the end: the program may have met it and ended between two commands.
+fn wait_until(holds: &str) -> String {
+    format!(
+        "until {holds}; do \
+         if grep -q '^ended with' {LOG} && ! {holds}; then cat {LOG} >&2; exit 1; fi; \
+         sleep 0.1; done"
+    )
 }

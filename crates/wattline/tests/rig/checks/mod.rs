@@ -12,6 +12,7 @@ mod server;
 mod stretch;
 
 use serde::Serialize;
+use std::ops::Range;
 use std::time::Duration;
 use stretch::Stretch;
 use wattline_testbed::Error;
@@ -72,9 +73,25 @@ impl Checks {
         expected: &T,
         found: &T,
     ) {
-        let holds = expected == found;
-        let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
-        let check = Check { what: what.into(), expected, found, witness, holds };
+        let (text, holds) = (format!("{found:?}"), expected == found);
+        let expected = format!("{expected:?}");
+        self.note(Check { what: what.into(), expected, found: text, witness, holds });
+    }
+
+    /// Notes whether `found` lies in a range.
+    fn within(
+        &mut self,
+        what: impl Into<String>,
+        witness: Witness,
+        range: &Range<f64>,
+        found: f64,
+    ) {
+        let (text, holds) = (format!("{found}"), range.contains(&found));
+        let expected = format!("{range:?}");
+        self.note(Check { what: what.into(), expected, found: text, witness, holds });
+    }
+
+    fn note(&mut self, check: Check) {
         if let Some(told) = self.told {
             told(&check);
         }

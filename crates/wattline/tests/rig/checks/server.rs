@@ -3,6 +3,7 @@
 
 use super::knobs::{SETTINGS, differences};
 use super::{Checks, INSIDE, Witness, power, sensors};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
@@ -29,10 +30,10 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal("frequencies at low load", Witness::Outside, &LOWEST, &low);
     // Looking is load, too: the mean of some seconds lies a little above what the lowest costs, and
     // well below what the machine cost before.
-    let watts = power_watts(machine)?;
     let [least, most] = [LOWEST, resting].map(|at| f64::from(power::milliwatts(at)) / 1e3);
-    let fell = (least - 0.1..least + (most - least) / 2.0).contains(&watts);
-    checks.equal("watts fall at low load", Witness::Inside, &true, &fell);
+    let low = least - 0.1..least + (most - least) / 2.0;
+    let watts = watts_within(machine, &low)?;
+    checks.within("watts at low load", Witness::Inside, &low, watts);
     let moderation = machine.run("ethtool -c eth0 | grep ^rx-usecs:", INSIDE)?;
     checks.equal("moderation of eth0", Witness::Inside, &"rx-usecs: 100", &moderation.trim());
     counted(machine, checks)?;
@@ -93,10 +94,17 @@ fn stats(machine: &mut Machine) -> Result<serde_json::Value, Error> {
     sensors::json(machine, &format!("wattline stats --json --socket {SOCKET}"))
 }
 
-/// The mean power of the last seconds as the governor tells it, once it is of low load alone.
-fn power_watts(machine: &mut Machine) -> Result<f64, Error> {
-    machine.run("sleep 6", INSIDE)?;
-    Ok(stats(machine)?["power"]["power_watts"].as_f64().unwrap_or(f64::NAN))
+/// The mean power of some seconds as the governor tells it, once it is of low load alone: where the
+/// host is busy, the guest's own chores raise its frequency now and then.
+fn watts_within(machine: &mut Machine, range: &Range<f64>) -> Result<f64, Error> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        machine.run("sleep 6", INSIDE)?;
+        let watts = stats(machine)?["power"]["power_watts"].as_f64().unwrap_or(f64::NAN);
+        if range.contains(&watts) || Instant::now() >= end {
+            return Ok(watts);
+        }
+    }
 }
 
 fn start(machine: &mut Machine) -> Result<(), Error> {
