@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test python site bpf rig rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test units-test python site bpf rig rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ archive:          ## a static program with the same files, into target/package
 package-test: deb ## install, upgrade and purge the package in a fresh Debian root
 	@scripts/test-package
 
+units-test:       ## let systemd run the package's units in a container (after package-test)
+	@scripts/test-units
+
 python:           ## the Python package as a wheel, and its tests
 	@scripts/test-python
 
@@ -41,7 +44,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 	WATTLINE_SECONDS=30 $(CARGO) test -p wattline --features arrow --test system
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
-	$(MAKE) python package-test
+	$(MAKE) python package-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	$(MAKE) rig
 
