@@ -6,6 +6,9 @@
 //! processor time of the thread, so that other programs do not count. The machine behind the
 //! governor is a list of numbers: the cost of real knobs is not included.
 //!
+//! Planning the steps is timed by itself too: between two operating points that differ in the frequency
+//! and the idle limit of each core and in half of the active cores, and back.
+//!
 //! Fill levels rise and fall, so that the policy changes the operating point in some of the
 //! decisions. The report gives that share. Each change moves entries of the tables.
 
@@ -17,9 +20,10 @@ use serde::Serialize;
 use wattline_cores::platform_of;
 use wattline_governor::Governor;
 use wattline_governor::machine::{Machine, Taken, View};
-use wattline_governor::step::Step;
+use wattline_governor::step::{self, Step};
 use wattline_policy::{
-    BuildContext, MAX_CORES, Platform, PolicySpec, RedirectTable, SpecError, Trigger, build,
+    BuildContext, MAX_CORES, OperatingPoint, Platform, PolicySpec, RedirectTable, SpecError,
+    Trigger, build,
 };
 use wattline_server::{Application, ServerModel};
 use wattline_units::{Span, Time};
@@ -61,6 +65,8 @@ pub struct Report {
     pub decision_seconds: Sample,
     /// Part of the processor time that reads the state of the machine, in seconds per decision.
     pub observe_seconds: Sample,
+    /// Processor time in seconds to plan the steps between two operating points, over the repeats.
+    pub plan_seconds: Sample,
     /// Share of one core that a thousand decisions per second use, 0 to 1.
     pub core_share_at_1000_per_second: f64,
     /// Speed of the machine before and after the measurement.
@@ -142,7 +148,9 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     governor.start(Time::ZERO);
     let clock = Clock::new();
     let before = spin(&clock);
-    let (mut whole, mut looks) = (Vec::new(), Vec::new());
+    let (mut whole, mut looks, mut plans) = (Vec::new(), Vec::new(), Vec::new());
+    let ends = ends(&platform);
+    let mut steps = Vec::new();
     let (mut changes, mut moved, mut asked) = (0, 0, 0);
     for _ in 0..args.repeats.max(1) {
         let (changes_before, moved_before) =
@@ -158,11 +166,20 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
             std::hint::black_box(governor.look(now));
         }
         looks.push((thread_cpu_seconds() - began) / args.decisions.max(1) as f64);
+        let began = thread_cpu_seconds();
+        for number in 0..args.decisions {
+            let [from, to] =
+                if number % 2 == 0 { [&ends[0], &ends[1]] } else { [&ends[1], &ends[0]] };
+            step::between(&platform, from, to, &mut steps);
+            std::hint::black_box(&steps);
+        }
+        plans.push((thread_cpu_seconds() - began) / args.decisions.max(1) as f64);
     }
     let calibration = Calibration::new(before, spin(&clock));
     let per_decision = |count: u64| count as f64 / asked.max(1) as f64;
     // There is at least one repeat.
-    let (Some(decision_seconds), Some(observe_seconds)) = (Sample::of(whole), Sample::of(looks))
+    let (Some(decision_seconds), Some(observe_seconds), Some(plan_seconds)) =
+        (Sample::of(whole), Sample::of(looks), Sample::of(plans))
     else {
         unreachable!("there is at least one repeat")
     };
@@ -176,10 +193,20 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
         core_share_at_1000_per_second: decision_seconds.median * RATE,
         decision_seconds,
         observe_seconds,
+        plan_seconds,
         calibration,
         timed: "look, policy, bounding, steps, redirect tables and ledger, by processor time of \
                 the thread; not what the knobs of a real machine take to turn",
     })
+}
+
+/// Two points with many steps between them.
+fn ends(platform: &Platform) -> [OperatingPoint; 2] {
+    let full = OperatingPoint::full(platform);
+    let mut low = full.clone();
+    low.set_active(platform.cores.div_ceil(2), platform.deepest(), platform.deepest());
+    low.set_frequency(0);
+    [full, low]
 }
 
 /// Triggers the governor `decisions` times, at least a millisecond apart, as the policy has asked
@@ -216,5 +243,20 @@ mod tests {
         assert!(report.entries_moved_per_decision > 0.0 && report.decision_seconds.median > 0.0);
         let share = report.decision_seconds.median * 1_000.0;
         assert_eq!(report.core_share_at_1000_per_second, share);
+        assert!(report.plan_seconds.median > 0.0);
+    }
+
+    #[test]
+    fn what_is_planned_turns_each_core_and_parks_half() {
+        let file = ServerFile::load("westmere-2010").unwrap();
+        let platform = platform_of(file.model().unwrap());
+        let [full, low] = ends(&platform);
+        let mut steps = Vec::new();
+        step::between(&platform, &full, &low, &mut steps);
+        let count = |is: fn(&Step) -> bool| steps.iter().filter(|step| is(step)).count();
+        assert_eq!(count(|step| matches!(step, Step::IdleLimit { .. })), 12);
+        assert_eq!(count(|step| matches!(step, Step::Frequency { .. })), 12);
+        assert_eq!(count(|step| matches!(step, Step::Park { .. })), 6);
+        assert_eq!(steps.len(), 12 + 12 + 6 + 1);
     }
 }

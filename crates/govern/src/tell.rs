@@ -133,16 +133,14 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
 /// Rivals for what is governed: who sets only something else may go on.
 pub(crate) fn relevant(found: Vec<Rival>, config: &Config) -> Vec<Rival> {
     let scope = config.scope;
-    let moderated = config.moderates();
-    found
-        .into_iter()
-        .filter(|rival| match rival.sets {
-            "receive interrupt moderation" => moderated,
-            // It moves interrupts, which stay where they are here.
-            sets if sets.starts_with("interrupt affinity") => moderated,
-            _ => scope.frequency || scope.idle,
-        })
-        .collect()
+    let governed = |label: &&str| match *label {
+        "frequency" => scope.frequency,
+        "idle" => scope.idle,
+        // Interrupts stay where they are here, and who moves them changes whose are moderated.
+        "moderation" | "affinity" => config.moderates(),
+        _ => false,
+    };
+    found.into_iter().filter(|rival| rival.labels.iter().any(governed)).collect()
 }
 
 /// Names somebody who sets the same knobs.

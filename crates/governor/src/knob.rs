@@ -4,6 +4,7 @@
 //! the conformance test.
 
 use serde::Serialize;
+use std::ops::Range;
 use wattline_policy::{Can, CoreSet, OperatingPoint, Platform, Wait};
 use wattline_units::Span;
 
@@ -136,8 +137,8 @@ pub(super) struct Facts {
     /// tests of its own.
     #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
     pub other: Option<fn(&Platform, &mut OperatingPoint)>,
-    /// Adds the steps from one point to another.
-    pub changes: fn(&Platform, &OperatingPoint, &OperatingPoint, Which, &mut Vec<Step>),
+    /// Adds the steps from one point to another, which differ in these places.
+    pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Which, &mut Vec<Step>),
 }
 
 /// The facts of a knob. A macro, since `changes` has to have `can` and `step` compiled into its loop:
@@ -152,10 +153,11 @@ macro_rules! knob {
             can: $can,
             step: $step,
             other: $other,
-            changes: |platform, from, to, which, steps| {
-                let places = (0..Places::$places.count(platform))
-                    .filter(|place| Places::$places.differ(*place, from, to));
-                changes(places, (from, to), which, $step, steps, |step| $can(&platform.can, step));
+            changes: |can, different, points, which, steps| {
+                different.each(Places::$places, |place| {
+                    let change = change(points, place, which, $step);
+                    steps.extend(change.filter(|step| $can(can, step)));
+                });
             },
         }
     };
@@ -215,28 +217,47 @@ pub(super) static KNOBS: [Facts; 7] = [
     ),
 ];
 
-/// Adds the steps that change these places from one point to another.
+/// The step that changes a place from one point to another, if such changes are looked for.
 #[inline]
-fn changes(
-    places: impl Iterator<Item = usize>,
-    (from, to): (&OperatingPoint, &OperatingPoint),
+fn change(
+    [from, to]: [&OperatingPoint; 2],
+    place: usize,
     which: Which,
     step: impl Fn(&OperatingPoint, usize) -> Option<Step>,
-    steps: &mut Vec<Step>,
-    can: impl Fn(&Step) -> bool,
-) {
-    for place in places {
-        let (Some(old), Some(new)) = (step(from, place), step(to, place)) else { continue };
-        if old == new {
-            continue;
-        }
-        let wanted = match which {
-            Which::Adding => new.exceeds(&old),
-            Which::Taking => !new.exceeds(&old),
-            Which::All => true,
-        };
-        if wanted && can(&new) {
-            steps.push(new);
+) -> Option<Step> {
+    let (old, new) = (step(from, place)?, step(to, place)?);
+    let wanted = match which {
+        _ if old == new => false,
+        Which::Adding => new.exceeds(&old),
+        Which::Taking => !new.exceeds(&old),
+        Which::All => true,
+    };
+    wanted.then_some(new)
+}
+
+/// Where two points differ. Most places are alike, and each is compared once for all knobs.
+pub(super) struct Different {
+    cores: CoreSet,
+    /// Queues, if any differs.
+    queues: Range<usize>,
+}
+
+impl Different {
+    /// Between two points of one platform.
+    pub fn between(from: &OperatingPoint, to: &OperatingPoint) -> Self {
+        let cores = from.cores.iter().zip(&to.cores).enumerate();
+        let differ = cores.filter(|(_, (old, new))| old != new);
+        let queues = if from.moderation == to.moderation { 0 } else { to.moderation.len() };
+        Self { cores: differ.map(|(core, _)| core).collect(), queues: 0..queues }
+    }
+
+    /// Visits those of one kind.
+    #[inline]
+    fn each(&self, places: Places, mut visit: impl FnMut(usize)) {
+        match places {
+            Places::Cores => self.cores.iter().for_each(visit),
+            Places::Queues => self.queues.clone().for_each(visit),
+            Places::One => visit(0),
         }
     }
 }
@@ -248,15 +269,6 @@ impl Places {
             Self::Cores => platform.cores,
             Self::Queues => platform.queues.len(),
             Self::One => 1,
-        }
-    }
-
-    /// Whether two points may differ there. Quick, for most places are alike.
-    pub fn differ(self, place: usize, one: &OperatingPoint, other: &OperatingPoint) -> bool {
-        match self {
-            Self::Cores => one.cores.get(place) != other.cores.get(place),
-            Self::Queues => one.moderation.get(place) != other.moderation.get(place),
-            Self::One => true,
         }
     }
 }

@@ -8,7 +8,7 @@
 
 pub use super::knob::Step;
 
-use super::knob::{Facts, KNOBS, Order, Which};
+use super::knob::{Different, Facts, KNOBS, Order, Which};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
 /// The steps from one operating point to another, in the order in which they are to be taken;
@@ -59,6 +59,7 @@ pub(super) fn between_beside(
     steps.clear();
     let can = &platform.can;
     let of = |order| KNOBS.iter().filter(move |facts| facts.order == order);
+    let different = Different::between(from, to);
     let uncore = beside.uncore.zip(to.uncore_limit(platform)).filter(|_| can.set_uncore);
     if let Some((old, new)) = uncore
         && new > old
@@ -66,7 +67,7 @@ pub(super) fn between_beside(
         steps.push(Step::Uncore { index: new });
     }
     for facts in of(Order::Capacity) {
-        (facts.changes)(platform, from, to, Which::Adding, steps);
+        (facts.changes)(can, &different, [from, to], Which::Adding, steps);
     }
     let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
@@ -74,7 +75,7 @@ pub(super) fn between_beside(
         (woken, parked) = (to.active.without(awake), awake.without(to.active));
     }
     for facts in of(Order::Setting) {
-        (facts.changes)(platform, from, to, Which::All, steps);
+        (facts.changes)(can, &different, [from, to], Which::All, steps);
     }
     if !parked.is_empty() {
         // They sleep deeper only when they are drained.
@@ -103,7 +104,7 @@ pub(super) fn between_beside(
         }
     }
     for facts in of(Order::Capacity).rev() {
-        (facts.changes)(platform, from, to, Which::Taking, steps);
+        (facts.changes)(can, &different, [from, to], Which::Taking, steps);
     }
     if let Some((old, new)) = uncore
         && new < old

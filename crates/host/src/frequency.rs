@@ -6,7 +6,7 @@ use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, cpufreq};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain};
-use wattline_units::Hertz;
+use wattline_units::{Hertz, Span};
 
 /// Distance of the steps where the driver has no list of its own; a turbo ratio of Intel's, and
 /// what intel_pstate rounds to.
@@ -20,6 +20,8 @@ pub(super) struct Frequencies {
     pub steps: Vec<Hertz>,
     pub domain: FrequencyDomain,
     pub can_set: bool,
+    /// How long a change takes, as the driver says; zero where it does not.
+    pub transition: Span,
     /// cpufreq policies with the cores that run there. What changes of them is read again before
     /// each use, as a setting: other ways to their files could hang.
     domains: Vec<(cpufreq::Policy, CoreSet)>,
@@ -76,7 +78,9 @@ impl Frequencies {
         let domain = if chip { FrequencyDomain::Chip } else { FrequencyDomain::Core };
         let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
         let fastest = steps.len() - 1;
-        Self { steps, domain, can_set, domains, wants: vec![fastest; layout.workers] }
+        let wants = vec![fastest; layout.workers];
+        let transition = (cpufreq::FREQUENCY.dwell.on)(tree);
+        Self { steps, domain, can_set, transition, domains, wants }
     }
 
     /// A core wants another frequency.

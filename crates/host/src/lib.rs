@@ -21,6 +21,7 @@ mod kernel_stack;
 mod kernel_time;
 mod layout;
 mod moderation;
+mod pace;
 mod plan;
 mod polling;
 mod redirect;
@@ -57,7 +58,7 @@ use watch::Watch;
 use wattline_governor::energy::Energy;
 use wattline_governor::latency::{self, LatencySource};
 use wattline_governor::machine::{Machine, Taken, View};
-use wattline_governor::pace::{Budget, Pace};
+use wattline_governor::pace::Pace;
 use wattline_governor::step::{self, Step};
 use wattline_knobs::Knobs;
 use wattline_linux::privileges::Rights;
@@ -65,17 +66,6 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Sees, Wait};
 use wattline_units::{Span, Time};
 use writes::Writes;
-
-/// How often this machine's files are written, chosen so that a policy that changes its mind all the
-/// time costs a tenth of a core: some ten microseconds each. Governors of Linux that change each
-/// core's frequency a hundred times a second stay within it on 128 cores at a time.
-const PACE: Pace = Pace {
-    budget: Some(Budget { writes_per_second: 10_000.0, burst_writes: 1_000.0 }),
-    ..Pace::FREE
-};
-/// A redirect table is written through the kernel's network lock and the card's registers, and
-/// moves flows: as many writes' worth.
-const TABLE_WRITES: u32 = 50;
 
 /// As many troubles are kept for statistics; all are logged.
 const MOST_TROUBLES: usize = 100;
@@ -317,16 +307,11 @@ impl<K: Knobs> Machine for Host<K> {
     }
 
     fn pace(&self) -> Pace {
-        PACE
+        pace::pace(&self.tree)
     }
 
     fn writes(&self, step: &Step) -> u32 {
-        match step {
-            Step::Redirect { .. } => TABLE_WRITES * self.survey.tables.count(),
-            // Workers are told in memory.
-            Step::Weight { .. } | Step::Batch { .. } | Step::Wait { .. } => 0,
-            _ => 1,
-        }
+        pace::writes(step, self.survey.tables.count())
     }
 
     fn entries_moved(&self) -> u64 {

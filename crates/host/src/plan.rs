@@ -5,8 +5,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::{Step, between};
+use wattline_knobs::registration::Registration;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_knobs::{Machine as Settings, Plan, Planned, Setting};
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{
     BuildContext, Observation, OperatingPoint, Platform, PlatformError, Policy, PolicySpec,
     SpecError, Trigger, build,
@@ -23,6 +25,9 @@ pub struct PowerPlan {
     pub at_start: Vec<Planned>,
     /// Writes that may follow, by setting.
     pub later: Vec<LaterWrite>,
+    /// As many of these are made a second in the long run, less where one costs more than one;
+    /// `None` where nothing holds them back.
+    pub writes_per_second: Option<f64>,
     /// What cannot be set, and why.
     pub missing: Vec<String>,
     /// Steps that would fail.
@@ -32,7 +37,7 @@ pub struct PowerPlan {
 }
 
 /// A setting that a policy may change while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LaterWrite {
     /// What would be written.
     pub setting: Setting,
@@ -40,6 +45,10 @@ pub struct LaterWrite {
     pub values: Vec<String>,
     /// What for, the first time.
     pub why: String,
+    /// What each write costs of those that may be made a second.
+    pub write_cost: u32,
+    /// How long the setting stays after each write, in seconds.
+    pub dwell_seconds: f64,
 }
 
 /// There is no plan.
@@ -116,11 +125,12 @@ pub fn plan_with(
         go(&mut host, &from, &to, &mut problems);
         from = to;
     }
-    let later = group(&host.knobs().writes()[at_start.len()..]);
+    let later = group(&tree, &host.knobs().writes()[at_start.len()..]);
+    let writes_per_second = host.pace().budget.map(|budget| budget.writes_per_second);
     problems.dedup();
     let missing = super::status_of(&host).missing;
     let rivals = rivals::find(&tree, &interfaces);
-    Ok(PowerPlan { policy: name, at_start, later, missing, problems, rivals })
+    Ok(PowerPlan { policy: name, at_start, later, writes_per_second, missing, problems, rivals })
 }
 
 /// Takes the steps between two operating points.
@@ -158,13 +168,17 @@ fn extremes(full: &OperatingPoint, platform: &Platform) -> Vec<OperatingPoint> {
     points
 }
 
-fn group(writes: &[Planned]) -> Vec<LaterWrite> {
+fn group(tree: &Tree, writes: &[Planned]) -> Vec<LaterWrite> {
     let mut order: Vec<LaterWrite> = Vec::new();
     let mut places: BTreeMap<&Setting, usize> = BTreeMap::new();
     for write in writes {
         let place = *places.entry(&write.setting).or_insert_with(|| {
             let Planned { setting, why, .. } = write.clone();
-            order.push(LaterWrite { setting, values: Vec::new(), why });
+            // Every setting that is planned belongs to a knob.
+            let knob = wattline_knobs::owner(&setting).unwrap_or(&Registration::NOTHING);
+            let (write_cost, dwell) = (knob.write_cost, (knob.dwell.on)(tree));
+            let dwell_seconds = dwell.as_seconds();
+            order.push(LaterWrite { setting, values: Vec::new(), why, write_cost, dwell_seconds });
             order.len() - 1
         });
         let values = &mut order[place].values;

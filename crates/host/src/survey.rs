@@ -68,7 +68,7 @@ impl Survey {
             queues: layout.platform_queues(),
             ring_size,
             moderation: self.moderation.range,
-            frequency_transition: Span::ZERO,
+            frequency_transition: self.frequencies.transition,
             uncore: self.uncores.limits(),
             can: Can {
                 set_cores: self.tables.can_set && scope.workers,

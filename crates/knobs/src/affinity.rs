@@ -1,6 +1,7 @@
 //! Interrupt affinity: which CPUs take the interrupts of a card's queues
 //! (Documentation/core-api/irq/irq-affinity.rst).
 
+use crate::conflict;
 use crate::registration::Registration;
 use crate::session::Change;
 use crate::setting::Setting;
@@ -93,6 +94,7 @@ pub const KNOB: Registration = Registration {
     values: "a list of CPUs",
     notes: "the interrupts of a queue: as netdev netlink says (Linux 6.8), else by their names \
             among the device's `msi_irqs`",
+    conflicts: &[conflict::IRQBALANCE.sets("interrupt affinity, every 10 s")],
     owns: |setting| matches!(setting, Setting::Affinity { .. }),
     ..Registration::NOTHING
 };

@@ -1,14 +1,15 @@
 //! Frequency: governor, limits, a fixed speed, and the energy performance preference
 //! (Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst).
 
+use crate::conflict;
 use crate::plan::Knobs;
-use crate::registration::{Found, Probe, Recorded, Registration};
+use crate::registration::{Dwell, Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
 use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
-use wattline_units::Hertz;
+use wattline_units::{Hertz, Span};
 
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
@@ -333,6 +334,17 @@ pub const FREQUENCY: Registration = Registration {
     label: "frequency",
     files: "`cpufreq/policyN/scaling_{governor,setspeed,min_freq,max_freq}`",
     values: "a governor's name; kHz",
+    dwell: Dwell {
+        words: "the driver's `cpuinfo_transition_latency`, where it says one",
+        on: transition,
+    },
+    conflicts: &[
+        conflict::TUNED.sets("governor, limits"),
+        conflict::AUTO_CPUFREQ.sets("governor, turbo"),
+        conflict::THERMALD.sets("frequency limits"),
+        conflict::CPUPOWER.sets("governor, limits"),
+        conflict::TLP.sets("governor, limits"),
+    ],
     notes: "by driver, below",
     owns: |setting| setting.is_cpu_file("/cpufreq/policy") && !(PREFERENCE.owns)(setting),
     probe: show,
@@ -340,7 +352,18 @@ pub const FREQUENCY: Registration = Registration {
         directories: &["cpufreq", "intel_pstate", "amd_pstate"],
         ..Recorded::NOTHING
     },
+    ..Registration::NOTHING
 };
+
+/// The longest that a policy takes from one frequency to another, as its driver says. No driver
+/// needs a tenth of a second: such a figure is `CPUFREQ_ETERNAL`, which means that it does not know.
+fn transition(tree: &Tree) -> Span {
+    let file = |number| format!("{POLICIES}/policy{number}/cpuinfo_transition_latency");
+    let policies = tree.numbered(POLICIES, "policy").into_iter();
+    let nanos = policies.filter_map(|(number, _)| tree.number::<u64>(file(number)).ok());
+    let known = nanos.map(Span::from_nanos).filter(|span| *span < Span::from_millis(100));
+    known.max().unwrap_or(Span::ZERO)
+}
 
 /// What an autonomous processor is to prefer.
 pub const PREFERENCE: Registration = Registration {
@@ -348,6 +371,12 @@ pub const PREFERENCE: Registration = Registration {
     label: "frequency",
     files: "`cpufreq/policyN/energy_performance_preference`",
     values: "a name that the driver offers",
+    conflicts: &[
+        conflict::TUNED.sets("preference"),
+        conflict::POWER_PROFILES.sets("energy performance preference"),
+        conflict::AUTO_CPUFREQ.sets("preference"),
+        conflict::TLP.sets("preference, all at boot and when the supply changes"),
+    ],
     notes: "locked under the governor `performance` of intel_pstate and amd-pstate-epp, so \
             `powersave` is set first",
     owns: |setting| setting.is_cpu_file("/energy_performance_preference"),

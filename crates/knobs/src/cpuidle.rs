@@ -78,6 +78,7 @@ pub const KNOB: Registration = Registration {
         of_each_cpu: &["cpuidle"],
         ..Recorded::NOTHING
     },
+    ..Registration::NOTHING
 };
 
 fn show(probe: &Probe<'_>, found: &mut Found) {

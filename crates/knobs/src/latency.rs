@@ -1,6 +1,7 @@
 //! Limits of the wake-up latency: per CPU, and for the whole machine
 //! (Documentation/power/pm_qos_interface.rst).
 
+use crate::conflict;
 use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
@@ -85,10 +86,12 @@ pub const OF_CPU: Registration = Registration {
     label: "idle",
     files: "`cpuN/power/pm_qos_resume_latency_us`",
     values: "us",
+    conflicts: &[conflict::TUNED.sets("idle latency")],
     notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared with whoever writes it",
     owns: |setting| setting.is_cpu_file("/power/pm_qos_resume_latency_us"),
     probe: show_of_cpu,
     recorded: Recorded { of_each_cpu: &["power/pm_qos_resume_latency_us"], ..Recorded::NOTHING },
+    ..Registration::NOTHING
 };
 
 /// The limit of the whole machine.
@@ -97,6 +100,7 @@ pub const OF_MACHINE: Registration = Registration {
     label: "idle",
     files: "`/dev/cpu_dma_latency`",
     values: "us",
+    conflicts: &[conflict::TUNED.sets("idle latency")],
     notes: "held open; the kernel drops it with the process",
     probe: show_of_machine,
     ..Registration::NOTHING

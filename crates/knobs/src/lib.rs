@@ -13,6 +13,7 @@ mod access;
 pub mod affinity;
 mod bounded;
 pub mod channels;
+pub mod conflict;
 pub mod cpufreq;
 pub mod cpuidle;
 pub mod journal;
@@ -61,15 +62,17 @@ pub static KNOBS: &[&Registration] = &[
 
 /// What a machine has of all knobs.
 pub fn probe(tree: &Tree, interfaces: &[String]) -> Found {
-    let mut found = Found::default();
     let machine = Machine::new(tree);
-    let probed = Probe { tree, machine, interfaces, guest: is_guest(tree) };
-    KNOBS.iter().for_each(|knob| (knob.probe)(&probed, &mut found));
-    found
+    Found::of(KNOBS, &Probe { tree, machine, interfaces, guest: is_guest(tree) })
+}
+
+/// The knob that a setting belongs to; `None` for a file of a CPU that no knob of this version
+/// sets, as a journal may name it.
+pub fn owner(setting: &Setting) -> Option<&'static Registration> {
+    KNOBS.iter().find(|knob| (knob.owns)(setting)).copied()
 }
 
 /// The label of a setting in counters of writes.
 pub fn label(setting: &Setting) -> &'static str {
-    // A journal may name a file of a CPU that no knob of this version sets.
-    KNOBS.iter().find(|knob| (knob.owns)(setting)).map_or("cpu", |knob| knob.label)
+    owner(setting).map_or("cpu", |knob| knob.label)
 }

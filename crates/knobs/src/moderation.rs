@@ -1,6 +1,7 @@
 //! Interrupt moderation of a network card, as `ethtool -C` and `ethtool -Q` set it.
 
 use crate::access::{Access, AccessError};
+use crate::conflict::{Contender, Sign};
 use crate::registration::{Found, Probe, Recorded, Registration};
 use crate::session::Change;
 use crate::setting::Setting;
@@ -58,6 +59,7 @@ pub const KNOB: Registration = Registration {
     label: "moderation",
     files: "ethtool coalescing of an interface, or of one receive queue",
     values: "us; adaptive 0, 1",
+    conflicts: &[ADAPTIVE.sets("receive interrupt moderation")],
     notes: "adaptive moderation is switched off first; of an interface by netlink (Linux 5.7), which changes one parameter alone, else and of a queue by ioctl",
     owns: |setting| matches!(setting, Setting::Coalesce { .. } | Setting::QueueCoalesce { .. }),
     probe: show,
@@ -67,6 +69,14 @@ pub const KNOB: Registration = Registration {
         },
         ..Recorded::NOTHING
     },
+    ..Registration::NOTHING
+};
+
+/// The driver's own logic.
+static ADAPTIVE: Contender = Contender {
+    name: "adaptive moderation",
+    sign: Sign::Interface(|interface| setting(interface, Coalesce::AdaptiveRx)),
+    remedy: "ethtool -C INTERFACE adaptive-rx off",
 };
 
 fn show(probe: &Probe<'_>, found: &mut Found) {

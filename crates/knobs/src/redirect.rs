@@ -30,6 +30,8 @@ pub const KNOB: Registration = Registration {
     label: "redirect",
     files: "ethtool RSS indirection table",
     values: "a queue's number per entry",
+    // Written through the kernel's network lock and the card's registers, and moves flows.
+    write_cost: 50,
     notes: "as long as the card has it; hash function and key stay",
     owns: |setting| matches!(setting, Setting::RedirectTable { .. }),
     recorded: Recorded { of_card: |interface| vec![setting(interface)], ..Recorded::NOTHING },

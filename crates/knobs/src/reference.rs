@@ -4,9 +4,15 @@ use crate::registration::Registration;
 
 /// A row for each knob.
 pub fn table(knobs: &[&Registration]) -> String {
-    let mut table = "| knob | files | values | notes |\n|---|---|---|---|\n".to_owned();
-    for Registration { name, files, values, notes, .. } in knobs {
-        table.push_str(&format!("| {name} | {files} | {values} | {notes} |\n"));
+    let mut table = "| knob | files | values | cost | dwell | also set by | notes |\n\
+                     |---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for Registration { name, files, values, write_cost, dwell, conflicts, notes, .. } in knobs {
+        let others: Vec<&str> = conflicts.iter().map(|conflict| conflict.with.name).collect();
+        let (dwell, others) = (dwell.words, others.join(", "));
+        table.push_str(&format!(
+            "| {name} | {files} | {values} | {write_cost} | {dwell} | {others} | {notes} |\n"
+        ));
     }
     table
 }
@@ -35,7 +41,9 @@ mod tests {
     #[test]
     fn registrations_are_whole_and_settings_have_one_label() {
         for knob in KNOBS {
-            let texts = [knob.name, knob.label, knob.files, knob.values, knob.notes];
+            let texts =
+                [knob.name, knob.label, knob.files, knob.values, knob.notes, knob.dwell.words];
+            assert!(knob.write_cost > 0, "{}: a write is never free", knob.name);
             assert!(texts.iter().all(|text| !text.is_empty() && !text.contains(['|', '\n'])));
             assert_eq!(KNOBS.iter().filter(|other| other.name == knob.name).count(), 1);
         }

@@ -1,12 +1,15 @@
 //! What everything but its own file has to know of a knob. Each knob's file ends with one
-//! [`Registration`], and [`KNOBS`](crate::KNOBS) lists them: `wattline probe`, recordings of
-//! machines, the labels of counters and docs/reference/knobs.md follow from there.
+//! [`Registration`], and [`KNOBS`](crate::KNOBS) lists them: `wattline probe` and `wattline plan`,
+//! the pace of a governor, rivals, recordings of machines, the labels of counters and
+//! docs/reference/knobs.md follow from there.
 
 use crate::access::Machine;
+use crate::conflict::Conflict;
 use crate::setting::Setting;
 use serde::Serialize;
 use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::Tree;
+use wattline_units::Span;
 
 /// A knob, as others know it.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +22,14 @@ pub struct Registration {
     pub files: &'static str,
     /// The values that it writes, with their unit.
     pub values: &'static str,
-    /// Its range, what it conflicts with, in which order it writes: whatever a user has to know.
+    /// What a write costs of a machine's budget, in writes of a file of sysfs: above one where it
+    /// takes locks or moves flows.
+    pub write_cost: u32,
+    /// How long it stays as it was set.
+    pub dwell: Dwell,
+    /// Who else sets it.
+    pub conflicts: &'static [Conflict],
+    /// Its range, in which order it writes: whatever else a user has to know.
     pub notes: &'static str,
     /// Whether a setting is its own.
     pub owns: fn(&Setting) -> bool,
@@ -36,11 +46,28 @@ impl Registration {
         label: "",
         files: "",
         values: "",
+        write_cost: 1,
+        dwell: Dwell::NONE,
+        conflicts: &[],
         notes: "",
         owns: |_| false,
         probe: |_, _| {},
         recorded: Recorded::NOTHING,
     };
+}
+
+/// How long a knob stays as it was set, whatever is wanted meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Dwell {
+    /// For the reference.
+    pub words: &'static str,
+    /// On a machine.
+    pub on: fn(&Tree) -> Span,
+}
+
+impl Dwell {
+    /// It may be set again at once.
+    pub const NONE: Self = Self { words: "none", on: |_| Span::ZERO };
 }
 
 /// What a recording of a machine takes.
@@ -73,12 +100,18 @@ pub struct Probe<'a> {
 }
 
 /// A knob and its present state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
     /// Which knob, of which CPU or interface.
     pub name: String,
     /// How it is set, in words.
     pub state: String,
+    /// What a write costs of the machine's budget ([`Registration::write_cost`]).
+    pub write_cost: u32,
+    /// How long it stays as it was set on this machine, in seconds.
+    pub dwell_seconds: f64,
+    /// Who else may set it, whether it is there or not.
+    pub contenders: Vec<&'static str>,
 }
 
 /// What was found and what was not.
@@ -91,9 +124,31 @@ pub struct Found {
 }
 
 impl Found {
+    /// What a machine has of all these knobs.
+    pub fn of(knobs: &[&Registration], probed: &Probe<'_>) -> Self {
+        let mut found = Self::default();
+        for knob in knobs {
+            let known = found.knobs.len();
+            (knob.probe)(probed, &mut found);
+            let dwell_seconds = (knob.dwell.on)(probed.tree).as_seconds();
+            for state in &mut found.knobs[known..] {
+                state.write_cost = knob.write_cost;
+                state.dwell_seconds = dwell_seconds;
+                state.contenders = knob.conflicts.iter().map(|with| with.with.name).collect();
+            }
+        }
+        found
+    }
+
     /// A knob is there.
     pub fn has(&mut self, name: impl Into<String>, state: impl Into<String>) {
-        self.knobs.push(State { name: name.into(), state: state.into() });
+        self.knobs.push(State {
+            name: name.into(),
+            state: state.into(),
+            write_cost: Registration::NOTHING.write_cost,
+            dwell_seconds: 0.0,
+            contenders: Vec::new(),
+        });
     }
 
     /// A knob is missing; with the reason, and with what would enable it.
@@ -119,9 +174,13 @@ mod tests {
         for name in ["frequency of CPUs [0]", "idle states", "uncore frequency package_00_die_00"] {
             assert!(names.contains(&name), "{name} is not among {names:?}");
         }
+        let frequency = &intel.knobs[0];
+        assert!(frequency.contenders.contains(&"TuneD"), "{frequency:?}");
+        assert_eq!((frequency.write_cost, frequency.dwell_seconds), (1, 0.0));
         let moderated = of("acpi-cpufreq", &["eth9", "eth10"]);
         let state = moderated.knobs.last().unwrap();
         assert_eq!(state.name, "interrupt moderation eth9");
+        assert_eq!(state.contenders, ["adaptive moderation"]);
         assert!(state.state.ends_with("adaptive on"), "{state:?}");
         let missing = moderated.missing.last().unwrap();
         assert_eq!(missing.what, "interrupt moderation of eth10");

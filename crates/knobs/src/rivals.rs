@@ -1,9 +1,10 @@
-//! Other programs that set the same knobs, and what to do about them.
+//! Who sets the same knobs on this machine, and what to do about it: of all contenders that the
+//! knobs' registrations name, those that are there.
 
+use crate::KNOBS;
 use crate::access::{Access, Machine};
-use crate::moderation;
+use crate::conflict::{Contender, Sign};
 use serde::Serialize;
-use wattline_linux::ethtool::Coalesce;
 use wattline_linux::sysfs::Tree;
 
 /// A program, or a driver's own logic, that would fight with us.
@@ -11,105 +12,166 @@ use wattline_linux::sysfs::Tree;
 pub struct Rival {
     /// Its name.
     pub name: String,
-    /// What it sets.
-    pub sets: &'static str,
+    /// What it sets, in words.
+    pub sets: String,
+    /// The labels of the knobs that it sets, as in counters of writes.
+    pub labels: Vec<&'static str>,
     /// How it was noticed.
     pub seen: String,
     /// What to do.
     pub remedy: String,
 }
 
-struct Known {
-    name: &'static str,
-    /// The name of its process as `/proc/PID/comm` shows it (at most 15 bytes), or, for one in
-    /// an interpreter, the last part of a word of its command line.
-    process: &'static str,
-    unit: &'static str,
-    sets: &'static str,
+/// A contender with all that it sets.
+struct Claim {
+    contender: &'static Contender,
+    sets: Vec<&'static str>,
+    labels: Vec<&'static str>,
 }
 
-const KNOWN: [Known; 6] = [
-    Known {
-        name: "TuneD",
-        process: "tuned",
-        unit: "tuned",
-        sets: "governor, preference, limits, idle latency",
-    },
-    Known {
-        name: "power-profiles-daemon",
-        process: "power-profiles-daemon",
-        unit: "power-profiles-daemon",
-        sets: "energy performance preference",
-    },
-    Known {
-        name: "auto-cpufreq",
-        process: "auto-cpufreq",
-        unit: "auto-cpufreq",
-        sets: "governor, preference, turbo",
-    },
-    Known {
-        name: "irqbalance",
-        process: "irqbalance",
-        unit: "irqbalance",
-        sets: "interrupt affinity, every 10 s",
-    },
-    Known { name: "thermald", process: "thermald", unit: "thermald", sets: "frequency limits" },
-    Known { name: "cpupower", process: "cpupower", unit: "cpupower", sets: "governor, limits" },
-];
-
-/// All rivals that are there: running programs, TLP (which leaves no process behind), and
-/// adaptive interrupt moderation on the interfaces named.
+/// All rivals that are there, in the order of the knobs; drivers' own logic on the interfaces named.
 pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
-    let mut rivals: Vec<Rival> = Vec::new();
-    for (pid, _) in tree.numbered("/proc", "") {
-        let Some(known) = whose(tree, pid) else { continue };
-        if rivals.iter().any(|rival| rival.name == known.name) {
-            continue;
-        }
-        rivals.push(Rival {
-            name: known.name.to_string(),
-            sets: known.sets,
-            seen: format!("process {pid}"),
-            remedy: format!("systemctl disable --now {}", known.unit),
-        });
-    }
-    if tree.exists("/run/tlp/last_pwr") || tree.exists("/run/tlp/lock_tlp") {
-        rivals.push(Rival {
-            name: "TLP".into(),
-            sets: "governor, limits, preference, at boot and when the supply changes",
-            seen: "/run/tlp".into(),
-            remedy: "systemctl disable --now tlp, and tlp-stat -s to check".into(),
-        });
-    }
+    let claims = claims();
+    let processes = processes(tree, &claims);
     let machine = Machine::new(tree);
-    for interface in interfaces {
-        let adaptive = moderation::setting(interface, Coalesce::AdaptiveRx);
-        if machine.read(&adaptive).is_ok_and(|value| value != "0") {
+    let mut rivals = Vec::new();
+    for Claim { contender, sets, labels } in &claims {
+        let Contender { name, sign, remedy } = contender;
+        let mut rival = |name: String, seen: String, remedy: String| {
             rivals.push(Rival {
-                name: format!("adaptive moderation of {interface}"),
-                sets: "receive interrupt moderation",
-                seen: adaptive.to_string(),
-                remedy: format!("ethtool -C {interface} adaptive-rx off"),
+                name,
+                sets: sets.join(", "),
+                labels: labels.clone(),
+                seen,
+                remedy,
             });
+        };
+        match sign {
+            Sign::Process(_) => {
+                let process = processes.iter().find(|(whose, _)| whose == name);
+                if let Some((_, pid)) = process {
+                    rival(name.to_string(), format!("process {pid}"), remedy.to_string());
+                }
+            }
+            Sign::Files(files) => {
+                if let Some(file) = files.iter().find(|file| tree.exists(file)) {
+                    rival(name.to_string(), file.to_string(), remedy.to_string());
+                }
+            }
+            Sign::Interface(setting) => {
+                for interface in interfaces {
+                    let setting = setting(interface);
+                    if machine.read(&setting).is_ok_and(|value| value != "0") {
+                        let remedy = remedy.replace("INTERFACE", interface);
+                        rival(format!("{name} of {interface}"), setting.to_string(), remedy);
+                    }
+                }
+            }
         }
     }
     rivals
 }
 
-fn whose(tree: &Tree, pid: u32) -> Option<&'static Known> {
+/// Each contender once.
+fn claims() -> Vec<Claim> {
+    let mut claims: Vec<Claim> = Vec::new();
+    for knob in KNOBS {
+        for conflict in knob.conflicts {
+            let known = claims.iter().position(|claim| claim.contender.name == conflict.with.name);
+            let place = known.unwrap_or_else(|| {
+                let contender = conflict.with;
+                claims.push(Claim { contender, sets: Vec::new(), labels: Vec::new() });
+                claims.len() - 1
+            });
+            let Claim { sets, labels, .. } = &mut claims[place];
+            if !sets.contains(&conflict.sets) {
+                sets.push(conflict.sets);
+            }
+            if !labels.contains(&knob.label) {
+                labels.push(knob.label);
+            }
+        }
+    }
+    claims
+}
+
+/// Names of contenders that run, with their processes.
+fn processes(tree: &Tree, claims: &[Claim]) -> Vec<(&'static str, u32)> {
+    let programs = claims.iter().filter_map(|claim| match claim.contender.sign {
+        Sign::Process(process) => Some((claim.contender.name, process)),
+        _ => None,
+    });
+    let programs: Vec<(&str, &str)> = programs.collect();
+    let running = tree.numbered("/proc", "").into_iter();
+    running.filter_map(|(pid, _)| Some((whose(tree, pid, &programs)?, pid))).collect()
+}
+
+/// Whose process this is, of programs by name and process.
+fn whose<'a>(tree: &Tree, pid: u32, programs: &[(&'a str, &str)]) -> Option<&'a str> {
     // A process that ends meanwhile is no rival any more.
     let comm = tree.text(format!("/proc/{pid}/comm")).ok()?;
-    let by_name = KNOWN.iter().find(|known| {
+    let by_name = programs.iter().find(|(_, process)| {
         // The kernel keeps 15 bytes of a name.
-        comm == known.process.get(..15).unwrap_or(known.process)
+        comm == process.get(..15).unwrap_or(process)
     });
-    by_name.or_else(|| {
+    let found = by_name.or_else(|| {
         if !comm.starts_with("python") {
             return None;
         }
         let line = tree.text(format!("/proc/{pid}/cmdline")).ok()?;
         // Interpreter and script; later words are arguments.
         let mut words = line.split('\0').take(4).filter_map(|word| word.rsplit('/').next());
-        words.find_map(|word| KNOWN.iter().find(|known| word == known.process))
-    })
+        words.find_map(|word| programs.iter().find(|(_, process)| word == *process))
+    });
+    found.map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let tree = Tree::at(root.path());
+        (root, tree)
+    }
+
+    #[test]
+    fn a_rival_is_told_once_with_everything_that_it_sets() {
+        let (_root, tree) = machine(&[
+            ("proc/41/comm", "tuned\n"),
+            ("proc/42/comm", "tuned\n"),
+            ("proc/43/comm", "python3\n"),
+            ("proc/43/cmdline", "/usr/bin/python3\0/opt/bin/auto-cpufreq\0--daemon\0"),
+            ("proc/44/comm", "irqbalance\n"),
+            ("proc/45/comm", "tunedx\n"),
+            ("run/tlp/last_pwr", "0\n"),
+        ]);
+        let rivals = find(&tree, &[]);
+        let names: Vec<&str> = rivals.iter().map(|rival| rival.name.as_str()).collect();
+        assert_eq!(names, ["TuneD", "auto-cpufreq", "TLP", "irqbalance"]);
+        let tuned = &rivals[0];
+        assert_eq!(tuned.sets, "governor, limits, preference, idle latency");
+        assert_eq!(tuned.labels, ["frequency", "idle"]);
+        assert_eq!(tuned.seen, "process 41");
+        assert_eq!(rivals[3].labels, ["affinity"]);
+    }
+
+    #[test]
+    fn of_an_interface_the_remedy_names_it_and_names_are_told_apart() {
+        let claims = claims();
+        for claim in &claims {
+            let Contender { name, sign, remedy } = claim.contender;
+            let of_interface = matches!(sign, Sign::Interface(_));
+            assert_eq!(remedy.contains("INTERFACE"), of_interface, "{name}");
+            assert!(!claim.sets.is_empty() && !claim.labels.is_empty(), "{name}");
+        }
+        assert!(claims.len() >= 8, "{}", claims.len());
+    }
 }

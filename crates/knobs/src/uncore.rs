@@ -92,6 +92,7 @@ pub const KNOB: Registration = Registration {
     owns: |setting| setting.is_cpu_file("/intel_uncore_frequency/"),
     probe: show,
     recorded: Recorded { directories: &["intel_uncore_frequency"], ..Recorded::NOTHING },
+    ..Registration::NOTHING
 };
 
 fn show(probe: &Probe<'_>, found: &mut Found) {

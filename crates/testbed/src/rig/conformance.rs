@@ -1,8 +1,9 @@
 //! The test of what a platform promises to policies, inside the guest: this machine's platform on
 //! the drivers of the emulated one.
 //!
-//! It runs in the guest, as the same program that runs the lab outside. It stops at each turn of a
-//! knob until it is let go on, so that the machine can be looked at from outside meanwhile.
+//! It runs in the guest, as the same program that runs the lab outside. It stops at the platform's
+//! first point and at each turn of a knob until it is let go on, so that the machine can be looked at
+//! from outside meanwhile.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,8 +22,11 @@ use wattline_units::{Span, Time};
 /// Says who serves the queues, `router` or `kernel`, and names the interfaces, with commas
 /// between them; and so makes a program the one that is tested.
 pub const SUBJECT: &str = "WATTLINE_RIG_CONFORMANCE";
-/// The named pipe that it waits at: a line lets it turn the next knob.
+/// The named pipe that it waits at: a line lets it turn the first knob, or the next one.
 pub const GO: &str = "/tmp/conformance.go";
+/// The line that says that the platform has brought the machine to its first point, and no knob has
+/// been turned yet.
+pub const FIRST: &str = "conformance: at its first point";
 /// What a line begins with that names the knob that has just been turned, and says `promised` or
 /// `denied`.
 pub const TURN: &str = "conformance turn: ";
@@ -68,7 +72,10 @@ pub fn serve() -> Result<bool, String> {
     // What arrives is seen by the kernel's counters alone, which know no fill levels.
     let circumstances = Circumstances { period: PERIOD, traffic: false, frequency_follows: true };
     let (policy, findings) = probe(&platform, circumstances);
+    // Brings the machine to the first point; the policy has not been asked yet.
     let mut governor = Governor::new(host, policy);
+    println!("{FIRST}");
+    wait_for_go()?;
     let now = governor.machine().now();
     governor.start(now);
     for _ in 0..MOST_QUESTIONS {

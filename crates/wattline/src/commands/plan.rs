@@ -77,13 +77,21 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
         let (from, to) = (shortened(&write.present), shortened(&write.value));
         writeln!(out, "  {}: {from} -> {to}\n      {}", write.setting, write.why)?;
     }
-    writeln!(out, "later, as the policy decides:")?;
+    let most = plan.writes_per_second.map(|most| format!(", at most {most} writes a second"));
+    writeln!(out, "later, as the policy decides{}:", most.unwrap_or_default())?;
     for write in &plan.later {
         let shown: Vec<String> =
             write.values.iter().take(VALUES_SHOWN).map(|value| shortened(value)).collect();
         let more = write.values.len().saturating_sub(VALUES_SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        writeln!(out, "  {}: {}{more}\n      {}", write.setting, shown.join(" | "), write.why)?;
+        write!(out, "  {}: {}{more}\n      {}", write.setting, shown.join(" | "), write.why)?;
+        if write.write_cost > 1 {
+            write!(out, "; counts as {} writes", write.write_cost)?;
+        }
+        if write.dwell_seconds > 0.0 {
+            write!(out, "; stays for {:.0} us", write.dwell_seconds * 1e6)?;
+        }
+        writeln!(out)?;
     }
     for (head, lines) in [("cannot be set", &plan.missing), ("would fail", &plan.problems)] {
         for line in lines {

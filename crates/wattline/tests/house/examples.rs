@@ -1,8 +1,8 @@
 //! The examples of CONTRIBUTING.md, recorded as diffs in `docs/examples`: they apply to this tree,
-//! and touch as many files as CONTRIBUTING.md says. Whether they compile was seen when they were
-//! recorded; an example whose surroundings change has to be recorded anew.
+//! and touch as many files as CONTRIBUTING.md says. `make test-long` has each compiled in a copy of the
+//! tree; an example whose surroundings change has to be recorded anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,20 +49,59 @@ fn touched(diff: &str) -> usize {
     diff.lines().filter(|line| line.starts_with("diff --git ")).count()
 }
 
+/// The packages whose sources a diff touches.
+fn packages(diff: &str) -> BTreeSet<String> {
+    let paths = diff.lines().filter_map(|line| line.strip_prefix("diff --git a/"));
+    let crates = paths.filter_map(|path| path.strip_prefix("crates/")?.split('/').next());
+    let package = |name: &str| match name {
+        "wattline" => name.to_owned(),
+        name => format!("wattline-{name}"),
+    };
+    crates.map(package).collect()
+}
+
 /// What git says against a diff; `None` where there is no git.
 fn objection(diff: &Path) -> Option<Result<(), String>> {
-    let root = root();
-    let output = Command::new("git")
-        .args(["apply", "--check", "--whitespace=nowarn"])
-        .arg(diff)
-        .current_dir(&root)
-        // Sources that were unpacked within somebody else's repository are none of its business.
-        .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(&root))
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+    apply(&root(), diff, &["--check"])
+}
+
+/// Has git apply a diff to a tree; what it says against that, and `None` where there is no git.
+fn apply(tree: &Path, diff: &Path, how: &[&str]) -> Option<Result<(), String>> {
+    let mut command = Command::new("git");
+    command.args(["apply", "--whitespace=nowarn"]).args(how).arg(diff).current_dir(tree);
+    // Sources that lie within somebody else's repository are none of its business.
+    command.env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree));
+    said(&mut command)
+}
+
+/// What a command says where it fails; `None` where it is not there.
+fn said(command: &mut Command) -> Option<Result<(), String>> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(if output.status.success() { Ok(()) } else { Err(said) })
+}
+
+/// Copies the files that git knows. Times of files stay, so that what was compiled before is not
+/// compiled again. False where there is no git.
+fn copy_of_tree(to: &Path) -> bool {
+    let root = root();
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output();
+    let Ok(listed) = listed else { return false };
+    let _ = std::fs::remove_dir_all(to);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for path in listed.split_terminator('\0') {
+        let (from, to) = (root.join(path), to.join(path));
+        // What was removed and not committed yet.
+        let Ok(known) = from.symlink_metadata() else { continue };
+        if !known.is_file() {
+            continue;
+        }
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(&from, &to).unwrap();
+        let copy = std::fs::OpenOptions::new().write(true).open(&to).unwrap();
+        copy.set_modified(known.modified().unwrap()).unwrap();
+    }
+    !listed.is_empty()
 }
 
 #[test]
@@ -90,6 +129,34 @@ fn examples_apply_and_touch_as_many_files_as_is_said() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// Each in a copy of the tree, with the tests of the packages that it touches.
+#[test]
+#[ignore = "compiles most of the workspace (make test-long)"]
+fn examples_compile() {
+    let copy = root().join("target/examples/tree");
+    if !copy_of_tree(&copy) {
+        return println!("skipped: there is no git here");
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut problems = Vec::new();
+    for (name, diff) in recorded() {
+        let file = root().join(FOLDER).join(&name);
+        apply(&copy, &file, &[]).unwrap().unwrap_or_else(|said| panic!("{name}: {said}"));
+        let mut command = Command::new(&cargo);
+        command.args(["check", "--tests"]).current_dir(&copy);
+        command.env("CARGO_TARGET_DIR", root().join("target/examples/build"));
+        packages(&diff).iter().for_each(|package| {
+            command.args(["-p", package]);
+        });
+        println!("{name}: {command:?}");
+        if let Err(said) = said(&mut command).expect("cargo runs") {
+            problems.push(format!("{name} does not compile:\n{said}"));
+        }
+        apply(&copy, &file, &["--reverse"]).unwrap().unwrap();
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 /// The check can fail: a diff of something that is not there.
 #[test]
 fn a_stale_example_is_noticed() {
@@ -104,5 +171,9 @@ fn a_stale_example_is_noticed() {
         None => println!("there is no git here"),
     }
     assert_eq!(touched(stale), 1);
+    let two = "diff --git a/crates/fib/src/lib.rs b/crates/fib/src/lib.rs\n\
+               diff --git a/crates/wattline/Cargo.toml b/crates/wattline/Cargo.toml\n\
+               diff --git a/docs/index.md b/docs/index.md\n";
+    assert_eq!(packages(two), ["wattline".to_owned(), "wattline-fib".to_owned()].into());
     assert_eq!(stated("see [it](docs/examples/a.patch), 7 files."), [("a.patch".into(), 7)].into());
 }

@@ -59,6 +59,13 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         "at 1000 decisions per second: {:.4} % of a core",
         100.0 * report.core_share_at_1000_per_second
     )?;
+    writeln!(
+        out,
+        "planning the steps between two operating points: {:.0} ns (quartiles {:.0} and {:.0})",
+        nanos(report.plan_seconds.median),
+        nanos(report.plan_seconds.lower_quartile),
+        nanos(report.plan_seconds.upper_quartile),
+    )?;
     writeln!(out, "{}", report.timed)?;
     if report.calibration.disturbed {
         writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;

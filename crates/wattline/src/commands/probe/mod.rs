@@ -78,7 +78,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let kind = if guest { "a virtual machine" } else { "a physical machine, or one that says so" };
     writeln!(out, "machine: {kind}\n\n{:<34}present state", "knob")?;
     for knob in &found.knobs {
-        writeln!(out, "{:<34}{}", knob.name, knob.state)?;
+        write!(out, "{:<34}{}", knob.name, knob.state)?;
+        if knob.write_cost > 1 {
+            write!(out, "; a write costs {}", knob.write_cost)?;
+        }
+        if knob.dwell_seconds > 0.0 {
+            write!(out, "; stays for {:.0} us", knob.dwell_seconds * 1e6)?;
+        }
+        writeln!(out)?;
     }
     writeln!(out, "\n{:<34}{:<10}{:<9}note", "meter", "sees", "class")?;
     for meter in &meters {

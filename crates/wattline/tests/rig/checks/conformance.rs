@@ -6,7 +6,7 @@ use super::knobs::{RETA, SETTINGS, differences};
 use super::{Checks, INSIDE, Witness};
 use std::time::Duration;
 use wattline_testbed::Error;
-use wattline_testbed::rig::conformance::{CAN, COMPLAINT, DONE, GO, MISSING, SUBJECT, TURN};
+use wattline_testbed::rig::conformance::{CAN, COMPLAINT, DONE, FIRST, GO, MISSING, SUBJECT, TURN};
 use wattline_testbed::rig::{Machine, traffic};
 
 const LOG: &str = "/tmp/conformance.log";
@@ -112,7 +112,9 @@ fn probe(
 ) -> Result<Vec<String>, Error> {
     let before = Sight::look(machine)?;
     start(machine, subject)?;
-    let mut last = before.clone();
+    machine.run(&wait_until(&format!("grep -q '^{FIRST}' {LOG}")), INSIDE)?;
+    let mut last = Sight::look(machine)?;
+    go_on(machine)?;
     for (number, knob) in KNOBS.iter().enumerate() {
         let word = if promised.contains(knob) { "promised" } else { "denied" };
         let turn = format!("{knob} {word}");
@@ -121,16 +123,13 @@ fn probe(
         match meanwhile {
             Some(line) if number == 0 => machine.run(line, INSIDE).map(drop)?,
             Some(_) => {}
-            // At the first turn the platform has just brought the machine to its first point, so
-            // what a denied knob leaves alone cannot be told: later turns begin from here.
-            None if number == 0 && !promised.contains(knob) => last = Sight::look(machine)?,
             None => {
                 let now = Sight::look(machine)?;
                 judge(machine, checks, (subject, knob), promised.contains(knob), (&last, &now))?;
                 last = now;
             }
         }
-        machine.run(&format!("echo go > {GO}"), INSIDE)?;
+        go_on(machine)?;
     }
     machine.run(&wait_until(&format!("grep -q '{DONE}' {LOG}")), INSIDE)?;
     let log = machine.run(&format!("cat {LOG}"), INSIDE)?;
@@ -270,6 +269,11 @@ fn start(machine: &mut Machine, subject: &str) -> Result<(), Error> {
          echo 'ended with' $? >> {LOG}) & true"
     );
     machine.run(&line, INSIDE).map(drop)
+}
+
+/// Lets the probe turn the next knob.
+fn go_on(machine: &mut Machine) -> Result<(), Error> {
+    machine.run(&format!("echo go > {GO}"), INSIDE).map(drop)
 }
 
 /// The text of a turn, once it is there.

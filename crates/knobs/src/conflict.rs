@@ -1,0 +1,86 @@
+//! Who else may set a knob: programs of distributions, and the driver's own logic. A knob's
+//! registration says who contends for it; [`crate::rivals`] looks for those on a machine.
+
+use crate::setting::Setting;
+
+/// Somebody who sets knobs by himself.
+#[derive(Debug)]
+pub struct Contender {
+    /// The name.
+    pub name: &'static str,
+    /// How it is noticed.
+    pub sign: Sign,
+    /// What ends it; of an interface with `INTERFACE` for its name.
+    pub remedy: &'static str,
+}
+
+/// How a contender is noticed.
+#[derive(Debug)]
+pub enum Sign {
+    /// A process whose name `/proc/PID/comm` shows (at most 15 bytes), or, of one in an interpreter,
+    /// the last part of a word of its command line.
+    Process(&'static str),
+    /// Files that it leaves, of which one is enough.
+    Files(&'static [&'static str]),
+    /// A setting of an interface that is not 0.
+    Interface(fn(&str) -> Setting),
+}
+
+/// What a contender sets of a knob.
+#[derive(Debug, Clone, Copy)]
+pub struct Conflict {
+    /// Who.
+    pub with: &'static Contender,
+    /// What, in words.
+    pub sets: &'static str,
+}
+
+impl Contender {
+    /// A conflict with it.
+    pub const fn sets(&'static self, sets: &'static str) -> Conflict {
+        Conflict { with: self, sets }
+    }
+}
+
+/// Its `cpu` plugin, in most profiles.
+pub static TUNED: Contender = Contender {
+    name: "TuneD",
+    sign: Sign::Process("tuned"),
+    remedy: "systemctl disable --now tuned",
+};
+/// What desktops ask for a profile.
+pub static POWER_PROFILES: Contender = Contender {
+    name: "power-profiles-daemon",
+    sign: Sign::Process("power-profiles-daemon"),
+    remedy: "systemctl disable --now power-profiles-daemon",
+};
+/// Written in Python.
+pub static AUTO_CPUFREQ: Contender = Contender {
+    name: "auto-cpufreq",
+    sign: Sign::Process("auto-cpufreq"),
+    remedy: "systemctl disable --now auto-cpufreq",
+};
+/// Spreads interrupts over CPUs.
+pub static IRQBALANCE: Contender = Contender {
+    name: "irqbalance",
+    sign: Sign::Process("irqbalance"),
+    remedy: "systemctl disable --now irqbalance",
+};
+/// Keeps Intel's laptops cool.
+pub static THERMALD: Contender = Contender {
+    name: "thermald",
+    sign: Sign::Process("thermald"),
+    remedy: "systemctl disable --now thermald",
+};
+/// The kernel's own tool, as a service.
+pub static CPUPOWER: Contender = Contender {
+    name: "cpupower",
+    sign: Sign::Process("cpupower"),
+    remedy: "systemctl disable --now cpupower",
+};
+/// Leaves no process behind.
+pub static TLP: Contender = Contender {
+    name: "TLP",
+    sign: Sign::Files(&["/run/tlp/last_pwr", "/run/tlp/lock_tlp"]),
+    remedy: "systemctl disable --now tlp, and tlp-stat -s to check",
+};
