@@ -93,7 +93,7 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     for rival in &plan.rivals {
         writeln!(
             out,
-            "also sets {}: {} ({}); to end it: {}",
+            "also sets {}: {} ({}); to stop that: {}",
             rival.sets, rival.name, rival.seen, rival.remedy
         )?;
     }

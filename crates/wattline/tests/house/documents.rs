@@ -154,9 +154,8 @@ fn every_page_is_in_the_table_of_contents_once() {
 fn tests_of(text: &str) -> BTreeSet<&str> {
     let spans = text.split('`').skip(1).step_by(2);
     let places = ["crates/", "commands/", "system/"];
-    let is_path = |span: &&str| {
-        span.ends_with(".rs") || places.iter().any(|place| span.starts_with(place))
-    };
+    let is_path =
+        |span: &&str| span.ends_with(".rs") || places.iter().any(|place| span.starts_with(place));
     spans.filter(is_path).collect()
 }
 
@@ -164,7 +163,8 @@ fn tests_of(text: &str) -> BTreeSet<&str> {
 /// program.
 fn exists(path: &str) -> bool {
     let roots = ["", "crates", "crates/wattline", "crates/wattline/tests"];
-    let there = |path: String| roots.iter().any(|root_of| root().join(root_of).join(&path).exists());
+    let there =
+        |path: String| roots.iter().any(|root_of| root().join(root_of).join(&path).exists());
     there(path.to_owned()) || there(format!("{path}.rs"))
 }
 

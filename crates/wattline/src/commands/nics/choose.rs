@@ -99,7 +99,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         Some(_) => Ok(()),
         None => Err(ExitError::new(
             ExitError::DATA,
-            "no card carries that within the budgets; the remarks say what stands in the way of each",
+            "no card carries this within the budgets; the remarks say why for each card",
         )),
     }
 }
