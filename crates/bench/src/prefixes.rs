@@ -21,14 +21,14 @@ pub fn read_ipv4(file: &Path) -> Result<Vec<Ipv4Net>, Error> {
             Ok(IpNet::V4(prefix)) => prefixes.push(prefix),
             Ok(IpNet::V6(_)) => {}
             Err(_) if wrong.len() < 10 => wrong.push(format!(
-                "line {}: `{word}` is no prefix; ADDRESS/LENGTH is allowed",
+                "line {}: `{word}` is not a prefix; ADDRESS/LENGTH is allowed",
                 number + 1
             )),
             Err(_) => {}
         }
     }
     if prefixes.is_empty() && wrong.is_empty() {
-        wrong.push("there is no IPv4 prefix in it".to_owned());
+        wrong.push("it contains no IPv4 prefix".to_owned());
     }
     if wrong.is_empty() {
         Ok(prefixes)

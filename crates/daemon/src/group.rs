@@ -25,8 +25,8 @@ pub(super) fn admit(socket: &Path, and_directory: bool) {
         .and_then(|()| open(socket, 0o660));
     if let Err(error) = done {
         tracing::warn!(
-            "the group {GROUP} cannot look at this router: {}: {error} (CAP_CHOWN, or membership in \
-             the group, is needed at the start)",
+            "members of the group {GROUP} cannot use the control socket {}: {error}; start this \
+             program with CAP_CHOWN or as a member of the group",
             socket.display()
         );
     }

@@ -1,16 +1,16 @@
-//! Telling the service manager how a daemon is (sd_notify(3)): a datagram to the socket that
-//! `NOTIFY_SOCKET` names. Without one, nothing is told.
+//! Notifies the service manager of a daemon's state (sd_notify(3)): a datagram to the socket that
+//! `NOTIFY_SOCKET` names. Without this variable, nothing is sent.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// The service manager, if there is one that wants to know.
+/// Connection to the service manager, if there is one.
 #[derive(Debug, Default)]
 pub struct Notifier {
     socket: Option<UnixDatagram>,
-    /// How often it wants to hear that the daemon is alive, and when it was told last.
+    /// Longest time between two watchdog notifications, and the time of the last one.
     alive: Option<(Duration, Instant)>,
 }
 
@@ -23,7 +23,7 @@ impl Notifier {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::warn!(
-                    "NOTIFY_SOCKET={address}: {error}; the service manager hears nothing"
+                    "NOTIFY_SOCKET={address}: {error}; the service manager gets no notifications"
                 );
                 return Self::default();
             }
@@ -34,17 +34,18 @@ impl Notifier {
         Self { socket: Some(socket), alive: period.map(|period| (period, Instant::now())) }
     }
 
-    /// The daemon does its work.
+    /// The daemon has started.
     pub fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// The daemon is on its way out.
+    /// The daemon is shutting down.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// The daemon is alive: told as often as is wanted, however often this is called.
+    /// The daemon is alive. May be called at any rate; sends only as often as the service manager
+    /// asks.
     pub fn alive(&mut self, now: Instant) {
         let Some((period, last)) = &mut self.alive else { return };
         if now.saturating_duration_since(*last) >= *period / 2 {
@@ -62,12 +63,12 @@ impl Notifier {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(message.as_bytes())
         {
-            tracing::debug!("the service manager does not listen: {error}");
+            tracing::debug!("cannot notify the service manager: {error}");
         }
     }
 }
 
-/// A name that begins with `@` is none of the file system.
+/// Connects to a path, or to an abstract name if it begins with `@` (unix(7)).
 fn connect(address: &str) -> io::Result<UnixDatagram> {
     let address = match address.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name)?,

@@ -1,8 +1,8 @@
 //! The control socket: one JSON request per line, one JSON answer per line.
 //!
 //! `{"request":"stats"}` is answered by `{"ok":{…}}` or `{"error":"…"}`. The socket can be
-//! opened by its owner, and by members of the group `wattline` where there is one ([`super::group`]):
-//! those may look, not change.
+//! opened by its owner, and by members of the group `wattline` if there is one ([`super::group`]);
+//! members may read, but change nothing.
 
 use super::group::{self, GROUP};
 use ipnet::IpNet;
@@ -14,12 +14,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest request; whoever sends more is cut off.
+/// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a daemon can be asked; one that has no such thing refuses.
+/// A request to a daemon, which refuses what it does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -29,29 +29,29 @@ pub enum Request {
     Graph,
     /// Its counters as a text in the format of Prometheus.
     Metrics,
-    /// Serve traffic with the first so many workers of a router; park the others.
+    /// Serve traffic with the first workers of a router; park the others.
     Active {
-        /// How many, from 1.
+        /// Number of active workers, from 1.
         workers: u16,
     },
     /// Read the configuration again.
     Reload,
     /// Drain and end.
     Stop,
-    /// What a router knows.
+    /// Show state of a router.
     Show {
-        /// Of what.
+        /// Which state.
         topic: Topic,
-        /// Only what holds this address, or lies within this prefix.
+        /// Only entries that contain this address, or lie within this prefix.
         #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
         within: Option<IpNet>,
-        /// Entries at most.
+        /// Most entries.
         most: u32,
     },
 }
 
 impl Request {
-    /// Whether it changes nothing.
+    /// Whether it only reads.
     pub fn only_looks(self) -> bool {
         match self {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// A prefix as the text that people write.
+/// A prefix in its usual text form.
 mod as_text {
     use ipnet::IpNet;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -78,17 +78,17 @@ mod as_text {
     }
 }
 
-/// What a router can be looked at for.
+/// State of a router that can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
     /// Its ports, with their state and reasons.
     Ports,
-    /// Routes, with where they come from and what became of them.
+    /// Routes, with their origin and state.
     Routes,
     /// Neighbours.
     Neighbours,
-    /// What becomes of packets to an address.
+    /// The forwarding decision for an address.
     Fib,
     /// Flows of the application `flow_records`.
     Flows,
@@ -96,37 +96,35 @@ pub enum Topic {
     Sas,
 }
 
-/// An answer; on the wire an object with the one or the other key.
+/// An answer; on the wire an object with one of the two keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// What was asked for.
     Ok(Value),
-    /// Why not.
+    /// Why the request was refused.
     Error(String),
 }
 
-/// Why a daemon could not be asked.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// None runs, as far as one can see.
-    #[error(
-        "no router and no governor answers in {0}: is one running? name its socket with --socket"
-    )]
+    /// No daemon was found.
+    #[error("no router or governor answers in {0}: start one, or name its socket with --socket")]
     None(PathBuf),
-    /// More than one does.
-    #[error("several routers or governors run: choose one with --socket: {}", .0.join(", "))]
+    /// More than one daemon was found.
+    #[error("several routers or governors are running: choose one with --socket: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// Some are there that this user may not ask.
+    /// This user may not open the socket.
     #[error(
-        "{path} may not be opened by this user: run this as root, or become a member of the group \
-         {GROUP} (`usermod -aG {GROUP} USER`; the group has to be there when the router starts)"
+        "this user may not open {path}: run this as root, or become a member of the group {GROUP} \
+         (`usermod -aG {GROUP} USER`; the group must exist when the router starts)"
     )]
     NotAllowed {
         /// A socket, or the directory.
         path: PathBuf,
     },
-    /// This one does not answer.
+    /// The daemon does not answer.
     #[error("nothing answers at {path}: {source}")]
     Silent {
         /// Its socket.
@@ -134,11 +132,11 @@ pub enum SocketError {
         /// Why.
         source: io::Error,
     },
-    /// It refuses.
-    #[error("it refuses: {0}")]
+    /// The daemon refused the request.
+    #[error("the request was refused: {0}")]
     Refused(String),
     /// The socket cannot be made.
-    #[error("{path}: {source}; socket = \"PATH\" in the configuration puts it elsewhere")]
+    #[error("{path}: {source}; set socket = \"PATH\" in the configuration to use another path")]
     Bind {
         /// Where.
         path: PathBuf,
@@ -170,7 +168,7 @@ pub fn default_path(config: &Path) -> PathBuf {
     directory().join(format!("{name}.{}.sock", std::process::id()))
 }
 
-/// The listening end; its file goes away with it.
+/// The listening end; dropping it removes its file.
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
@@ -188,14 +186,14 @@ impl Server {
             let mut builder = std::fs::DirBuilder::new();
             builder.recursive(true).mode(0o700).create(directory).map_err(error)?;
         }
-        // Whatever else is there is somebody's file: only a socket is ever taken away.
+        // Any other kind of file may be of use to somebody: only a socket is ever removed.
         if let Ok(found) = path.symlink_metadata() {
             if !found.file_type().is_socket() {
-                let message = "a file that is no socket is there: name another path";
+                let message = "a file that is not a socket exists there: name another path";
                 return Err(error(io::Error::new(io::ErrorKind::AlreadyExists, message)));
             }
             if UnixStream::connect(path).is_ok() {
-                let message = "another router or governor answers there";
+                let message = "another router or governor already uses it";
                 return Err(error(io::Error::new(io::ErrorKind::AddrInUse, message)));
             }
             std::fs::remove_file(path).map_err(error)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
 use wattline_dataplane::feature::Place;
-use wattline_router::config::read::{Key, Reader, Section, Table, between, known, single};
+use wattline_router::config::read::{Key, Reader, Section, Table, known, single};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
 /// Name of the section.
@@ -23,21 +23,21 @@ const KEYS: &[Key] = &[
         "Only flows that come in on these ports; empty: on all."),
     Key::new(SECTION, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
         "Which packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
-    Key::new(SECTION, "active_timeout", Some("\"60s\""), "\"30min\"", "a duration from \"1s\" to \"24h\", such as \"60s\"",
-        "A flow that goes on gives a record this often."),
-    Key::new(SECTION, "idle_timeout", Some("\"15s\""), "\"30s\"", "a duration from \"1s\" to \"1h\", such as \"15s\"",
-        "A flow without a packet for so long has ended."),
-    Key::new(SECTION, "flows", Some("65536"), "1048576", "a whole number from 1024 to 16777216",
+    Key::duration(SECTION, "active_timeout", Some("\"60s\""), "\"30min\"", ("1s", "24h", "60s"),
+        "How often an active flow exports a record."),
+    Key::duration(SECTION, "idle_timeout", Some("\"15s\""), "\"30s\"", ("1s", "1h", "15s"),
+        "A flow ends after this time without a packet."),
+    Key::whole(SECTION, "flows", Some("65536"), "1048576", 1024..=16777216,
         "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
-    Key::new(SECTION, "sampling", Some("1"), "100", "a whole number from 1 to 65535",
-        "Look at one in so many packets. Collectors are told, and multiply."),
+    Key::whole(SECTION, "sampling", Some("1"), "100", 1..=65535,
+        "Observe one packet in this many. Collectors are told the factor, and multiply."),
     Key::new(SECTION, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
-        "Which one of so many: the last, or a random one."),
-    Key::new(SECTION, "observation_domain", Some("1"), "7", "a whole number from 0 to 4294967295",
+        "Which packet of each group is observed: the last, or a random one."),
+    Key::whole(SECTION, "observation_domain", Some("1"), "7", 0..=u32::MAX,
         "The number of this router's records at the collector (source id of NetFlow version 9)."),
-    Key::new(SECTION, "template_interval", Some("\"60s\""), "\"10min\"", "a duration from \"1s\" to \"1h\", such as \"60s\"",
+    Key::duration(SECTION, "template_interval", Some("\"60s\""), "\"10min\"", ("1s", "1h", "60s"),
         "How often templates and options are sent again."),
-    Key::new(SECTION, "message_bytes", Some("1400"), "8900", "a whole number from 512 to 65000",
+    Key::whole(SECTION, "message_bytes", Some("1400"), "8900", 512..=65000,
         "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
 ];
 
@@ -151,18 +151,35 @@ impl ApplicationSection for FlowRecordsSection {
 /// Reads the section; `None` if collectors are missing or none is valid.
 fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<FlowRecordsSettings> {
     reader.refuse_unknown(table);
+    let place = |text: &str| match text {
+        "routed" => Some(Place::Routed),
+        "received" => Some(Place::Received),
+        _ => None,
+    };
+    let sampling = |text: &str| match text {
+        "deterministic" => Some(Sampling::Deterministic),
+        "random" => Some(Sampling::Random),
+        _ => None,
+    };
+    // A key with a default always has a value: what is left out or wrong is the default.
+    let number = |reader: &mut Reader, key| reader.number(table, key).map_or(0, |it| it.value);
+    let duration = |reader: &mut Reader, key| {
+        reader.duration(table, key).map(|duration| duration.value).unwrap_or_default()
+    };
     let mut settings = FlowRecordsSettings {
         collectors: Vec::new(),
         ports: Vec::new(),
-        place: Place::Routed,
-        active: Duration::from_secs(60),
-        idle: Duration::from_secs(15),
-        flows: 65536,
-        sampling_interval: 1,
-        sampling: Sampling::Deterministic,
-        domain: 1,
-        template_interval: Duration::from_secs(60),
-        message_bytes: 1400,
+        place: reader.parsed(table, "observe", place).map_or(Place::Routed, |it| it.value),
+        active: duration(reader, "active_timeout"),
+        idle: duration(reader, "idle_timeout"),
+        flows: number(reader, "flows") as usize,
+        sampling_interval: number(reader, "sampling"),
+        sampling: reader
+            .parsed(table, "sampling_mode", sampling)
+            .map_or(Sampling::Deterministic, |it| it.value),
+        domain: number(reader, "observation_domain"),
+        template_interval: duration(reader, "template_interval"),
+        message_bytes: number(reader, "message_bytes") as usize,
     };
     let text = |value: &DeValue| value.as_str().map(str::to_owned);
     if let Some(names) = reader.list(table, "ports", false, text) {
@@ -172,45 +189,6 @@ fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<Fl
                 None => reader.problem(SECTION, "ports", &name.span, known(ports)),
             }
         }
-    }
-    let place = |text: &str| match text {
-        "routed" => Some(Place::Routed),
-        "received" => Some(Place::Received),
-        _ => None,
-    };
-    if let Some(place) = reader.parsed(table, "observe", place) {
-        settings.place = place.value;
-    }
-    let sampling = |text: &str| match text {
-        "deterministic" => Some(Sampling::Deterministic),
-        "random" => Some(Sampling::Random),
-        _ => None,
-    };
-    if let Some(sampling) = reader.parsed(table, "sampling_mode", sampling) {
-        settings.sampling = sampling.value;
-    }
-    let second = Duration::from_secs(1);
-    for (key, longest, field) in [
-        ("active_timeout", 24 * 3600, &mut settings.active),
-        ("idle_timeout", 3600, &mut settings.idle),
-        ("template_interval", 3600, &mut settings.template_interval),
-    ] {
-        let range = between(second, Duration::from_secs(longest));
-        if let Some(duration) = reader.parsed(table, key, range) {
-            *field = duration.value;
-        }
-    }
-    if let Some(flows) = reader.integer(table, "flows", 1024..=1 << 24) {
-        settings.flows = flows.value as usize;
-    }
-    if let Some(interval) = reader.integer(table, "sampling", 1..=65535) {
-        settings.sampling_interval = interval.value;
-    }
-    if let Some(domain) = reader.integer(table, "observation_domain", 0..=u32::MAX) {
-        settings.domain = domain.value;
-    }
-    if let Some(bytes) = reader.integer(table, "message_bytes", 512..=65000) {
-        settings.message_bytes = bytes.value as usize;
     }
     if !table.has("collectors") {
         let allowed = reader.allowed(SECTION, "collectors");

@@ -58,9 +58,7 @@ fn context<'a>(
 /// Why a policy cannot work where the kernel serves the packets.
 fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
     NeedsWorkers::of(policy, platform).map(|needs| match needs {
-        NeedsWorkers::OfferedRate => {
-            "it has to know the rate that comes, which only a simulator does"
-        }
+        NeedsWorkers::OfferedRate => "it needs the offered rate, which only a simulator knows",
         NeedsWorkers::Batches => {
             "it decides at batches of packets and fill levels of rings, which only Wattline's own \
              workers see (`wattline run`); here the kernel serves the packets"

@@ -267,7 +267,7 @@ impl Daemon {
             return Ok(());
         }
         for change in now.changes_since(&self.fingerprint) {
-            tracing::warn!("{change}: governing begins anew");
+            tracing::warn!("{change}: the governor starts again");
         }
         self.fingerprint = now;
         let config = self.config.clone();
@@ -287,7 +287,7 @@ impl Daemon {
             Ok(session) => (session, config),
             Err(error) if config == self.config => return Err(error),
             Err(error) => {
-                tracing::error!("{error}; the former configuration is taken again");
+                tracing::error!("{error}; the previous configuration is used again");
                 (Session::begin(&self.config, tree)?, self.config.clone())
             }
         };

@@ -126,7 +126,7 @@ fn latency(to: &mut Exposition, govern: &Value) {
         let up = f64::from(u8::from(source["silent"] == Value::Bool(false)));
         to.sample(&[("source", word(&source["name"]))], up);
     }
-    let help = "Latency as the source tells it, by quantile.";
+    let help = "Latency as the source reports it, by quantile.";
     to.family("wattline_latency_quantile_seconds", Kind::Gauge, help);
     for source in &sources {
         for (quantile, key) in [
@@ -178,7 +178,7 @@ fn rules(to: &mut Exposition, govern: &Value) {
     let help = "Other programs that set the same knobs, and drivers that set them themselves.";
     to.family("wattline_rivals", Kind::Gauge, help);
     to.sample(&[], list(&govern["rivals"]).count() as f64);
-    let help = "Times that governing began anew, because the machine or the configuration changed.";
+    let help = "Number of times the governor started again because the machine or the configuration changed.";
     to.family("wattline_restarts_total", Kind::Counter, help);
     to.sample(&[], govern["restarts"].as_f64().unwrap_or(0.0));
 }

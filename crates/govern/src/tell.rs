@@ -59,8 +59,8 @@ pub(crate) fn lines(config: &Config, inventory: &Inventory, platform: &Platform)
     if let Some(target) = config.latency_target {
         lines.push(match config.latency.len() {
             0 => {
-                "latency target without a [[latency]] source: nobody tells whether it is kept, so \
-                  the machine stays at its highest capacity"
+                "latency target without a [[latency]] source: no source shows whether it is kept, \
+                  so the machine stays at its highest capacity"
                     .to_owned()
             }
             count => format!("99th percentile of {count} sources: {} at most", micros(target)),
@@ -79,7 +79,7 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
         tracing::info!("{line}");
     }
     for missing in &status.missing {
-        tracing::info!("cannot be set: {missing}");
+        tracing::info!("not available: {missing}");
     }
     let can = seen.platform.can;
     if !(can.set_frequency || can.limit_idle || can.set_moderation) {
@@ -93,7 +93,7 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
 pub(crate) const REMEDIES: [&str; 3] = [
     "frequency: needs a cpufreq driver (acpi-cpufreq, intel_pstate, amd-pstate, cppc_cpufreq): enable \
      P-states (SpeedStep, Cool'n'Quiet, \"OS controlled\" power) in the firmware; a virtual machine \
-     has none, govern its host instead",
+     has none: govern its host instead",
     "idle states: need a cpuidle driver (intel_idle, acpi_idle): enable C-states in the firmware",
     "interrupt moderation: needs a network card whose driver offers `ethtool -c`",
 ];
@@ -109,7 +109,7 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
             let p99 = seen.and_then(|seen| seen.view.latency).map_or(Span::ZERO, |view| view.p99);
             let target = config.latency_target.unwrap_or(Span::ZERO);
             tracing::warn!(
-                "latency target missed ({} instead of {}): highest capacity",
+                "latency target missed (99th percentile {}, target {}): highest capacity",
                 micros(p99),
                 micros(target)
             );
@@ -123,8 +123,8 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
                 })
                 .collect();
             tracing::warn!(
-                "nobody tells whether the latency target is kept: highest capacity; silent: {}",
-                if silent.is_empty() { "no source at all".to_owned() } else { silent.join(", ") }
+                "no source shows whether the latency target is kept: highest capacity; silent sources: {}",
+                if silent.is_empty() { "there is none".to_owned() } else { silent.join(", ") }
             );
         }
     }
@@ -146,7 +146,7 @@ pub(crate) fn relevant(found: Vec<Rival>, config: &Config) -> Vec<Rival> {
 /// Names somebody who sets the same knobs.
 pub(crate) fn rival(rival: &Rival) {
     tracing::warn!(
-        "{} sets {}, too ({}); to end it: {}",
+        "{} also sets {} ({}); to stop that: {}",
         rival.name,
         rival.sets,
         rival.seen,

@@ -86,8 +86,9 @@ const KINDS: [Kind; 3] = [Kind::Batch, Kind::Fill, Kind::EmptyPolls];
 /// Figures that may be seen, with how they are found in what a platform says and shows.
 type Figure = (&'static str, fn(&Sees) -> bool, fn(&Observation<'_>) -> bool);
 
-const FIGURES: [Figure; 9] = [
+const FIGURES: [Figure; 10] = [
     ("latency", |sees| sees.latency, |seen| seen.latency.is_some()),
+    ("late packets", |sees| sees.late, |seen| seen.latency.is_some_and(|seen| seen.late > 0)),
     ("watts", |sees| sees.power, |seen| seen.power.is_some()),
     ("entries", |sees| sees.entries, |seen| !seen.entries.is_empty()),
     ("the offered rate", |sees| sees.offered, |seen| seen.offered.is_some()),
@@ -230,13 +231,17 @@ impl Probe {
     fn finish(&self, seen: &Observation<'_>) {
         for ((name, promises, _), shown) in FIGURES.iter().zip(self.shown) {
             let promised = promises(&seen.platform.can.sees);
-            // The offered rate is for clairvoyant policies, and an old packet needs a full queue.
-            let conditional = matches!(*name, "the offered rate" | "oldest");
+            // The offered rate is for clairvoyant policies, which the probe is not; an old packet
+            // needs a full queue, a late one a slow server.
+            let conditional = matches!(*name, "the offered rate" | "oldest" | "late packets");
             if promised && !shown && !conditional {
                 self.complain(format!("{name}: promised, and never shown"));
             }
             if !promised && shown {
                 self.complain(format!("{name}: denied, and shown"));
+            }
+            if *name == "the offered rate" && promised && shown {
+                self.complain(format!("{name}: shown to a policy that is not clairvoyant"));
             }
         }
         for (kind, asked) in KINDS.iter().zip(self.asked) {

@@ -66,11 +66,11 @@ impl Ledger {
             Taken::Done | Taken::Slow { .. } => None,
             Taken::Altered { found } => {
                 entry.altered += 1;
-                Some(format!("was made into {found}"))
+                Some(format!("the machine set {found} instead"))
             }
             Taken::Foreign { found } => {
                 entry.foreign += 1;
-                Some(format!("somebody else has set it to {found}"))
+                Some(format!("another program has set it to {found}"))
             }
             Taken::Failed { why } => {
                 entry.failed += 1;

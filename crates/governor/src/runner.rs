@@ -103,7 +103,7 @@ impl<M> Drop for Runner<M> {
         *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.bell.notify_all();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the governor has panicked: this is a defect");
+            tracing::error!("the governor has panicked, which is a defect of Wattline");
         }
     }
 }

@@ -116,9 +116,9 @@ impl BesideXdp {
                     self.told = true;
                     tracing::warn!(
                         "governor: XDP programs forward packets on CPU {cpu}, to which no worker is \
-                         pinned ([router] cpus): they are counted for core {core}, the time that \
-                         they take is not, and the frequency of CPU {cpu} is not governed. Give the \
-                         interrupts of its queues to CPUs of workers"
+                         pinned ([router] cpus): the packets are counted for core {core}, their \
+                         time is not counted, and the frequency of CPU {cpu} is not governed. Move \
+                         the interrupts of its queues to CPUs of workers"
                     );
                 }
                 if let Some(core) = self.cores.get_mut(core) {

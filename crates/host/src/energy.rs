@@ -95,7 +95,7 @@ impl EnergyMeter {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("meters".into()).spawn(look) {
-            tracing::warn!("governor: no thread for the meters: {error}");
+            tracing::warn!("governor: cannot start the thread that reads the meters: {error}");
         }
         Self { account }
     }

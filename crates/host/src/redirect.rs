@@ -48,11 +48,11 @@ impl Tables {
                 }
                 Ok(_) => {
                     missing = true;
-                    notes.push(format!("cores: the redirect table of {interface} makes no sense"));
+                    notes.push(format!("cores: the indirection table of {interface} is invalid"));
                 }
                 Err(why) => {
                     missing = true;
-                    notes.push(format!("cores: {interface} has no redirect table: {why}"));
+                    notes.push(format!("cores: {interface} has no indirection table: {why}"));
                 }
             }
         }
@@ -79,7 +79,7 @@ impl Tables {
     ) -> Taken {
         let active = active.intersection(CoreSet::first(layout.workers));
         if active.is_empty() {
-            return Taken::Failed { why: "a redirect table must lead somewhere".into() };
+            return Taken::Failed { why: "an indirection table must have an active core".into() };
         }
         let mut held = [0; MAX_CORES];
         let mut outcome = Taken::Done;

@@ -64,7 +64,9 @@ impl Senses {
             match std::thread::Builder::new().name("senses".into()).spawn(read) {
                 Ok(_) => senses.ask = Some(ask),
                 Err(error) => {
-                    tracing::warn!("governor: no thread for the CPUs' counters: {error}");
+                    tracing::warn!(
+                        "governor: cannot start the thread that reads CPU counters: {error}"
+                    );
                     senses.first.clear();
                 }
             }

@@ -65,12 +65,12 @@ pub fn take_over(
     let (root, state) = (tree.path("/"), tree.path(STATE_DIRECTORY));
     let (mut session, report) = Session::begin(Bounded::new(Settings::new(&tree)), &tree, &state)?;
     for line in &report.lines {
-        tracing::info!("left behind by an earlier run: {line}");
+        tracing::info!("restored from an earlier run: {line}");
     }
     for line in &report.bad_lines {
         tracing::warn!(
-            "journal of an earlier run, {line}; it is kept as knobs.journal.damaged. Settings that \
-             it names may still have values of that run"
+            "journal of an earlier run, {line}; the journal is kept as knobs.journal.damaged. \
+             Settings that it names may still have values of that run"
         );
     }
     session.set_on_exit(on_exit);
@@ -118,7 +118,7 @@ fn leave<A: Access>(session: Session<A>) -> Result<(), TakeOverError> {
         tracing::warn!("{line}");
     }
     if let Some(problem) = &report.journal_problem {
-        tracing::warn!("the journal of this run stays: {problem}");
+        tracing::warn!("cannot remove the journal of this run: {problem}");
     }
     let complete = report.failures().next().is_none();
     if complete { Ok(()) } else { Err(TakeOverError::Unrestored(report)) }

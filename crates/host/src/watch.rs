@@ -71,7 +71,9 @@ impl Watch {
             format!("{setting}: its driver hangs; it is left out until it answers")
         }));
         for (setting, found) in knobs.foreign() {
-            now.insert(format!("{setting}: somebody else has set it to {found:?}; it is left so"));
+            now.insert(format!(
+                "{setting}: another program has set it to {found:?}; the governor leaves it"
+            ));
         }
         if let Ok(online) = tree.cpus("/sys/devices/system/cpu/online") {
             let gone = layout.cpus.iter().enumerate().filter(|(_, cpu)| !online.contains(cpu));

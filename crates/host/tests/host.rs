@@ -101,7 +101,8 @@ fn what_is_not_there_cannot_be_set_and_the_reason_is_told() {
     assert!(!(can.set_cores || can.set_frequency || can.limit_idle || can.set_moderation));
     assert_eq!(host.platform().frequencies, [Hertz(2445.4e6)]);
     let status = host.status().lock().unwrap().clone();
-    for what in ["frequency: no cpufreq policy", "idle states: CPU 1", "eth9 has no redirect table"]
+    for what in
+        ["frequency: no cpufreq policy", "idle states: CPU 1", "eth9 has no indirection table"]
     {
         assert!(status.missing.iter().any(|note| note.contains(what)), "{what}: {status:?}");
     }
@@ -154,7 +155,7 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
     fixture.write("/sys/devices/system/cpu/online", "0");
     fs::remove_dir_all(fixture.tree.path(format!("{CPUS}/cpufreq/policy1"))).unwrap();
     let troubles = look(&mut host);
-    for what in ["redirect-table: somebody else", "4 at the start, 2 now", "CPU 1 of worker 1"] {
+    for what in ["redirect-table: another program", "4 at the start, 2 now", "CPU 1 of worker 1"] {
         assert!(troubles.iter().any(|one| one.contains(what)), "{what}: {troubles:?}");
     }
     assert_eq!(look(&mut host).len(), troubles.len(), "told once");

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use wattline_packet::esp::{SPI_MIN, UDP_PORT};
+use wattline_packet::esp::SPI_MIN;
 use wattline_router::config::read::{
     Key, Reader, Section, Table, each, parse_duration, parse_name, required, single,
 };
@@ -29,7 +29,7 @@ const KEYS: &[Key] = &[
     Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
         "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
     Key::new(IPSEC, "block_when_stopped", Some("false"), "true", "true or false",
-        "After an orderly end the kernel goes on blocking what the policies of this file protect.\nAfter a crash it does in any case, until the next end."),
+        "After a normal end, the kernel continues to block packets that the policies of this file protect.\nAfter a crash it always does, until the next normal end."),
     Key::new(TUNNEL, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
         "The tunnel's name in this file and in all output. Required."),
     Key::new(TUNNEL, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
@@ -38,28 +38,28 @@ const KEYS: &[Key] = &[
         "The other end. Required."),
     Key::new(TUNNEL, "algorithm", Some("\"aes128-gcm\""), "\"aes256-cbc-sha256\"", "\"aes128-gcm\", \"aes256-gcm\", \"aes128-cbc-sha1\", \"aes256-cbc-sha1\", \"aes128-cbc-sha256\" or \"aes256-cbc-sha256\"",
         "How packets are encrypted and authenticated."),
-    Key::new(TUNNEL, "spi_in", None, "0x1001", "a whole number from 256 to 4294967295",
+    Key::whole(TUNNEL, "spi_in", None, "0x1001", SPI_MIN..=u32::MAX,
         "The security parameter index of packets that are received. Required."),
-    Key::new(TUNNEL, "spi_out", None, "0x1002", "a whole number from 256 to 4294967295",
+    Key::whole(TUNNEL, "spi_out", None, "0x1002", SPI_MIN..=u32::MAX,
         "The security parameter index of packets that are sent. Required."),
     Key::new(TUNNEL, "key_in_file", None, "\"branch-in.key\"", "the path of a file, relative to this one",
         "A file with the key of packets that are received, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
     Key::new(TUNNEL, "key_out_file", None, "\"branch-out.key\"", "the path of a file, relative to this one",
         "The same for packets that are sent. The two keys must differ."),
     Key::new(TUNNEL, "key_in", None, "\"00112233445566778899aabbccddeeff01020304\"", "hexadecimal digits",
-        "Instead of key_in_file: the key itself. For tests: whoever reads this file can read all packets."),
+        "Instead of key_in_file: the key itself. For tests only: everyone who can read this file can decrypt all packets."),
     Key::new(TUNNEL, "key_out", None, "\"ffeeddccbbaa9988776655443322110004030201\"", "hexadecimal digits",
         "Instead of key_out_file: the key itself."),
     Key::new(TUNNEL, "extended_sequence", Some("true"), "false", "true or false",
         "Sequence numbers of 64 bits (ESN). Both ends must agree. With 32 bits a key ends after 2^32 packets."),
-    Key::new(TUNNEL, "replay_window", Some("1024"), "4096", "a whole number from 32 to 65536",
+    Key::whole(TUNNEL, "replay_window", Some("1024"), "4096", 32..=65536,
         "How many sequence numbers a packet may be late. At least 64 for each worker of the sender."),
     Key::new(TUNNEL, "udp_encapsulation", Some("false"), "true", "true or false",
         "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the way. Both ends must agree."),
-    Key::new(TUNNEL, "udp_port", Some("4500"), "31337", "a whole number from 1 to 65535",
+    Key::whole(TUNNEL, "udp_port", Some("4500"), "31337", 1..=65535,
         "The UDP port of the other end, as it is seen from here."),
-    Key::new(TUNNEL, "mtu", None, "1400", "a whole number from 576 to 65535",
-        "The longest outer packet in bytes, where the way is narrower than the port. Default: the MTU of the route."),
+    Key::whole(TUNNEL, "mtu", None, "1400", 576..=65535,
+        "The longest outer packet in bytes, if the path has a smaller MTU than the port. Default: the MTU of the route."),
     Key::new(TUNNEL, "dscp", Some("\"copy\""), "\"46\"", "\"copy\" or a number from \"0\" to \"63\"",
         "The DSCP of outer packets: that of the inner one, or always the same."),
     Key::new(TUNNEL, "dont_fragment", Some("\"copy\""), "\"set\"", "\"copy\", \"set\" or \"clear\"",
@@ -241,8 +241,9 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
         if let Some(state) = reader.parsed(&table, "state", path) {
             settings.state = state.value;
         }
-        settings.kernel = reader.boolean(&table, "kernel").unwrap_or(false);
-        settings.block_when_stopped = reader.boolean(&table, "block_when_stopped").unwrap_or(false);
+        settings.kernel = reader.boolean(&table, "kernel").unwrap_or_default();
+        settings.block_when_stopped =
+            reader.boolean(&table, "block_when_stopped").unwrap_or_default();
     }
     let tables = each(reader, root, TUNNEL, "ipsec_tunnel");
     // Includes the names of invalid tunnels, so that policies that name them are not reported as
@@ -306,15 +307,15 @@ fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<Tunne
             let allowed = reader.allowed(TUNNEL, key);
             reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
         }
-        reader.integer(table, key, SPI_MIN..=u32::MAX).map(|spi| spi.value)
+        reader.number(table, key).map(|spi| spi.value)
     };
     let (spi_in, spi_out) = (spi("spi_in"), spi("spi_out"));
     let key_in = read_key(reader, table, algorithm, "key_in", "key_in_file");
     let key_out = read_key(reader, table, algorithm, "key_out", "key_out_file");
-    let window = reader.integer(table, "replay_window", 32..=65_536).map_or(1024, |it| it.value);
-    let port = reader.integer(table, "udp_port", 1..=65_535).map(|port| port.value as u16);
-    let udp = reader.boolean(table, "udp_encapsulation").unwrap_or(false);
-    let mtu = reader.integer(table, "mtu", 576..=65_535).map_or(u16::MAX, |mtu| mtu.value as u16);
+    let window = reader.number(table, "replay_window").map_or(0, |it| it.value);
+    let port = reader.number(table, "udp_port").map_or(0, |port| port.value as u16);
+    let udp = reader.boolean(table, "udp_encapsulation").unwrap_or_default();
+    let mtu = reader.number(table, "mtu").map_or(u16::MAX, |mtu| mtu.value as u16);
     let dscp = reader.parsed(table, "dscp", |text| match text {
         "copy" => Some(Dscp::Copy),
         number => Some(Dscp::Set(number.parse().ok().filter(|dscp| *dscp < 64)?)),
@@ -336,9 +337,9 @@ fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<Tunne
         spi_out: spi_out?,
         key_in: key_in?,
         key_out: key_out?,
-        extended: reader.boolean(table, "extended_sequence").unwrap_or(true),
+        extended: reader.boolean(table, "extended_sequence") == Some(true),
         window,
-        udp: udp.then_some(port.unwrap_or(UDP_PORT)),
+        udp: udp.then_some(port),
         mtu,
         dscp: dscp.map_or(Dscp::Copy, |dscp| dscp.value),
         dont_fragment: dont_fragment.map_or(DontFragment::Copy, |it| it.value),
@@ -427,7 +428,7 @@ fn read_policy(
             let Some(place) = names.iter().position(|known| known.as_ref() == Some(&name.value))
             else {
                 let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-                let message = format!("is no tunnel: the tunnels are {}", known.join(", "));
+                let message = format!("is not a tunnel: the tunnels are {}", known.join(", "));
                 reader.problem(POLICY, "tunnel", &name.span, message);
                 return None;
             };

@@ -136,7 +136,7 @@ fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
 /// Gives a setting that is no file another value.
 fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
     fn number<T: std::str::FromStr>(value: &str) -> io::Result<T> {
-        value.parse().map_err(|_| io::Error::other(format!("{value:?} is no number")))
+        value.parse().map_err(|_| io::Error::other(format!("{value:?} is not a number")))
     }
     Some(match setting {
         Setting::File(_) | Setting::Affinity { .. } => return None,
@@ -146,7 +146,7 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
         Setting::QueueCoalesce { interface, queue, parameter } => number(value)
             .and_then(|value| ethtool::set_queue_coalesce(interface, *queue, *parameter, value)),
         Setting::RedirectTable { interface } => redirect::from_text(value)
-            .ok_or_else(|| io::Error::other(format!("{value:?} is no redirect table")))
+            .ok_or_else(|| io::Error::other(format!("{value:?} is not an indirection table")))
             .and_then(|queues| {
                 ethtool::set_redirect_table(interface, &ethtool::RedirectTable { queues })
             }),

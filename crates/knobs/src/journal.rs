@@ -1,4 +1,4 @@
-//! What was changed, on disk before it is changed.
+//! The journal: every change is on disk before it is made.
 //!
 //! One line of JSON per entry, each with the boot to which it belongs:
 //!
@@ -7,13 +7,13 @@
 //! {"boot":"3e5a…","setting":"/sys/…/scaling_max_freq","found":"1600000"}
 //! ```
 //!
-//! An *intent* (`old`, `new`) is in the file before a setting gets a value that it was not given
-//! before, and the first one of a setting, with its old value, is flushed to the disk; *found*
-//! says what reading back gave. So however the file ends, it holds the original value of
-//! everything that was touched, and every value that is ours. (Later values need no flush: they
-//! count only while this kernel runs, and that has them in its cache.) A last line that was cut
-//! describes a write that never began. A file that grows long is written anew with the latest
-//! values of ours. [`Journal`] says what happens when the disk does not take a line.
+//! An *intent* (`old`, `new`) is written to the file before a setting gets a value that it did not
+//! have from us before. The first intent of a setting, with its old value, is flushed to the disk.
+//! *Found* is the value that was read back. So wherever the file ends, it has the original value of
+//! every changed setting, and every value that we set. (Later values need no flush: they matter
+//! only while this kernel runs, which has them in its cache.) An incomplete last line describes a
+//! write that never began. A long file is rewritten with our latest values. [`Journal`] says what happens
+//! when the disk does not accept a line.
 
 pub(crate) mod disk;
 mod writer;
@@ -28,12 +28,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Thousands of settings with dozens of values each stay far below it.
+/// Longest journal in bytes; thousands of settings with dozens of values each stay far below it.
 const LONGEST_JOURNAL: u64 = 64 << 20;
-/// Damaged lines that are named; more are counted.
+/// Most damaged lines that are listed; the rest are counted.
 const BAD_LINES_NAMED: usize = 100;
-/// How each entry begins. Within a value the quotes have backslashes before them, so that in the
-/// middle of a line this is the beginning of an entry behind one that was cut.
+/// How each entry begins. Quotes within a value are escaped, so in the middle of a line this begins
+/// an entry that follows an incomplete one.
 const BEGINNING: &[u8] = br#"{"boot":""#;
 /// `O_NOFOLLOW | O_NONBLOCK`: neither a link to another file nor a pipe is a journal.
 const O_PLAIN: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
@@ -52,7 +52,7 @@ pub struct Entry {
     pub setting: Setting,
     /// Its value before the first change.
     pub old: String,
-    /// The values that it was given, or showed after it was given one; the latest comes last.
+    /// The values that we set, or that it showed afterwards; the latest comes last.
     pub ours: Vec<String>,
     /// The last value may not have been read back: the writer was stopped in between.
     pub unfinished: bool,
@@ -63,9 +63,9 @@ pub struct Entry {
 pub struct Contents {
     /// Changes under the present boot, in the order in which they were first made.
     pub entries: Vec<Entry>,
-    /// Changes under another boot: they went away with that kernel.
+    /// Number of changes of another boot: they ended with that kernel.
     pub outlived: usize,
-    /// Lines that make no sense, with their number and the reason; a cut last line excepted.
+    /// Malformed lines, with their number and the reason; without an incomplete last line.
     pub bad_lines: Vec<String>,
 }
 
@@ -80,8 +80,8 @@ pub enum JournalError {
         /// What the kernel said.
         error: io::Error,
     },
-    /// Somebody else could have written it, and would set our values as root.
-    #[error("{}: {what}; it is not followed. Look at it, then remove it", path.display())]
+    /// Another user could have written it, and so could make root set any value.
+    #[error("{}: {what}; it is not used. Read it, then remove it", path.display())]
     Untrusted {
         /// The file.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub fn read(path: &Path, boot: &str) -> Result<Contents, JournalError> {
     let metadata = file.metadata().map_err(failed)?;
     let own = rustix::process::geteuid().as_raw();
     if !metadata.is_file() || metadata.len() > LONGEST_JOURNAL {
-        return Err(untrusted("not a plain file of sensible length".into()));
+        return Err(untrusted("not a regular file of at most 64 MiB".into()));
     }
     if metadata.mode() & 0o022 != 0 || (metadata.uid() != own && metadata.uid() != 0) {
         return Err(untrusted(format!(
@@ -125,7 +125,7 @@ pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     let mut index: BTreeMap<Setting, usize> = BTreeMap::new();
     let mut unnamed = 0;
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        // Cut: the write that it announces had not begun.
+        // Incomplete: the write that it announces had not begun.
         let Some(line) = line.strip_suffix(b"\n") else { break };
         let mut bad = |why: String| {
             if contents.bad_lines.len() < BAD_LINES_NAMED {
@@ -157,8 +157,8 @@ pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     contents
 }
 
-/// The entry at the end of a line that is damaged before it, as when an entry was cut by a full
-/// disk and the next one written behind it.
+/// The entry at the end of a line whose beginning is damaged: a full disk cut an entry, and the
+/// next one was written behind it.
 fn last_entry(line: &[u8]) -> Option<Line> {
     let at = line.windows(BEGINNING.len()).rposition(|window| window == BEGINNING)?;
     serde_json::from_slice(&line[at..]).ok()
@@ -172,7 +172,7 @@ fn take(
     match line {
         Line::Intent { setting, old, new, .. } => {
             if [&old, &new].iter().any(|value| value.contains(char::is_control)) {
-                return Err(format!("a value of {setting} holds control characters"));
+                return Err(format!("a value of {setting} contains control characters"));
             }
             if let Some(at) = index.get(&setting) {
                 entries[*at].note(new);

@@ -170,14 +170,16 @@ impl fmt::Display for Line {
         let Self { setting, old, result } = self;
         match result {
             Restored::Restored => write!(f, "{setting}: restored to {old}"),
-            Restored::Untouched => write!(f, "{setting}: is at {old} already"),
+            Restored::Untouched => write!(f, "{setting}: is already {old}"),
             Restored::Foreign { found } => write!(
                 f,
-                "{setting}: somebody else set it to {found:?}, left so; before Wattline it was \
-                 {old:?}: {}",
+                "{setting}: another program has set it to {found:?}, which is kept; before Wattline \
+                 it was {old:?}: {}",
                 setting.command(old)
             ),
-            Restored::Gone => write!(f, "{setting}: has gone, and its change with it"),
+            Restored::Gone => {
+                write!(f, "{setting}: no longer exists, so there is nothing to restore")
+            }
             Restored::Altered { found } => {
                 write!(f, "{setting}: wrote {old:?}, but it shows {found:?}")
             }

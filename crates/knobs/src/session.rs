@@ -56,12 +56,12 @@ pub enum SetError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The journal cannot be written, so nothing else was.
-    #[error("the old value cannot be kept, so nothing was changed: {0}")]
+    #[error("cannot store the old value, so nothing was changed: {0}")]
     Journal(#[from] JournalError),
     /// The journal does not take what came of a write, so that a restore after a crash could take
     /// it for somebody else's: the value before was written again.
     #[error(
-        "{setting}: set back to {back:?}, since what came of the write cannot be kept: {error}"
+        "{setting}: set back to {back:?}, because the result of the write cannot be stored: {error}"
     )]
     Unkept {
         /// The setting.
@@ -103,7 +103,7 @@ pub enum SessionError {
     Boot(#[from] ReadError),
     /// Changes of an earlier run are undone, and their journal is still there; the next restore
     /// would undo them once more.
-    #[error("the journal of an earlier run is undone, but cannot be put away: {0}")]
+    #[error("the changes of an earlier run are undone, but its journal cannot be removed: {0}")]
     Left(String),
     /// Changes of an earlier run cannot be undone; starting would lose their old values.
     #[error(

@@ -66,7 +66,7 @@ const CHANNELS: &str = "combined-channels";
 /// A text that is not the address of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no setting: expected a file below {CPUS}, /proc/irq/N/smp_affinity_list, \
+    "{0:?} is not a setting: expected a file below {CPUS}, /proc/irq/N/smp_affinity_list, \
      ethtool:INTERFACE[/queue-N]/PARAMETER or napi:INTERFACE/queue-N/SETTING"
 )]
 pub struct NoSetting(String);

@@ -90,7 +90,7 @@ fn narrow_bounding_set() {
             // Newer than the kernel.
             && error != rustix::io::Errno::INVAL
         {
-            tracing::debug!("the bounding set stays as it is: {error}");
+            tracing::debug!("cannot reduce the capability bounding set: {error}");
             return;
         }
     }

@@ -23,7 +23,7 @@ pub enum ReadError {
     #[error("{}: not there", .0.display())]
     Missing(PathBuf),
     /// It may not be read.
-    #[error("{}: no permission to read it; run as root", .0.display())]
+    #[error("{}: no permission to read it: run as root", .0.display())]
     NoPermission(PathBuf),
     /// Reading failed otherwise.
     #[error("{}: {reason}", path.display())]

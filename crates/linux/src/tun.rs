@@ -39,8 +39,8 @@ impl Tun {
         set_up(&name)?;
         if let Err(error) = add_dummy_address(&name).and_then(|()| pass_reverse_path(&name)) {
             tracing::warn!(
-                "{name}: {error}: where net.ipv4.conf.all.rp_filter is not 0, the kernel drops what \
-                 it gets there"
+                "{name}: {error}; if net.ipv4.conf.all.rp_filter is not 0, the kernel drops packets \
+                 that arrive there"
             );
         }
         Ok(Self { file, name })

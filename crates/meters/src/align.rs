@@ -34,7 +34,7 @@ pub enum AlignError {
     Range,
     /// Load and power do not go together at any offset.
     #[error(
-        "power follows the load nowhere (best correlation {best:.2}); vary the load more, or longer"
+        "power does not follow the load at any offset (best correlation {best:.2}); vary the load more, or for longer"
     )]
     Unrelated {
         /// The best correlation.

@@ -95,7 +95,7 @@ pub struct Attribution {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum AttributionError {
     /// A figure that is not finite, or an uncertainty below zero.
-    #[error("{state}, {what}: {mean} with uncertainty {uncertainty} is no measurement")]
+    #[error("{state}, {what}: {mean} with uncertainty {uncertainty} is not a measurement")]
     Figure {
         /// The state.
         state: &'static str,

@@ -137,7 +137,7 @@ pub fn report(phases: &Phases<'_>) -> Result<Report, PhasesError> {
         match experiment.polling {
             Some(_) => {
                 let or_nothing = |power: Option<Power>| power.unwrap_or(NOTHING);
-                parts.push(part("package, polling in vain", &|all| or_nothing(all.package_empty)));
+                parts.push(part("package, empty polling", &|all| or_nothing(all.package_empty)));
                 parts.push(part("package, useful work", &|all| or_nothing(all.package_useful)));
             }
             None => parts.push(part("package, awake", &|all| all.package_active)),
@@ -157,7 +157,7 @@ pub fn report(phases: &Phases<'_>) -> Result<Report, PhasesError> {
         parts.push(part("network card, idle", &|all| all.card_idle));
         parts.push(part("processors and card, traffic", &|all| all.card_active));
         if experiment.polling.is_some() {
-            notes.push("polling in vain is told from work only where a meter sees the packages");
+            notes.push("empty polling is separated from work only where a meter sees the packages");
         }
     }
     parts.push(part("rest", &|all| all.rest));

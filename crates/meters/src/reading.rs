@@ -1,4 +1,4 @@
-//! What a meter is, and what it answers.
+//! The trait of a meter, its description, and its readings.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,9 +15,9 @@ pub enum Scope {
     Package,
     /// The cores of a package; part of it.
     Cores,
-    /// What else is in a package, such as graphics; part of it.
+    /// Other parts of a package, such as graphics; part of it.
     Uncore,
-    /// Memory; not part of the package, though sysfs lists it below.
+    /// Memory; not part of the package, although sysfs lists it below the package.
     Memory,
     /// One device, such as a card.
     Device,
@@ -32,20 +32,21 @@ pub struct Description {
     pub source: &'static str,
     /// What it sees.
     pub scope: Scope,
-    /// The meter that already contains what this one sees, or shows the same: never summed.
+    /// The meter that already includes what this one sees, or shows the same. The two are never
+    /// summed.
     pub part_of: Option<String>,
-    /// How a figure of it is labelled while it is valid.
+    /// Provenance of its valid figures.
     pub provenance: Provenance,
-    /// What it is and how far it can be trusted, in words.
+    /// What it measures and how accurate it is, in words.
     pub note: String,
 }
 
 /// A valid answer of a meter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Energy since the last valid reading; `None` where a meter shows power alone.
+    /// Energy since the last valid reading; `None` if the meter shows power only.
     pub energy: Option<Joules>,
-    /// True time that the reading covers: since the last valid one.
+    /// Measured time that the reading covers: since the last valid one.
     pub elapsed: Span,
     /// Mean power over that time, or the power that the sensor shows.
     pub power: Watts,
@@ -84,14 +85,14 @@ pub enum Rejection {
         /// Its highest value.
         highest: u64,
     },
-    /// A value by which a sensor says that it has none.
-    #[error("{value} is what a sensor shows that has no value")]
+    /// A value that means "no value" for this sensor.
+    #[error("{value} is what a sensor reports when it has no value")]
     Sentinel {
         /// What was read.
         value: i64,
     },
-    /// A power that this kind of meter cannot see.
-    #[error("{power} is not plausible, {lowest} to {highest} is")]
+    /// A power outside the range of this kind of meter.
+    #[error("{power} is not plausible; plausible is {lowest} to {highest}")]
     Implausible {
         /// What was computed or read.
         power: Watts,
@@ -112,7 +113,7 @@ pub enum Rejection {
     /// The sensor's file cannot be read.
     #[error(transparent)]
     Unreadable(#[from] ReadError),
-    /// Lines of an external meter that make no sense, all since the last reading.
+    /// All malformed lines of an external meter since the last reading.
     #[error("{}", .0.join("\n"))]
     BadLines(Vec<String>),
 }
@@ -147,10 +148,10 @@ pub trait Meter: Send {
     /// readings is never assumed.
     ///
     /// # Errors
-    /// [`Rejection`] where there is no figure that can be stood by.
+    /// [`Rejection`] if there is no trustworthy figure.
     fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
 
-    /// What the last reading left out although it had a figure, in words; told once.
+    /// What a valid last reading had to leave out, in words; each is returned once.
     fn mistakes(&mut self) -> Vec<String> {
         Vec::new()
     }

@@ -96,7 +96,7 @@ impl Row {
             ("elapsed_seconds", self.elapsed_seconds),
         ] {
             if value.is_some_and(|value| !value.is_finite()) {
-                return Err(format!("{name} is no finite number"));
+                return Err(format!("{name} is not a finite number"));
             }
         }
         match (self.power_watts, self.elapsed_seconds) {
@@ -129,7 +129,7 @@ mod tests {
         let bad = "1,a,NaN,,1,measured,gold,,package,\n1,a,x,,1,measured,gold,,package,\n\
                    1,a,5,,-1,measured,gold,,package,\n1,a,5,,1,measured,gold,,fridge,\n";
         let told = read(format!("{HEAD}{bad}").as_bytes()).unwrap_err().to_string();
-        for part in ["power_watts is no finite", "line: 3", "below 0", "fridge"] {
+        for part in ["power_watts is not a finite", "line: 3", "below 0", "fridge"] {
             assert!(told.contains(part), "{part}: {told}");
         }
         let other = read("time,watts\n1,2\n".as_bytes()).unwrap_err().to_string();

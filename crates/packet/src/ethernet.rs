@@ -31,7 +31,7 @@ pub struct EthernetHeader {
     pub ether_type: U16,
 }
 
-/// An 802.1Q tag, as it stands after the EtherType 0x8100.
+/// An 802.1Q tag: the four bytes after the EtherType 0x8100.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct VlanTag {

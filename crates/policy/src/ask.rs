@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use wattline_units::Time;
 
-/// When a policy wants to be asked next; what comes first counts, the rest stays in force
-/// until the next answer replaces it.
+/// When a policy wants to be asked next: at the first of these occasions. The others remain valid
+/// until the next answer replaces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskAgain {
-    /// At this point of time; [`Time::NEVER`] for no timer. A time that has passed
-    /// already means "at once, but after time has moved on".
+    /// At this time; [`Time::NEVER`] for no timer. A time in the past means "as soon as time has
+    /// advanced".
     pub at: Time,
     /// At every batch that one of these cores takes from one of its queues.
     pub on_batch: CoreSet,
-    /// When a core of `on_batch` has found its queues empty so many times in a row.
+    /// When a core of `on_batch` has found its queues empty this many times in a row.
     pub after_empty_polls: Option<NonZeroU32>,
-    /// When a core that looks at one of its queues finds it filled up to a level.
+    /// When a core finds one of its queues filled up to a level.
     pub on_fill: FillLevel,
 }
 
 /// Cores and the fill level of their queues at which a policy wants to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillLevel {
-    /// The cores; none for no such question.
+    /// The cores; empty for none.
     pub cores: CoreSet,
-    /// As many packets or more in the ring.
+    /// This many packets or more in the ring.
     pub packets: u32,
 }
 
@@ -35,7 +35,7 @@ impl FillLevel {
 }
 
 impl AskAgain {
-    /// Never again: the operating point stays for good.
+    /// Never again: the operating point does not change any more.
     pub const NEVER: Self = Self {
         at: Time::NEVER,
         on_batch: CoreSet::EMPTY,
@@ -51,12 +51,12 @@ impl AskAgain {
     pub const fn on_batch(cores: CoreSet) -> Self {
         Self { on_batch: cores, ..Self::NEVER }
     }
-    /// And where one of these cores finds a queue with at least so many packets.
+    /// Also when one of these cores finds a queue with at least this many packets.
     #[must_use]
     pub const fn and_on_fill(self, cores: CoreSet, packets: u32) -> Self {
         Self { on_fill: FillLevel { cores, packets }, ..self }
     }
-    /// The cores whose looks at their queues may lead to a question.
+    /// The cores whose queues are watched for this.
     pub fn watched(&self) -> CoreSet {
         self.on_batch.union(self.on_fill.cores)
     }

@@ -1,35 +1,36 @@
-//! What of an observation a policy looks at.
+//! Which parts of an observation a policy looks at.
 
 use wattline_units::Span;
 
-/// What a policy looks at when it is asked. Gathering what nobody looks at costs time: a
-/// simulated server of twelve cores and four ports has 48 queues, and PowerSave reads one.
+/// Which parts of an observation a policy looks at. The platform omits the rest, since gathering it
+/// costs time: a simulated server of twelve cores and four ports has 48 queues, and PowerSave reads
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looks {
-    /// All queues and all cores. Without it only the queue of a [`crate::Trigger::Batch`] or
-    /// [`crate::Trigger::Fill`] is shown up to date; the rest may be out of date.
+    /// All queues and all cores. Without it, only the queue of a [`crate::Trigger::Batch`] or
+    /// [`crate::Trigger::Fill`] is up to date.
     pub whole: bool,
-    /// The latency of the packets that left since it was asked last, where it is measured.
+    /// The latency of the packets that left since the policy was last asked, if it is measured.
     pub latency: bool,
     /// The bound beyond which [`crate::LatencyView::late`] counts a packet.
     pub late_after: Option<Span>,
     /// Watts.
     pub power: bool,
-    /// Packets by entry of the redirect table.
+    /// Packets by entry of the indirection table.
     pub entries: bool,
-    /// The rate offered now. It makes a policy clairvoyant: a yardstick, not a governor.
+    /// The rate that is offered now. This makes a policy clairvoyant: it is for comparison only.
     pub offered: bool,
 }
 
 impl Default for Looks {
-    /// At all queues and cores, as policies do that say nothing else.
+    /// All queues and cores.
     fn default() -> Self {
         Self::WHOLE
     }
 }
 
 impl Looks {
-    /// At the trigger and its queue alone.
+    /// The trigger and its queue only.
     pub const TRIGGER: Self = Self {
         whole: false,
         latency: false,
@@ -38,35 +39,35 @@ impl Looks {
         entries: false,
         offered: false,
     };
-    /// At all queues and cores.
+    /// All queues and cores.
     pub const WHOLE: Self = Self { whole: true, ..Self::TRIGGER };
 
-    /// And at latency. Its percentiles take some microseconds of every decision: for
-    /// policies that decide by the millisecond, not by the batch.
+    /// Adds latency. Its percentiles cost some microseconds per decision, so they are for policies
+    /// that decide every millisecond, not at every batch.
     #[must_use]
     pub const fn and_latency(self) -> Self {
         Self { latency: true, ..self }
     }
 
-    /// And at latency with the number of packets that took longer than `bound`.
+    /// Adds latency with the number of packets that took longer than `bound`.
     #[must_use]
     pub const fn and_late(self, bound: Span) -> Self {
         Self { latency: true, late_after: Some(bound), ..self }
     }
 
-    /// And at watts.
+    /// Adds watts.
     #[must_use]
     pub const fn and_power(self) -> Self {
         Self { power: true, ..self }
     }
 
-    /// And at the packets of each entry of the redirect table.
+    /// Adds the packets of each entry of the indirection table.
     #[must_use]
     pub const fn and_entries(self) -> Self {
         Self { entries: true, ..self }
     }
 
-    /// And at the rate offered now.
+    /// Adds the rate that is offered now.
     #[must_use]
     pub const fn clairvoyant(self) -> Self {
         Self { offered: true, ..self }

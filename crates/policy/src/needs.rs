@@ -1,7 +1,7 @@
-//! What only workers that handle every packet can give to a policy.
+//! What a policy gets only from workers that handle every packet.
 //!
-//! Where the kernel or XDP programs forward, nobody tells of batches and fill levels of rings, and
-//! no core polls. A policy that cannot do without is refused there, or workers get the packets.
+//! When the kernel or XDP programs forward, batches and fill levels of rings are not reported, and
+//! no core polls. A policy that needs them is refused there, or workers get the packets.
 
 use crate::{
     Asks, Can, CoreView, FrequencyDomain, IdleState, Observation, OperatingPoint, Platform, Policy,
@@ -10,19 +10,19 @@ use crate::{
 use crate::{BuildContext, Sees};
 use wattline_units::{Hertz, Span, Time};
 
-/// What a policy lacks where no worker sees the packets.
+/// What a policy lacks if no worker sees the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedsWorkers {
-    /// The rate that comes, which only a simulator knows: it works nowhere else.
+    /// The offered rate, which only a simulator knows.
     OfferedRate,
-    /// It decides at batches of packets, fill levels of rings or polls that found nothing.
+    /// It decides at batches of packets, fill levels of rings or empty polls.
     Batches,
-    /// It lets cores wait otherwise than for interrupts.
+    /// It lets cores wait in another way than for interrupts.
     Polling,
 }
 
 impl NeedsWorkers {
-    /// What a policy cannot do without, as it begins on a platform that lacks it.
+    /// What a policy needs, found from its first decision on a platform that lacks it.
     pub fn of(policy: &mut dyn Policy, platform: &Platform) -> Option<Self> {
         if policy.looks_at().offered {
             return Some(Self::OfferedRate);
@@ -46,9 +46,9 @@ impl NeedsWorkers {
         polls.then_some(Self::Polling)
     }
 
-    /// The same from its text alone, on a machine that stands for all: for whoever reads a
-    /// configuration. `None` also where the policy cannot be made there, such as one that reads
-    /// tables of another machine: whoever governs looks once more.
+    /// The same from the policy's text, on a stand-in machine, for checking a configuration. `None`
+    /// also if the policy cannot be built there, such as one that reads tables of another machine;
+    /// the governor checks again.
     pub fn of_text(spec: &PolicySpec) -> Option<Self> {
         let platform = stand_in();
         let server = wattline_server::ServerFile::load("westmere-2010").ok();
@@ -61,10 +61,10 @@ impl NeedsWorkers {
     }
 }
 
-/// A mean length of packets that costs are reckoned with.
+/// Mean packet length in bytes for packet costs.
 const MEAN_BYTES: u32 = 600;
 
-/// A machine with every knob, on which nobody tells of batches.
+/// A machine with every knob, on which batches are not reported.
 fn stand_in() -> Platform {
     const CORES: usize = 2;
     let idle = IdleState {
@@ -107,7 +107,7 @@ mod tests {
             ("powersave", Some(NeedsWorkers::Batches)),
             ("oracle", Some(NeedsWorkers::OfferedRate)),
             ("poll", Some(NeedsWorkers::Polling)),
-            // Whoever governs finds out: the file is not there.
+            // The governor finds out: the file does not exist.
             ("copi:tables=/nonexistent", None),
         ] {
             let spec = PolicySpec::parse(text).unwrap();

@@ -4,7 +4,7 @@ use crate::Platform;
 use serde::{Deserialize, Serialize};
 use wattline_units::{Hertz, PacketsPerSecond, Provenance, Span, Watts};
 
-/// Idle states of which residency is told: as many as Linux knows (`CPUIDLE_STATE_MAX`).
+/// Most idle states with a residency: the limit of Linux (`CPUIDLE_STATE_MAX`).
 pub const MAX_IDLE_STATES: usize = 10;
 
 /// Why a policy is being asked.
@@ -13,7 +13,7 @@ pub const MAX_IDLE_STATES: usize = 10;
 pub enum Trigger {
     /// The run begins.
     Start,
-    /// The time that it asked for has come.
+    /// The time that the policy asked for has come.
     Timer,
     /// A core takes a batch from this queue.
     Batch {
@@ -25,13 +25,12 @@ pub enum Trigger {
         /// where it samples ([`crate::Timing::Sampled`]).
         batches: u32,
     },
-    /// A core that looks at this queue finds at least as many packets as
-    /// [`crate::AskAgain::on_fill`] said.
+    /// A core finds at least as many packets in this queue as [`crate::AskAgain::on_fill`] said.
     Fill {
         /// Number of the queue.
         queue: usize,
     },
-    /// A core has found all its queues empty as often as [`crate::AskAgain`] said.
+    /// A core has found all its queues empty as many times in a row as [`crate::AskAgain`] said.
     EmptyPolls {
         /// Number of the core.
         core: usize,
@@ -41,16 +40,16 @@ pub enum Trigger {
 /// A receive queue at the time of asking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueView {
-    /// Packets that wait in the ring. At [`Trigger::Batch`] those of the batch are
-    /// still counted: it is what the core found, as a read of the NIC's register would give.
+    /// Packets that wait in the ring. At [`Trigger::Batch`] this includes the packets of the batch:
+    /// it is the fill level that the core found, as in the register of a NIC.
     pub fill: u32,
     /// Packets that arrived since the start, dropped ones included.
     pub arrivals: u64,
     /// Packets dropped since the start because the ring was full.
     pub drops: u64,
-    /// Bytes of the packets that arrived since the start; `None` where nobody counts them.
+    /// Bytes of the packets that arrived since the start; `None` if they are not counted.
     pub bytes: Option<u64>,
-    /// How long the oldest waiting packet has waited; `None` when none waits or nobody knows.
+    /// How long the oldest waiting packet has waited; `None` if none waits or it is not measured.
     pub oldest: Option<Span>,
 }
 
@@ -64,76 +63,74 @@ pub struct CoreView {
     pub empty: Span,
     /// Time in an idle state.
     pub asleep: Span,
-    /// How often it fell asleep.
+    /// Number of times that it went to sleep.
     pub sleeps: u64,
     /// Packets that it served.
     pub packets: u64,
-    /// The idle state that it is in; awake without one.
+    /// Its present idle state; `None` while it is awake.
     pub idle_state: Option<usize>,
-    /// The frequency that it really runs at, which may differ from what was asked for: a change
-    /// takes time, and hardware may refuse it. `None` where nobody knows.
+    /// The frequency at which it really runs. It may differ from the requested one, since a change
+    /// takes time and hardware may refuse it. `None` if it is not known.
     pub frequency: Option<Hertz>,
-    /// Time in each idle state, by its index. In a model they add up to `asleep`; of a machine they
-    /// are the kernel's counts of the CPU, whatever else runs there. `None` where only the sum is
-    /// known.
+    /// Time in each idle state, by its index. In a model they add up to `asleep`. On a machine they
+    /// are the kernel's counts for the CPU, including everything else that runs there. `None` if
+    /// only the sum is known.
     pub residency: Option<[Span; MAX_IDLE_STATES]>,
-    /// Time in soft interrupts; `None` where nobody measures it.
+    /// Time in soft interrupts; `None` if it is not measured.
     pub softirq: Option<Span>,
 }
 
-/// Latency of the packets that left since the policy was asked last, or of the last while that a
-/// source with a window of its own looks back. Without a packet (`samples` is 0) all spans are zero.
+/// Latency of the packets that left since the policy was last asked; for a source with its own time
+/// window, of the packets in that window. Without packets (`samples` is 0) all spans are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyView {
     /// Packets that were measured.
     pub samples: u64,
-    /// Packets of those later than the bound that the policy named ([`crate::Looks::late_after`]).
+    /// How many of them were later than the policy's bound ([`crate::Looks::late_after`]).
     pub late: u64,
     /// Mean.
     pub mean: Span,
     /// 95th percentile.
     pub p95: Span,
-    /// 99th percentile; an hour where it is later than all that the source can tell.
+    /// 99th percentile; an hour if it is beyond the range of the source.
     pub p99: Span,
-    /// The time since the newest sample, where they come from a slower source; else zero. A
-    /// view that has been seen before is older and otherwise the same.
+    /// Time since the newest sample of a slow source; zero for others. A view that is shown again
+    /// has a higher age and is otherwise the same.
     pub age: Span,
 }
 
-/// Power over the time since the policy was asked last, or over the last period of a slower
-/// meter.
+/// Power over the time since the policy was last asked, or over the last period of a slower meter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PowerView {
     /// Mean power of the whole machine.
     pub watts: Watts,
-    /// The time that the mean is taken over.
+    /// The time that the mean covers.
     pub over: Span,
     /// Where the figure comes from and how accurate it is.
     pub provenance: Provenance,
 }
 
-/// All that a policy sees. The present operating point comes beside it.
+/// Everything that a policy sees, apart from the present operating point.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
     /// The machine.
     pub platform: &'a Platform,
-    /// Why it is asked.
+    /// Why the policy is asked.
     pub trigger: Trigger,
     /// By number of the queue.
     pub queues: &'a [QueueView],
     /// By number of the core.
     pub cores: &'a [CoreView],
-    /// Latency, where it is measured and the policy looks at it ([`crate::Looks::latency`]).
-    /// `None` means that nobody measures; that no packet left is a view without samples.
+    /// Latency, if it is measured and the policy looks at it ([`crate::Looks::latency`]). `None`
+    /// means that it is not measured; if no packet left, the view has no samples.
     pub latency: Option<LatencyView>,
-    /// Power, where it is known and the policy looks at it ([`crate::Looks::power`]).
+    /// Power, if it is known and the policy looks at it ([`crate::Looks::power`]).
     pub power: Option<PowerView>,
-    /// Packets that arrived since the start by entry of the redirect table, port after port,
-    /// where they are counted and the policy looks at them ([`crate::Looks::entries`]); else
-    /// empty.
+    /// Packets that arrived since the start, by entry of the indirection table, port after port.
+    /// Empty unless they are counted and the policy looks at them ([`crate::Looks::entries`]).
     pub entries: &'a [u64],
-    /// The rate offered now. Clairvoyant policies alone are shown it ([`crate::Looks::offered`]),
-    /// and only by a simulator.
+    /// The rate that is offered now. Only clairvoyant policies see it ([`crate::Looks::offered`]),
+    /// and only in a simulator.
     pub offered: Option<PacketsPerSecond>,
 }
 

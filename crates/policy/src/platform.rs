@@ -11,15 +11,15 @@ use wattline_units::{Hertz, Span};
 pub enum FrequencyDomain {
     /// Each core has its own frequency.
     Core,
-    /// All cores have one frequency; the fastest that any core asks for holds.
+    /// All cores have one frequency: the fastest that any core asks for.
     Chip,
-    /// So many neighbours each have one frequency: cores 0 to n - 1, n to 2n - 1 and so on; the
-    /// fastest that an active one of them asks for holds.
+    /// Groups of n neighbours have one frequency each: cores 0 to n - 1, n to 2n - 1 and so on. It is
+    /// the fastest that an active core of the group asks for.
     Cluster(std::num::NonZeroU8),
 }
 
 impl FrequencyDomain {
-    /// The cores that share a frequency with this one, itself among them, of so many.
+    /// The cores that share a frequency with `core`, itself included, on a platform of `cores`.
     pub fn sharers(self, core: usize, cores: usize) -> CoreSet {
         match self {
             Self::Core => CoreSet::only(core),
@@ -38,26 +38,26 @@ impl FrequencyDomain {
 pub struct IdleState {
     /// Name of the state, such as `C1`.
     pub name: String,
-    /// Mean time from an interrupt until the core executes again, as the machine's tables or the
-    /// server's model say.
+    /// Mean time from an interrupt until the core executes again, from the machine's tables or the
+    /// server model.
     pub exit_latency: Span,
-    /// The same as somebody measured it on this machine.
+    /// The same, as measured on this machine.
     pub exit_latency_measured: Option<Span>,
 }
 
-/// A receive queue: of which port, and which core serves it.
+/// A receive queue: its port, and the core that serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Port, numbered from 0.
     pub port: usize,
-    /// Core that its interrupt goes to and that polls it.
+    /// Core that gets its interrupt and polls it.
     pub core: usize,
 }
 
-/// Which knobs the platform has, what it can show, and how it can ask.
+/// Which knobs the platform has, what it can show, and on which events it can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
-    /// Cores can be taken out of and put back into the redirect table.
+    /// Cores can be removed from the indirection table and added again.
     pub set_cores: bool,
     /// Frequencies can be chosen.
     pub set_frequency: bool,
@@ -65,18 +65,18 @@ pub struct Can {
     pub limit_idle: bool,
     /// Interrupt moderation can be set, per queue.
     pub set_moderation: bool,
-    /// The shares of active cores in the redirect table can be chosen.
+    /// The shares of active cores in the indirection table can be chosen.
     pub set_weights: bool,
     /// The upper limit of the uncore's frequency can be chosen.
     pub set_uncore: bool,
     /// A queue's moderation can be left to a rule of the driver ([`crate::moderation`]).
     #[serde(default)]
     pub driver_rules: bool,
-    /// In which ways cores can be told to wait.
+    /// The wait modes that cores can be given.
     pub waits: Waits,
     /// What it can show.
     pub sees: Sees,
-    /// How exactly it can ask.
+    /// On which events it can ask, and how exactly.
     pub asks: Asks,
 }
 
@@ -94,7 +94,7 @@ impl Can {
         sees: Sees::NOTHING,
         asks: Asks::NOTHING,
     };
-    /// Every knob and every exact question; nothing but queues and cores is shown.
+    /// Every knob, and every event exactly; shows queues and cores only.
     pub const EVERY_KNOB: Self = Self {
         set_cores: true,
         set_frequency: true,
@@ -118,16 +118,16 @@ pub struct Platform {
     pub frequencies: Vec<Hertz>,
     /// Which cores share a frequency.
     pub domain: FrequencyDomain,
-    /// How long a change of frequency takes; zero where nobody knows.
+    /// How long a change of frequency takes; zero if it is not known.
     pub frequency_transition: Span,
     /// Upper limits that the uncore (caches, mesh, memory controllers) can be given, ascending;
-    /// empty where nobody can set it.
+    /// empty if it cannot be set.
     pub uncore: Vec<Hertz>,
     /// Idle states in descending order of power: index 0 is the lightest.
     pub idle_states: Vec<IdleState>,
     /// Receive queues; the index is the queue's number everywhere.
     pub queues: Vec<Queue>,
-    /// Packets that one receive ring holds; `None` when it has no bound.
+    /// Packets that one receive ring holds; `None` if it has no limit.
     pub ring_size: Option<usize>,
     /// Shortest and longest span between two interrupts of a queue that can be set.
     pub moderation: (Span, Span),
@@ -160,8 +160,7 @@ pub enum PlatformError {
 }
 
 impl Platform {
-    /// One core that cannot be set in any way, before anybody has said what it has: what a
-    /// description leaves out.
+    /// One core without any knob. A description starts from it and adds what the platform has.
     pub const BARE: Self = Self {
         cores: 1,
         frequencies: Vec::new(),
@@ -175,7 +174,7 @@ impl Platform {
         can: Can::NOTHING,
     };
 
-    /// Says whether policies can rely on the description.
+    /// Checks the description, so that policies can rely on it.
     ///
     /// # Errors
     /// The first contradiction found.

@@ -1,11 +1,11 @@
-//! What a platform can show to a policy, and how exactly it can ask it.
+//! What a platform can show to a policy, and on which occasions it can ask the policy.
 
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
-/// Which figures a platform measures. What it does not measure stays `None`, or empty, in every
-/// [`crate::Observation`]; what it promises here it shows whenever the policy looks at it
-/// ([`crate::Looks`]).
+/// Which figures a platform measures. A figure that it does not measure stays `None`, or empty, in
+/// every [`crate::Observation`]. A figure that it promises here is shown whenever the policy looks
+/// at it ([`crate::Looks`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sees {
     /// Percentiles of latency ([`crate::Observation::latency`]).
@@ -18,7 +18,7 @@ pub struct Sees {
     pub frequency: bool,
     /// Bytes per queue ([`crate::QueueView::bytes`]).
     pub bytes: bool,
-    /// Packets per entry of the redirect table ([`crate::Observation::entries`]).
+    /// Packets per entry of the indirection table ([`crate::Observation::entries`]).
     pub entries: bool,
     /// Time in each idle state ([`crate::CoreView::residency`]).
     pub residency: bool,
@@ -46,17 +46,17 @@ impl Sees {
     };
 }
 
-/// How exactly a platform notices what a policy wants to be asked at.
+/// How exactly a platform notices an event at which a policy wants to be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// Not at all.
     #[default]
     Never,
-    /// Each time that it happens.
+    /// Each time it happens.
     Exact,
-    /// By looking once in this period. A trigger then stands for all that happened since the
-    /// last one ([`crate::Trigger::Batch`] says how many batches).
+    /// By looking once per period. A trigger then stands for all events since the last one
+    /// ([`crate::Trigger::Batch`] says for how many batches).
     Sampled(Span),
 }
 
@@ -67,7 +67,7 @@ impl Timing {
     }
 }
 
-/// How a platform can ask a policy, apart from timers, which all platforms have.
+/// On which events a platform can ask a policy. All platforms also have timers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asks {
     /// [`crate::Trigger::Batch`].
@@ -79,10 +79,10 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// At nothing.
+    /// On no event.
     pub const NOTHING: Self =
         Self { batch: Timing::Never, fill: Timing::Never, empty_polls: Timing::Never };
-    /// Everything, exactly.
+    /// On every event, exactly.
     pub const EXACT: Self =
         Self { batch: Timing::Exact, fill: Timing::Exact, empty_polls: Timing::Exact };
 }
@@ -101,7 +101,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// None can be chosen: cores wait as they do.
+    /// No wait can be chosen: cores wait in their own way.
     pub const NONE: Self = Self { poll: false, pause: false, sleep: false, interrupt: false };
     /// Every way.
     pub const ALL: Self = Self { poll: true, pause: true, sleep: true, interrupt: true };
@@ -116,7 +116,7 @@ impl Waits {
         }
     }
 
-    /// Whether there is anything to choose.
+    /// Whether any wait can be chosen.
     pub fn any(self) -> bool {
         self != Self::NONE
     }

@@ -28,25 +28,25 @@ const KEYS: &[Key] = &[
     Key::new(SECTION, "peer", None, "\"192.0.2.2\"", "a unicast IPv4 or IPv6 address",
         "The other router: the encoder believes reports from there only, the decoder sends them there. Required with `feedback`."),
     Key::new(SECTION, "feedback", Some("true"), "false", "true or false",
-        "The decoder reports what it misses, and that it lives; without reports for 5 s the encoder sends everything as it is.\nfalse: no reports, and the encoder always encodes (captures; ways without loss)."),
-    Key::new(SECTION, "feedback_port", Some("4253"), "4253", "a whole number from 1 to 65535",
+        "The decoder reports what it misses, and that it is alive; without reports for 5 s the encoder sends all packets unencoded.\nfalse: no reports, and the encoder always encodes (captures; ways without loss)."),
+    Key::whole(SECTION, "feedback_port", Some("4253"), "4253", 1..=65535,
         "The encoder's UDP port for reports."),
-    Key::new(SECTION, "stream", Some("0"), "1", "a whole number from 0 to 255",
+    Key::whole(SECTION, "stream", Some("0"), "1", 0..=255,
         "The encoder's number, where several send to one decoder. The same on both sides."),
     Key::new(SECTION, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
-        "What is remembered; shared by all workers. Indexes take a sixteenth more, the encoder's another half at period 32.\nNeed not be the same on both sides: the smaller counts."),
+        "Size of the packet cache, shared by all workers. Indexes take another sixteenth; the encoder's take another half at\nperiod 32. If the two sides differ, the smaller size counts."),
     Key::new(SECTION, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
         "How the encoder selects the windows that it remembers."),
-    Key::new(SECTION, "period", Some("32"), "64", "a whole number from 8 to 128",
+    Key::whole(SECTION, "period", Some("32"), "64", 8..=128,
         "The encoder remembers about one window in so many bytes."),
-    Key::new(SECTION, "protocol", Some("253"), "254", "a whole number from 143 to 254",
+    Key::whole(SECTION, "protocol", Some("253"), "254", 143..=254,
         "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
     Key::new(SECTION, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
         "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides."),
     Key::new(SECTION, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
-        "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides."),
+        "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides.\nDefault: SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard."),
     Key::new(SECTION, "bypass_entropy", Some("true"), "false", "true or false",
-        "The encoder gives up flows that look encrypted and gained nothing in 32 packets, but for one packet in 16."),
+        "The encoder skips flows that look encrypted and gained nothing in 32 packets, except for one packet in 16."),
 ];
 
 /// All sections of a configuration; at least one.
@@ -130,8 +130,6 @@ pub enum RedundancyRole {
     Decode,
 }
 
-/// SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard.
-const ENCRYPTED: [u16; 10] = [22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820];
 const SMALLEST_CACHE: u64 = 1 << 20;
 /// Largest cache in bytes: an index names positions with 34 bits of words, which is ample.
 const LARGEST_CACHE: u64 = 16 << 30;
@@ -175,25 +173,24 @@ fn read_one(
         (!address.is_multicast() && !address.is_unspecified()).then_some(address)
     };
     let peer = reader.parsed(table, "peer", unicast).map(|peer| peer.value);
-    let feedback = reader.boolean(table, "feedback").unwrap_or(true);
+    let feedback = reader.boolean(table, "feedback") == Some(true);
     if feedback && !table.has("peer") {
         let message = "is missing: the other router's address, unless feedback = false".to_owned();
         reader.problem_in(table, "peer", message);
     }
-    let mut number = |key, range| reader.integer(table, key, range).map(|number| number.value);
-    let feedback_port = number("feedback_port", 1..=65535).unwrap_or(4253) as u16;
-    let stream = number("stream", 0..=255).unwrap_or(0) as u8;
-    let period = number("period", 8..=128).unwrap_or(32) as usize;
-    let protocol = number("protocol", 143..=254).unwrap_or(253) as u8;
-    let cache = reader.parsed(table, "cache", parse_size).map_or(64 << 20, |size| size.value);
-    let selection = reader
-        .parsed(table, "selection", parse_selection)
-        .map_or(Selection::SampleByte, |it| it.value);
+    // A key with a default always has a value: what is left out or wrong is the default.
+    let mut number = |key| reader.number(table, key).map_or(0, |number| number.value);
+    let feedback_port = number("feedback_port") as u16;
+    let stream = number("stream") as u8;
+    let period = number("period") as usize;
+    let protocol = number("protocol") as u8;
+    let cache = reader.parsed(table, "cache", parse_size)?.value;
+    let selection = reader.parsed(table, "selection", parse_selection)?.value;
     let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
     let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
     let port_number = |value: &DeValue| whole(value).and_then(|port| u16::try_from(port).ok());
     let bypass_ports = reader.list(table, "bypass_ports", false, port_number);
-    let bypass_entropy = reader.boolean(table, "bypass_entropy").unwrap_or(true);
+    let bypass_entropy = reader.boolean(table, "bypass_entropy") == Some(true);
     Some(RedundancySettings {
         role: role?.value,
         port,
@@ -208,9 +205,7 @@ fn read_one(
         period,
         protocol,
         secret: secret.unwrap_or_default(),
-        bypass_ports: bypass_ports.map_or(ENCRYPTED.to_vec(), |list| {
-            list.value.into_iter().map(|port| port.value).collect()
-        }),
+        bypass_ports: bypass_ports?.value.into_iter().map(|port| port.value).collect(),
         bypass_entropy,
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
     /// There is no paper or figure of this name.
-    #[error("\"{0}\" is no paper or figure that can be reproduced; allowed:{1}")]
+    #[error("\"{0}\" is not a paper or figure that can be reproduced; allowed:{1}")]
     UnknownTarget(String, String),
     /// The server model could not be loaded.
     #[error(transparent)]

@@ -125,7 +125,7 @@ impl Plan {
     ) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let Kind::Holds { published } = &planned.kind else {
-            return Err(broken(self.file, &format!("{id} is no statement")));
+            return Err(broken(self.file, &format!("{id} is not a statement")));
         };
         let claims = planned.claims();
         let check = Check::holds(&claims, &planned.quantity, holds, ours, published);

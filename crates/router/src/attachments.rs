@@ -247,8 +247,8 @@ impl Attachment {
     ) {
         let (name, interface) = (&self.name, &self.interface);
         tracing::warn!(
-            "port {name}: {why}; an interface called {interface} is served as soon as there is one, \
-             and until then what is routed over it is the kernel's"
+            "port {name}: {why}; the port is attached as soon as there is an interface {interface}, \
+             and the kernel forwards what is routed over it until then"
         );
         self.renamed = None;
         self.state = State::Without { why: Why::Absent(why), seen: None, next_try: now };
@@ -335,7 +335,7 @@ impl Attachment {
         {
             tracing::warn!(
                 "port {}: cannot be attached again: {reason}; the kernel forwards what is routed \
-                 over it, and it is tried again once a second",
+                 over it, and the router tries again once a second",
                 self.name
             );
         }
@@ -415,7 +415,7 @@ impl Attachment {
         match done {
             Ok(()) => {
                 tracing::info!(
-                    "port {}: attached again: the interface {} of number {ifindex}, {mode}",
+                    "port {}: attached again to interface {} (index {ifindex}), {mode}",
                     self.name,
                     self.interface
                 );

@@ -79,7 +79,7 @@ pub enum RouterError {
         message: String,
     },
     /// A worker did not end when it was told to, and there was nothing that it could wait for.
-    #[error("worker {worker} hung, and was left behind with the frames that it held")]
+    #[error("worker {worker} hung; the router ended without it, and its frames are lost")]
     Hung {
         /// Its number.
         worker: usize,

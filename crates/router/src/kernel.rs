@@ -376,7 +376,7 @@ impl Program {
         let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
             tracing::warn!(
-                "[[port]] {name}: its MTU is {mtu} now, but the sockets take packets of at most \
+                "[[port]] {name}: its MTU is now {mtu}, but its sockets take packets of at most \
                  {longest} bytes: longer ones are {fate} until a restart"
             );
         }

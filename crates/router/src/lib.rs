@@ -181,7 +181,7 @@ impl Router {
                     }
                 }
                 Err(error) => {
-                    tracing::error!("{error}; routing goes on with what is known");
+                    tracing::error!("{error}; the router continues with the routes that it knows");
                     break;
                 }
             }
@@ -261,7 +261,7 @@ impl Router {
             // One line, however many there are: a table that is full refuses thousands.
             if let Some(first) = errors.first() {
                 let count = errors.len();
-                tracing::warn!("{count} changes of the tables were refused, the first: {first}");
+                tracing::warn!("the forwarding tables refused {count} changes; the first: {first}");
             }
         }
         if ports_changed && let Some(kernel) = &mut self.kernel {

@@ -78,7 +78,7 @@ pub(super) struct Interface {
 pub(super) fn interface(port: PortId, link: &Link, config: &Config) -> Result<Interface, String> {
     let name = &link.name;
     if link.mac.is_none() {
-        return Err(format!("{name} is no Ethernet interface"));
+        return Err(format!("{name} is not an Ethernet interface"));
     }
     if !link.enabled {
         return Err(format!("{name} is down: `ip link set dev {name} up` before it is taken over"));

@@ -141,7 +141,7 @@ impl Router {
             allow_locked_memory();
         }
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
-            tracing::warn!("capabilities that are of no more use are kept: {error}");
+            tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
         }
         let signals = watch_signals(&bell)?;
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);

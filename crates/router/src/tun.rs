@@ -24,7 +24,7 @@ impl Tunnel {
     pub fn open() -> Option<Self> {
         match Tun::open("wattline%d") {
             Ok(tun) => {
-                tracing::info!("packets for the kernel enter it by {}", tun.name);
+                tracing::info!("packets for the kernel go through {}", tun.name);
                 Some(Self { file: Arc::new(tun.file), name: tun.name })
             }
             Err(error) => {

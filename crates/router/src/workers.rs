@@ -27,10 +27,9 @@ use wattline_ports::waiter::{PollWaiter, Waker};
 /// (icmp_msgs_per_sec = 1000).
 const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
-/// How often the end of threads is looked for.
+/// How often the router checks whether threads have ended.
 const LOOK: Duration = Duration::from_millis(2);
-/// A worker that was told to end comes to it within so long, unless it reads a pipe that gives
-/// nothing.
+/// Longest time for a worker to end after the command, unless it waits for a pipe.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 struct Thread {
@@ -39,9 +38,9 @@ struct Thread {
     waker: Waker,
     handle: Option<JoinHandle<()>>,
     pulse: Pulse,
-    /// Whether it may wait for whoever reads or writes a pipe.
+    /// Whether it may wait for the other end of a pipe.
     has_captures: bool,
-    /// What it said when it panicked.
+    /// Message of its panic.
     panic: Arc<OnceLock<String>>,
 }
 
@@ -52,25 +51,25 @@ pub(super) struct Workers {
     edges: Vec<(&'static str, &'static str)>,
 }
 
-/// How the workers came to their end.
+/// How the workers ended.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// Some did not, and live as long as the process.
+    /// Some did not end, and live as long as the process.
     pub left_behind: bool,
-    /// The first of those that have no capture to wait for.
+    /// The first of them that has no capture to wait for.
     pub hangs: Option<usize>,
 }
 
-/// What a worker gets beside its queues.
+/// What a worker gets in addition to its queues.
 pub(super) struct Equipment {
     pub routes: RouteReader,
     pub punt: Box<dyn PuntSink>,
     pub neighbours: SyncSender<NeighbourRequest>,
-    /// Applications on the packets' way.
+    /// Nodes of applications.
     pub features: Vec<Feature>,
     /// What it blocks on ([`waiter_of`]).
     pub waiter: PollWaiter,
-    /// What it runs in place of its own loop.
+    /// Replaces its own loop, if there is one.
     pub run: Option<WorkerLoop>,
 }
 
@@ -113,9 +112,9 @@ impl Workers {
             if let Some(cpu) = cpu {
                 pin(number, cpu);
             }
-            // It works on open sockets and memory only.
+            // It needs only open sockets and memory.
             if let Err(error) = privileges::drop_all() {
-                tracing::warn!("worker {number} keeps its capabilities: {error}");
+                tracing::warn!("worker {number}: cannot drop its capabilities: {error}");
             }
             match run {
                 Some(run) => run(&mut worker, &mut waiter),
@@ -127,7 +126,7 @@ impl Workers {
         let handle = std::thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || {
-                // All that it worked on goes with it: nobody sees it half done.
+                // Its data is dropped with it, so no other thread sees it in a broken state.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
                     let _ = last_words.set(said(&*panic));
                 }
@@ -140,7 +139,7 @@ impl Workers {
         Ok(())
     }
 
-    /// What the first worker that has panicked said: the router cannot go on without it.
+    /// Error of the first worker that has panicked: the router cannot continue without it.
     pub fn failure(&self) -> Option<RouterError> {
         let mut threads = self.threads.iter().enumerate();
         threads.find_map(|(worker, thread)| {
@@ -149,7 +148,7 @@ impl Workers {
         })
     }
 
-    /// The workers of which something has changed; to be asked at least once a second.
+    /// Workers whose state has changed. Call this at least once a second.
     pub fn look(&mut self, now: Instant) -> Vec<(usize, Change)> {
         let mut changes = Vec::new();
         for (number, thread) in self.threads.iter_mut().enumerate() {
@@ -159,15 +158,15 @@ impl Workers {
             let rounds = rounds.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.get()));
             let change = if ended { None } else { thread.pulse.look(rounds, now) };
             match change {
-                // Whoever writes or reads a pipe may take a rest, and often.
+                // The other end of a pipe may pause, and often.
                 Some(change) if thread.has_captures => {
                     tracing::debug!("worker {number}, which may wait for a capture: {change:?}");
                 }
                 Some(Change::Hangs) => tracing::error!(
-                    "worker {number} hangs: it has made no round for seconds; what arrives at its \
-                     queues is the kernel's to forward until it goes on"
+                    "worker {number} hangs: it has made no round for seconds; the kernel forwards \
+                     what arrives at its queues until it continues"
                 ),
-                Some(Change::GoesOn) => tracing::warn!("worker {number} goes on"),
+                Some(Change::GoesOn) => tracing::warn!("worker {number} continues"),
                 None => {}
             }
             changes.extend(change.map(|change| (number, change)));
@@ -175,7 +174,7 @@ impl Workers {
         changes
     }
 
-    /// Sets what can be changed while they run.
+    /// Applies the settings that can be changed while workers run.
     pub fn configure(&self, settings: &RouterSettings) {
         for thread in &self.threads {
             thread.control.set_mode(match settings.mode {
@@ -189,14 +188,14 @@ impl Workers {
         }
     }
 
-    /// Has a worker watch these descriptors in place of those that it had of a port, and wakes it.
+    /// Replaces the descriptors of a port that a worker watches, and wakes it.
     pub fn watch(&self, worker: usize, port: PortId, descriptors: Vec<OwnedFd>) {
         if let Some(thread) = self.threads.get(worker) {
             thread.waker.watch(port.0, descriptors);
         }
     }
 
-    /// Wakes them all, for something that was published.
+    /// Wakes all workers, to see something that was published.
     pub fn wake(&self) {
         self.threads.iter().for_each(|thread| thread.waker.wake());
     }
@@ -206,7 +205,7 @@ impl Workers {
         self.threads.len() as u16
     }
 
-    /// Serves with the first `active` workers and parks the rest; those block, and still
+    /// Makes the first `active` workers serve and parks the rest. Parked workers block, and still
     /// forward what arrives.
     pub fn set_active(&mut self, active: u16) {
         for (number, thread) in self.threads.iter().enumerate() {
@@ -221,7 +220,7 @@ impl Workers {
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    /// Lets them forward what is queued, for so long at most, and ends them.
+    /// Lets them forward what is queued, for at most `patience`, and ends them.
     pub fn drain(&mut self, patience: Duration) -> Ending {
         self.command(Command::Drain);
         self.await_end(patience);
@@ -242,16 +241,20 @@ impl Workers {
         for (number, thread) in self.threads.iter_mut().enumerate() {
             let Some(handle) = thread.handle.take() else { continue };
             if handle.is_finished() {
-                // What it said in a panic is kept ([`Self::failure`]).
+                // The message of a panic is kept ([`Self::failure`]).
                 let _ = handle.join();
                 continue;
             }
-            // It ends with the process, which must not wait for whoever writes the pipe.
+            // It ends with the process, which must not wait for the other end of a pipe.
             ending.left_behind = true;
             if thread.has_captures {
-                tracing::error!("worker {number} waits for a capture to go on, and is left behind");
+                tracing::error!(
+                    "worker {number} still waits for a capture file; the router ends without it"
+                );
             } else {
-                tracing::error!("worker {number} hangs, and is left behind with what it holds");
+                tracing::error!(
+                    "worker {number} hangs; the router ends without it, and its frames are lost"
+                );
                 ending.hangs.get_or_insert(number);
             }
         }
@@ -278,7 +281,7 @@ impl Workers {
         thread.is_some_and(|thread| thread.pulse.hangs() && !thread.has_captures)
     }
 
-    /// What a governor watches and commands them by.
+    /// Handles by which a governor watches and commands the workers.
     pub fn handles(&self) -> Vec<WorkerHandle> {
         let handle = |thread: &Thread| WorkerHandle {
             control: thread.control.clone(),
@@ -300,7 +303,7 @@ impl Drop for Workers {
     }
 }
 
-/// What a panic said.
+/// Message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -311,7 +314,7 @@ fn pin(worker: usize, cpu: u16) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(usize::from(cpu));
     if let Err(error) = rustix::thread::sched_setaffinity(None, &cpus) {
-        tracing::warn!("worker {worker} cannot be pinned to CPU {cpu}: {error}");
+        tracing::warn!("cannot pin worker {worker} to CPU {cpu}: {error}");
     }
 }
 

@@ -264,21 +264,21 @@ impl WayOut {
         let trial = self.trust.trial(now);
         match &obstacle {
             None if trial.is_some() => {
-                tracing::debug!("port {name}: sent to by XDP programs for a trial");
+                tracing::debug!("port {name}: XDP programs send to it for a trial");
             }
             None if self.told != Some(Told::Open) => {
-                tracing::info!("port {name}: sent to by XDP programs");
+                tracing::info!("port {name}: XDP programs send to it");
                 self.told = Some(Told::Open);
             }
             // Nobody asked for that: somebody may want to look into it.
             Some(why) if self.trust.obstacle(now).is_some() => {
                 if self.told != Some(Told::Refused) {
-                    tracing::warn!("port {name}: sent to by workers: {why}");
+                    tracing::warn!("port {name}: workers send to it: {why}");
                 }
                 self.told = Some(Told::Refused);
             }
             Some(why) if self.told != Some(Told::Closed(why.clone())) => {
-                tracing::info!("port {name}: sent to by workers: {why}");
+                tracing::info!("port {name}: workers send to it: {why}");
                 self.told = Some(Told::Closed(why.clone()));
             }
             _ => {}

@@ -164,7 +164,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         "[[neighbour]]\nprefix = \"::/0\"",
         39,
         "[[neighbour]] prefix",
-        "belongs into [[route]]",
+        "belongs in [[route]]",
     );
 }
 
@@ -219,10 +219,10 @@ fn what_contradicts_itself_is_refused() {
     refused(route, &twice, 29, "[[route]] prefix", "has a route already");
     let neighbour = "[[neighbour]]\naddress = \"198.51.100.2\"";
     let twice = format!("{neighbour}\nmac = \"02:00:00:00:00:03\"\n{neighbour}");
-    refused(neighbour, &twice, 42, "[[neighbour]] address", "stands twice");
+    refused(neighbour, &twice, 42, "[[neighbour]] address", "is given twice");
     let own = "prefix = \"0.0.0.0/0\"\nvia = \"198.51.100.";
     refused(&format!("{own}2\""), &format!("{own}1\""), 27, "[[route]] via", "own address");
-    refused("2001:db8::1/64", "198.51.100.1/25", 22, "[[port]] addresses", "stands twice");
+    refused("2001:db8::1/64", "198.51.100.1/25", 22, "[[port]] addresses", "is given twice");
     refused("mtu = 1400", "mtu = 1000", 22, "[[port]] addresses", "at least 1280");
     for address in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.0/0", "255.255.255.255/32", "::/0"] {
         refused("2001:db8::1/64", address, 22, "[[port]] addresses", "of a host");

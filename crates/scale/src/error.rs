@@ -26,8 +26,8 @@ pub enum ScaleError {
     System(std::io::Error),
     /// A worker did not answer.
     #[error(
-        "a worker did not report what it did: it has ended, or this machine is far too busy to \
-         play the server (a greater dilation asks less of it)"
+        "a worker sent no report: it has ended, or this machine is too busy to \
+         emulate the server (a greater dilation needs less time)"
     )]
     Silent,
 }

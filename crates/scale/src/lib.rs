@@ -375,7 +375,7 @@ impl Drop for Scale {
         if let Some(timer) = self.timer.take()
             && timer.join().is_err()
         {
-            tracing::error!("the governor has panicked: this is a defect");
+            tracing::error!("the governor has panicked, which is a defect of Wattline");
         }
     }
 }

@@ -58,7 +58,7 @@ impl ScaleMachine {
     pub(super) fn go_on(&mut self) {
         match self.redirect.as_mut().map(|redirect| redirect.go_on()) {
             Some(Ok(moved)) => self.entries_moved += moved,
-            Some(Err(why)) => tracing::warn!("a redirect table stays as it is: {why}"),
+            Some(Err(why)) => tracing::warn!("cannot write an indirection table: {why}"),
             None => {}
         }
         self.wake_awaited();
@@ -136,7 +136,7 @@ impl Machine for ScaleMachine {
         match *step {
             Step::Redirect { active } => {
                 let Some(redirect) = &mut self.redirect else {
-                    let why = "no redirect table can be written here".to_owned();
+                    let why = "no indirection table can be written here".to_owned();
                     return Taken::Failed { why };
                 };
                 match redirect.redirect(self.now, active, &self.point.weights) {

@@ -68,7 +68,7 @@ impl Pacer {
     pub fn run(mut self, worker: &mut Worker, waiter: &mut dyn Waiter) {
         // Otherwise the kernel may wake it up to 50 us late, to save a wake-up of its own.
         if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
-            tracing::debug!("timer slack stays as it is: {error}");
+            tracing::debug!("cannot set the timer slack: {error}");
         }
         let control = worker.control();
         let shared = Arc::clone(&self.shared);

@@ -65,7 +65,7 @@ pub enum Error {
         console: String,
     },
     /// The router under test ended or did not come up.
-    #[error("the router {what}; its last words: {log}")]
+    #[error("the router {what}; the end of its log: {log}")]
     Router {
         /// What happened.
         what: String,

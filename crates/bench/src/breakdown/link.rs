@@ -14,12 +14,12 @@ use wattline_xdp::PassAll;
 const NEAR: &str = "10.77.0.1";
 const FAR: &str = "10.77.0.2";
 const PORT: &str = "5201";
-/// The programs are ended when they were measured.
+/// Longer than any measurement: the programs are killed at its end.
 const LONGEST_SECONDS: &str = "3600";
-/// How long the server may take to listen.
+/// Longest time until the server listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Two namespaces joined by a pair of interfaces whose receiving threads can be told apart.
+/// Two namespaces joined by a veth pair. Each end has its own receiving thread.
 pub(super) struct Link {
     near: Namespace,
     far: Namespace,
@@ -28,7 +28,7 @@ pub(super) struct Link {
     _take: Vec<PassAll>,
 }
 
-/// What the sender's interface sent while samples were taken.
+/// Traffic that the sender's interface sent while samples were taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sent {
     pub packets: f64,
@@ -37,7 +37,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Of what the commands of [`Link::sent_around`] print: time, packets and bytes, twice.
+    /// Parses the output of [`Link::sent_around`]: time, packets and bytes, before and after.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers: Vec<f64> =
             text.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -73,7 +73,7 @@ impl Link {
                 "address add {address}/24 dev {interface}\nlink set {interface} up"
             ))?;
             if !offloads {
-                // Without GRO a veth has a receiving thread only where it has an XDP program.
+                // Without GRO, a veth interface has a receiving thread only with an XDP program.
                 take.push(namespace.enter(|| {
                     PassAll::attach(interface_index(interface)?).map_err(|error| {
                         let error = std::io::Error::other(error.to_string());
@@ -87,9 +87,9 @@ impl Link {
         Ok(Self { near, far, near_name, far_name, _take: take })
     }
 
-    /// The command that waits so long, and prints what the sender has sent before and after. It
-    /// runs below `perf record`, so that no packet is counted while no samples are taken: perf may
-    /// take seconds to begin.
+    /// Command that waits for `duration` and prints the sender's counters before and after. It runs
+    /// as a child of `perf record`, which may take seconds to start: so only packets of the sampled
+    /// time are counted.
     pub fn sent_around(&self, duration: Duration) -> [String; 7] {
         let of = format!("/sys/class/net/{}/statistics", self.near_name);
         let read = format!("date +%s.%N; cat {of}/tx_packets {of}/tx_bytes");
@@ -133,26 +133,26 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// That both still run.
+    /// Fails unless both still run.
     pub fn check(&mut self) -> Result<(), Error> {
         for (child, name) in [(&mut self.client, "client"), (&mut self.server, "server")] {
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(Error::ProgramFailed {
                     command: format!("iperf3 ({name})"),
                     status: status.to_string(),
-                    output: "ended before it was measured".into(),
+                    output: "ended before the measurement was over".into(),
                 });
             }
         }
         Ok(())
     }
 
-    /// Process numbers of the sender and of the thread that receives acknowledgements.
+    /// Process ids of the sender and of the thread that receives acknowledgements.
     pub fn sending(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
         Ok(BTreeSet::from([self.client.id(), Thread::napi(&link.near_name)?.number()]))
     }
 
-    /// Process numbers of the receiver and of the thread that receives the data.
+    /// Process ids of the receiver and of the thread that receives the data.
     pub fn receiving(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
         Ok(BTreeSet::from([self.server.id(), Thread::napi(&link.far_name)?.number()]))
     }

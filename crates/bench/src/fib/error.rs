@@ -11,7 +11,7 @@ pub enum Error {
     #[error(transparent)]
     Routes(#[from] RoutesFileError),
     /// The file of routes holds no prefix.
-    #[error("{}: holds no prefix", .0.display())]
+    #[error("{}: contains no prefix", .0.display())]
     Empty(PathBuf),
     /// The table does not take the prefixes.
     #[error(transparent)]

@@ -1,12 +1,12 @@
-//! Link-layer header of packets that leave: the last step of both rewrite nodes.
+//! Writes the link-layer header of an outgoing packet: the last step of both rewrite nodes.
 
 use crate::drop_reason::DropReason;
 use crate::forwarding::Hop;
 use crate::packet::Packet;
 use wattline_packet::ethernet;
 
-/// Writes the addresses and the tag of `hop` before the network header, and lets the frame end
-/// where the IP packet of `length` bytes ends, without padding. The EtherType, right before the
+/// Writes the addresses and the tag of `hop` before the network header, and sets the frame's end to
+/// the end of the IP packet of `length` bytes, without padding. The EtherType, which precedes the
 /// network header, does not change.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
-//! The same real traffic through a router made of namespaces: first by the kernel, then by
-//! Wattline's workers, then by its XDP programs. Without root, it goes through Wattline's graph
-//! between memory ports.
+//! Sends the same real traffic through a router made of namespaces: forwarded first by the kernel,
+//! then by Wattline's workers, then by its XDP programs. Without root, the traffic passes the graph
+//! of Wattline between memory ports.
 
 mod live;
 mod memory;
@@ -30,11 +30,13 @@ pub fn run(settings: &Settings) -> Result<Report, Error> {
 /// Reason why this process cannot build a router of namespaces; `None` if it can.
 fn why_no_namespaces() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
-        return Some("not root: no namespaces can be built and no AF_XDP socket opened".to_owned());
+        return Some("not root: cannot build namespaces or open AF_XDP sockets".to_owned());
     }
-    ["ip", "ethtool"].iter().find(|program| !wattline_testbed::command::installed(program)).map(|program| {
-        format!(
-            "`{program}` is not installed (`make tools` installs it): no namespaces can be built"
-        )
-    })
+    ["ip", "ethtool"].iter().find(|program| !wattline_testbed::command::installed(program)).map(
+        |program| {
+            format!(
+                "`{program}` is not installed (`make tools` installs it): cannot build namespaces"
+            )
+        },
+    )
 }

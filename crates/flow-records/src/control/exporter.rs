@@ -78,7 +78,9 @@ impl Exporter {
         let thread = std::thread::Builder::new().name("collector".to_owned()).spawn(move || {
             // The thread opens only unprivileged sockets.
             if let Err(error) = privileges::drop_all() {
-                tracing::debug!("the export of flow records keeps its capabilities: {error}");
+                tracing::debug!(
+                    "flow records: cannot drop the capabilities of the export thread: {error}"
+                );
             }
             run(session, &records);
         })?;
@@ -120,13 +122,19 @@ impl Exporter {
         let Some(thread) = self.thread.take() else { return };
         while !thread.is_finished() {
             if Instant::now() >= until {
-                tracing::warn!("{}: took too long for the last flow records", self.collector);
+                tracing::warn!(
+                    "flow records: {} did not take the last records in time; they are lost",
+                    self.collector
+                );
                 return;
             }
             std::thread::sleep(LOOK);
         }
         if thread.join().is_err() {
-            tracing::error!("the export to {} has panicked: this is a defect", self.collector);
+            tracing::error!(
+                "flow records: the export to {} has panicked, which is a defect of Wattline",
+                self.collector
+            );
         }
     }
 

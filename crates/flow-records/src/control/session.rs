@@ -207,7 +207,7 @@ impl Session {
 
     fn is_up(&mut self) {
         if std::mem::take(&mut self.down) {
-            tracing::info!("flow records: {} is back", self.collector);
+            tracing::info!("flow records: {} can be reached again", self.collector);
         }
         self.account.up.store(true, Relaxed);
     }
@@ -217,7 +217,7 @@ impl Session {
         self.account.up.store(false, Relaxed);
         if !std::mem::replace(&mut self.down, true) {
             tracing::warn!(
-                "flow records: {} is down: {error}; its records are lost",
+                "flow records: {} cannot be reached: {error}; its records are lost until it can",
                 self.collector
             );
         }

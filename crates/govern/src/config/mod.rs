@@ -157,7 +157,7 @@ mod tests {
             ("[[latency]]\nname = \"a\"\nprometheus = \"http://x/\"\n", "histogram"),
             (
                 "[[latency]]\nname=\"a\"\nclients=\"x\"\n[[latency]]\nname=\"a\"\nclients=\"y\"\n",
-                "stands twice",
+                "is used twice",
             ),
         ] {
             let error = parse(text).unwrap_err();

@@ -6,7 +6,7 @@ use crate::profile::{self, PROFILES};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 use wattline_host::Scope;
 use wattline_knobs::OnExit;
 use wattline_policy::PolicySpec;
@@ -138,40 +138,37 @@ fn moderation(text: &str) -> Option<Moderation> {
 
 /// Reads the whole file.
 pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
+    let empty = DeTable::new();
     let table = single(reader, root, GOVERN, "govern");
-    let named = table.as_ref().and_then(|table| reader.parsed(table, "profile", profile::find));
-    let profile = named.map_or(PROFILES[0], |profile| profile.value);
-    let base = base_of(profile);
+    let table = table.unwrap_or(Table { section: GOVERN, table: &empty, span: 0..0 });
+    reader.refuse_unknown(&table);
+    let profile = reader.parsed(&table, "profile", profile::find);
+    let profile = profile.map_or(PROFILES[0], |profile| profile.value);
+    let Base { policy, scope, idle_latency, moderation, uncore } =
+        Base::of(reader, &table, base_of(profile));
     let mut config = Config {
         profile,
-        policy: String::new(),
-        scope: base.scope,
+        policy,
+        scope,
         cpus: Vec::new(),
         interfaces: Vec::new(),
-        idle_latency: None,
-        moderation: Moderation::Keep,
-        uncore: false,
+        idle_latency,
+        moderation,
+        uncore,
         latency_target: None,
-        latency_hold: Span::from_millis(5_000),
-        latency_silence: Span::from_millis(10_000),
+        latency_hold: Span::ZERO,
+        latency_silence: Span::ZERO,
         latency: Vec::new(),
-        server: "westmere-2010".to_owned(),
-        seed: 1,
+        server: String::new(),
+        seed: 0,
         on_exit: OnExit::Restore,
         socket: None,
         log_level: read_log(reader, root),
         metrics: read_metrics(reader, root),
     };
-    let Base { policy, scope, idle_latency, moderation, uncore } = match &table {
-        Some(table) => {
-            reader.refuse_unknown(table);
-            read_own(reader, table, &mut config);
-            Base::of(reader, table, base)
-        }
-        None => base,
-    };
+    read_own(reader, &table, &mut config);
     config.latency = read_sources(reader, root);
-    Config { policy, scope, idle_latency, moderation, uncore, ..config }
+    config
 }
 
 /// What the file of a profile says.
@@ -201,22 +198,16 @@ fn read_own(reader: &mut Reader, table: &Table, config: &mut Config) {
     if let Some(names) = reader.list(table, "interfaces", false, name) {
         config.interfaces = names.value.into_iter().map(|name| name.value).collect();
     }
-    let hour = Duration::from_secs(3600);
-    let mut span = |key, low, to: &mut Span| {
-        if let Some(span) = reader.parsed(table, key, between(low, hour)) {
-            *to = span.value.into();
-        }
-    };
-    let mut target = Span::ZERO;
-    span("latency_target", Duration::from_micros(1), &mut target);
-    config.latency_target = (target > Span::ZERO).then_some(target);
-    span("latency_hold", Duration::ZERO, &mut config.latency_hold);
-    span("latency_silence", Duration::from_millis(100), &mut config.latency_silence);
+    let mut span = |key| reader.duration(table, key).map(|span| Span::from(span.value));
+    config.latency_target = span("latency_target");
+    // These have defaults.
+    config.latency_hold = span("latency_hold").unwrap_or_default();
+    config.latency_silence = span("latency_silence").unwrap_or_default();
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     if let Some(server) = reader.parsed(table, "server", named) {
         config.server = server.value;
     }
-    if let Some(seed) = reader.integer(table, "seed", 0..=u32::MAX) {
+    if let Some(seed) = reader.number(table, "seed") {
         config.seed = seed.value;
     }
     if let Some(on_exit) = reader.parsed(table, "on_exit", |text| text.parse().ok()) {
@@ -237,7 +228,7 @@ fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
         let kind = read_source(reader, &table);
         let (Some(name), Some(kind)) = (name, kind) else { continue };
         if sources.iter().any(|known| known.name == name.value) {
-            let message = "stands twice: each source has a name of its own".to_owned();
+            let message = "is used twice: each source needs its own name".to_owned();
             reader.problem(LATENCY, "name", &name.span, message);
         }
         sources.push(SourceSettings { name: name.value, kind });
@@ -252,16 +243,9 @@ fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
         reader.problem_in(table, "", message);
         return None;
     }
-    let hour = Duration::from_secs(3600);
-    let mut span = |key, low, high, default| {
-        let found = reader.parsed(table, key, between(low, high));
-        found.map_or(default, |span| Span::from(span.value))
-    };
-    let tenth = Duration::from_millis(100);
-    let window = span("window", tenth, hour, Span::from_millis(5_000));
-    let period = span("period", tenth, hour, Span::from_millis(1_000));
-    let minute = Duration::from_secs(60);
-    let unit = span("unit", Duration::from_nanos(1), minute, Span::from_millis(1_000));
+    // All three have defaults.
+    let mut span = |key| reader.duration(table, key).map_or(Span::ZERO, |span| span.value.into());
+    let (window, period, unit) = (span("window"), span("period"), span("unit"));
     if table.has("clients") {
         let socket = reader.parsed(table, "clients", socket_path)?.value;
         return Some(SourceKind::Clients { socket, window });

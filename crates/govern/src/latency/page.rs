@@ -72,7 +72,7 @@ impl LatencySource for Page {
                 if self.histogram.take(&text, now) {
                     self.heard = Some(now);
                 } else if self.histogram.refused().total() == refused {
-                    self.problem = Some("the page has no such histogram".to_owned());
+                    self.problem = Some("the page does not have this histogram".to_owned());
                 }
             }
         }

@@ -153,7 +153,7 @@ fn check(taken: Taken) -> Result<(), String> {
     match taken {
         Taken::Done | Taken::Altered { .. } | Taken::Slow { .. } => Ok(()),
         Taken::Foreign { found } => {
-            Err(format!("somebody else has set it to {found}; end who does"))
+            Err(format!("another program has set it to {found}; stop that program"))
         }
         Taken::Failed { why } => Err(why),
     }

@@ -37,10 +37,10 @@ const STEADY: f64 = 0.2;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Stopped {
     /// Somebody wanted it to end.
-    #[error("interrupted; the same command goes on where it was")]
+    #[error("interrupted; run the same command again to continue")]
     Interrupted,
     /// The machine cannot be brought to a point.
-    #[error("{at}: {why}; the same command goes on where it was")]
+    #[error("{at}: {why}; run the same command again to continue")]
     Machine {
         /// The point.
         at: String,
@@ -48,7 +48,7 @@ pub enum Stopped {
         why: String,
     },
     /// The server cannot be loaded any more.
-    #[error("{at}: {why}; once the server answers, the same command goes on where it was")]
+    #[error("{at}: {why}; once the server answers, run the same command again to continue")]
     Server {
         /// The point.
         at: String,

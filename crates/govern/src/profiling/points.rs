@@ -114,7 +114,7 @@ pub enum PointsError {
         why: String,
     },
     /// What is there was not written by a profile, or is damaged.
-    #[error("{}: is no file of points: {why}; move it away to begin anew", .path.display())]
+    #[error("{}: is not a file of points: {why}; move it away to start again", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -160,7 +160,7 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     {
         write(&path, &text.replacen(from, to, 1)).unwrap();
         let error = Points::open(&path, head(&grid)).unwrap_err().to_string();
-        assert!(error.contains("is no file of points"), "{to}: {error}");
+        assert!(error.contains("is not a file of points"), "{to}: {error}");
     }
 }
 

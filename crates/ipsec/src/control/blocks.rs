@@ -30,9 +30,9 @@ impl Blocks {
         let (blocks, exempt) = blocks(settings, own);
         for policy in exempt {
             tracing::warn!(
-                "ipsec: what this machine itself sends from {} to {} leaves in clear: to block it \
-                 would cut the machine off, as one of its own networks or the far end of a tunnel \
-                 lies there",
+                "ipsec: packets that this machine itself sends from {} to {} leave unencrypted: \
+                 blocking them would cut the machine off, since one of its own networks or the \
+                 remote end of a tunnel is there",
                 policy.source,
                 policy.destination
             );
@@ -42,7 +42,7 @@ impl Blocks {
             Ok(others) => {
                 for other in &others {
                     tracing::warn!(
-                        "ipsec: the kernel has a policy of its own from {} to {} ({:?}): it stands",
+                        "ipsec: the kernel already has a policy from {} to {} ({:?}), which is kept",
                         other.source,
                         other.destination,
                         other.direction
@@ -53,16 +53,16 @@ impl Blocks {
             }
             Err(error) if is_missing(&error) => {
                 tracing::warn!(
-                    "ipsec: the kernel has no XFRM, by which it could be kept from forwarding in \
-                     clear what policies protect: that holds only while the router runs, and on \
-                     its ports"
+                    "ipsec: this kernel has no XFRM, so nothing keeps it from forwarding protected \
+                     packets unencrypted when the router does not run, or on interfaces that are no \
+                     ports"
                 );
                 None
             }
             Err(error) => {
                 tracing::error!(
-                    "ipsec: the kernel cannot be kept from forwarding in clear what policies \
-                     protect, where the router ends or an interface is no port: {error}"
+                    "ipsec: cannot keep the kernel from forwarding protected packets unencrypted \
+                     when the router ends, or on interfaces that are no ports: {error}"
                 );
                 // Some may have been added.
                 Some(Self { owner, count: 0, stay: false })
@@ -76,7 +76,9 @@ impl Blocks {
             return;
         }
         if let Err(error) = self.owner.remove_all() {
-            tracing::error!("ipsec: the kernel goes on blocking what policies protect: {error}");
+            tracing::error!(
+                "ipsec: cannot remove the kernel policies that block protected packets: {error}"
+            );
         }
         (self.count, self.stay) = (0, true);
     }

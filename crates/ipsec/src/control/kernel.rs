@@ -98,7 +98,10 @@ impl Tunnels {
                 })
             };
             if let Err(error) = made {
-                tracing::error!("ipsec: spi {:#010x} of the kernel: {error}", association.spi);
+                tracing::error!(
+                    "ipsec: SA of the kernel with spi {:#010x}: {error}",
+                    association.spi
+                );
                 self.left += 1;
             }
         }

@@ -34,7 +34,7 @@ fn read(path: &Path, algorithm: Algorithm) -> Result<KeyMaterial, String> {
         .map_err(|error| format!("the key cannot be read: {error}"))?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("is no regular file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     let mode = metadata.mode() & 0o7777;
     if mode & 0o077 != 0 {

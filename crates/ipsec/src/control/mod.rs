@@ -116,8 +116,8 @@ impl Ipsec {
             for (key, source) in [("key_in", &tunnel.key_in), ("key_out", &tunnel.key_out)] {
                 if matches!(source, KeySource::Inline(_)) {
                     tracing::warn!(
-                        "[[ipsec_tunnel]] {}: {key} stands in the configuration itself: whoever \
-                         reads that can read all packets; use {key}_file",
+                        "[[ipsec_tunnel]] {}: {key} is in the configuration itself: everyone who can \
+                         read the file can decrypt all packets; use {key}_file",
                         tunnel.name
                     );
                 }
@@ -155,7 +155,7 @@ impl Ipsec {
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::error!("ipsec: the kernel's associations cannot be followed: {error}");
+                tracing::error!("ipsec: cannot follow the SAs of the kernel: {error}");
                 false
             }
         }

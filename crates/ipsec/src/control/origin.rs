@@ -75,7 +75,7 @@ impl Origin {
             Err(error) if !self.refused => {
                 self.refused = true;
                 tracing::warn!(
-                    "ipsec {} (spi {:#010x}): the kernel does not take its numbers: {error}",
+                    "ipsec {} (spi {:#010x}): the kernel does not accept its sequence numbers: {error}",
                     common.name,
                     common.spi
                 );

@@ -67,7 +67,7 @@ impl Age {
             common.end();
             self.ended = true;
             tracing::error!(
-                "ipsec {} ({what}, spi {:#x}): its keys are at their end and no longer used",
+                "ipsec {} ({what}, spi {:#x}): its keys have reached their hard lifetime and are no longer used",
                 common.name,
                 common.spi
             );
@@ -79,7 +79,7 @@ impl Age {
         if over && !self.warned && !self.ended {
             self.warned = true;
             tracing::warn!(
-                "ipsec {} ({what}, spi {:#x}): its keys should be replaced soon",
+                "ipsec {} ({what}, spi {:#x}): its keys have reached their soft lifetime: replace them",
                 common.name,
                 common.spi
             );
@@ -138,10 +138,15 @@ impl Sending {
         self.age.tick(now, common, "outbound");
         if self.association.sequence.is_exhausted() && !self.told {
             self.told = true;
-            tracing::error!("ipsec {}: no sequence number is left: replace its keys", common.name);
+            tracing::error!(
+                "ipsec {}: its sequence numbers are used up: replace its keys",
+                common.name
+            );
         }
         if let Err(error) = self.reserve() {
-            tracing::error!("ipsec: {error}; nothing is sent beyond what is reserved");
+            tracing::error!(
+                "ipsec: {error}; sending stops when the reserved sequence numbers are used up"
+            );
         }
     }
 

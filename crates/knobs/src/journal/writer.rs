@@ -170,7 +170,7 @@ impl Journal {
         if length > LONGEST_JOURNAL {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("longer than {LONGEST_JOURNAL} bytes, and it cannot be written anew"),
+                format!("longer than {LONGEST_JOURNAL} bytes, and it cannot be rewritten"),
             ));
         }
         if self.cut {

@@ -65,6 +65,9 @@ impl Exchange {
                 }
             }
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel's answer has no end"))
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the kernel did not complete its answer in time",
+        ))
     }
 }

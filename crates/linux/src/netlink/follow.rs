@@ -219,7 +219,7 @@ impl Follower {
         match result.unwrap_or(Ok(())) {
             // Kernels before 5.3 have no such thing.
             Err(error) if is_of_nexthops => {
-                tracing::debug!("no next hops with numbers: {error}");
+                tracing::debug!("cannot read next-hop objects: {error}");
                 Ok(consistent)
             }
             other => other.map(|()| consistent),
@@ -253,7 +253,7 @@ fn told(
         Received::Nexthop { change, .. } => nexthops.apply(change, each),
         Received::Unreadable(reason) => {
             *unreadable += 1;
-            tracing::debug!("passed over a netlink message: {reason}");
+            tracing::debug!("skipped a netlink message: {reason}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl Socket {
     /// Subscribes to one more group, which older kernels may lack: they have nothing to say there.
     pub fn subscribe_if_there(&mut self, group: u32) {
         if let Err(error) = self.socket.add_membership(group) {
-            tracing::debug!("no notifications of rtnetlink's group {group}: {error}");
+            tracing::debug!("cannot subscribe to rtnetlink group {group}: {error}");
         }
     }
 

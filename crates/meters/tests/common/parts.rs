@@ -5,7 +5,7 @@
 /// Parts and their watts.
 pub const PARTS: [(&str, f64); 7] = [
     ("package, asleep", 21.0),
-    ("package, polling in vain", 30.0),
+    ("package, empty polling", 30.0),
     ("package, useful work", 20.0),
     ("memory", 7.0),
     ("network card, idle", 8.0),

@@ -1,4 +1,4 @@
-//! grout's autoscaling by the redirect table, as it was proposed.
+//! grout's autoscaling by the indirection table, as it was proposed.
 
 use super::fixed;
 use super::polling::needs;
@@ -34,7 +34,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let platform = context.platform;
     needs(platform, &[Wait::Poll])?;
     if !platform.can.set_cores {
-        return Err("the platform takes no core out of the redirect table".into());
+        return Err("the platform takes no core out of the indirection table".into());
     }
     let idle = fixed::idle_state(parameters, platform)?;
     Ok(Box::new(GroutAutoscale { idle, full: vec![0; platform.cores] }))

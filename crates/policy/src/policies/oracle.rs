@@ -1,4 +1,4 @@
-//! The oracle: knows the rate and the server's model, and picks the lower envelope.
+//! The oracle: knows the offered rate and the server model, and picks the lower envelope.
 
 use crate::{
     AskAgain, BuildContext, Envelope, Kind, Looks, Observation, OperatingPoint, Parameter,
@@ -24,7 +24,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// How far a core may be used.
+/// Highest utilisation of a core.
 pub(super) const LOAD: Parameter = Parameter {
     name: "load",
     kind: Kind::Number { min: 0.1, max: 1.0 },
@@ -33,7 +33,7 @@ pub(super) const LOAD: Parameter = Parameter {
     source: "ours",
 };
 
-/// Sets an envelope's operating point for a rate.
+/// Sets the operating point of an envelope for a rate.
 pub(super) fn take_step(
     envelope: &Envelope,
     rate: PacketsPerSecond,
@@ -42,7 +42,7 @@ pub(super) fn take_step(
 ) {
     let step = envelope.at(rate);
     point.set_active(step.cores, 0, seen.platform.deepest());
-    // The envelope may be another server's, with more P-states.
+    // The envelope may belong to another server, with more P-states.
     point.set_frequency(step.frequency.min(seen.platform.fastest()));
 }
 
@@ -78,7 +78,7 @@ impl Policy for Oracle {
         if seen.trigger == Trigger::Start {
             point.set_wait(Wait::Interrupt);
         }
-        // Where nobody knows the rate, the safe choice is full capacity.
+        // Without a known rate, full capacity is the safe choice.
         let rate = seen.offered.unwrap_or(PacketsPerSecond(f64::INFINITY));
         take_step(&self.envelope, rate, seen, point);
         AskAgain::at(now + self.period)

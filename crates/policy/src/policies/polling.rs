@@ -72,7 +72,7 @@ pub(super) fn needs(platform: &Platform, waits: &[Wait]) -> Result<(), String> {
         let wanted =
             waits.iter().any(|of| std::mem::discriminant(of) == std::mem::discriminant(&wait));
         if wanted && !platform.can.waits.allows(wait) {
-            return Err(format!("the platform has no {name} to wait by"));
+            return Err(format!("the platform cannot wait by {name}"));
         }
     }
     Ok(())

@@ -50,10 +50,10 @@ struct RssPp {
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     let platform = context.platform;
     if !platform.can.set_cores {
-        return Err("the platform takes no core out of the redirect table".into());
+        return Err("the platform takes no core out of the indirection table".into());
     }
     if !platform.can.waits.poll {
-        return Err("the platform has no polling to wait by".into());
+        return Err("the platform cannot wait by polling".into());
     }
     Ok(Box::new(RssPp {
         period: parameters.span("period"),

@@ -10,7 +10,7 @@ use wattline_units::{Span, Time};
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "shenango",
     summary: "Shenango's and Caladan's core allocation: one core more at each look that finds a packet which waited at the last look, too; an idle core parks",
-    source: "Ousterhout et al., Shenango, NSDI 2019; Fried et al., Caladan, OSDI 2020 (`interval=10us,qdelay=10us`). Packets go to cores by the redirect table, since none can be stolen; the allocator's own core is not counted",
+    source: "Ousterhout et al., Shenango, NSDI 2019; Fried et al., Caladan, OSDI 2020 (`interval=10us,qdelay=10us`). Packets go to cores by the indirection table, since none can be stolen; the allocator's own core is not counted",
     parameters: &[
         Parameter {
             name: "interval",
@@ -42,10 +42,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let platform = context.platform;
     let delay = parameters.span("qdelay");
     if !platform.can.set_cores {
-        return Err("the platform takes no core out of the redirect table".into());
+        return Err("the platform takes no core out of the indirection table".into());
     }
     if !platform.can.waits.poll {
-        return Err("the platform has no polling to wait by".into());
+        return Err("the platform cannot wait by polling".into());
     }
     if delay > Span::ZERO && !platform.can.sees.oldest {
         return Err("qdelay: the platform does not show how long packets wait; allowed: 0us".into());

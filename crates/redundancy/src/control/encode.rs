@@ -126,7 +126,7 @@ impl Section {
         if is_new {
             self.resets += 1;
             let peer = self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
-            tracing::info!("redundancy: the decoder {peer} has begun to remember");
+            tracing::info!("redundancy: the decoder {peer} has started with an empty cache");
         }
         self.reports += 1;
         self.reported_missing += feedback.missing.len() as u64;
@@ -139,7 +139,9 @@ impl Section {
         let silent = self.heard.is_some_and(|(_, at)| now.saturating_duration_since(at) > DEAD);
         if silent && self.cache.peer.is_usable() {
             let peer = self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
-            tracing::warn!("redundancy: the decoder {peer} is silent: sending everything as it is");
+            tracing::warn!(
+                "redundancy: the decoder {peer} sends no reports: packets are sent unencoded"
+            );
             self.cache.peer.is_gone();
         }
     }

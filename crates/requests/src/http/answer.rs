@@ -200,7 +200,7 @@ fn framing(fields: &[httparse::Header<'_>]) -> Result<Framing, ProtocolError> {
         if field.name.eq_ignore_ascii_case("content-length") {
             for value in values() {
                 let length = decimal(value)
-                    .ok_or(ProtocolError("a Content-Length that is no number up to 2^64 - 1"))?;
+                    .ok_or(ProtocolError("a Content-Length that is not a number up to 2^64 - 1"))?;
                 if framing.length.is_some_and(|known| known != length) {
                     return Err(ProtocolError("two lengths that differ"));
                 }

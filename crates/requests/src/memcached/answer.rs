@@ -202,7 +202,7 @@ fn meta_value(key: &[u8], line: &[u8]) -> Result<u64, ProtocolError> {
 fn length(word: Option<&[u8]>) -> Result<u64, ProtocolError> {
     word.and_then(decimal)
         .filter(|length| *length <= VALUE_LIMIT)
-        .ok_or(ProtocolError("a value whose length is no number up to 1 GiB"))
+        .ok_or(ProtocolError("a value whose length is not a number up to 1 GiB"))
 }
 
 #[cfg(test)]

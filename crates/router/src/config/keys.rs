@@ -1,7 +1,8 @@
 //! The list of configuration keys, and what is printed from it.
 
 use super::section::Sections;
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::ops::RangeInclusive;
 
 /// Where in the file a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +59,14 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// An example value as TOML, for keys without a default.
     pub example: &'static str,
-    /// What is allowed, as it stands in error messages after "must be".
-    pub allowed: &'static str,
+    /// What is allowed.
+    pub allowed: Allowed,
     /// What it does.
     pub doc: &'static str,
 }
 
 impl Key {
-    /// One key, in the order of the fields.
+    /// A key whose allowed values are told in words, in the order of the fields.
     pub const fn new(
         section: Section,
         name: &'static str,
@@ -74,7 +75,71 @@ impl Key {
         allowed: &'static str,
         doc: &'static str,
     ) -> Self {
+        Self { section, name, default, example, allowed: Allowed::Words(allowed), doc }
+    }
+
+    /// A whole number in a range, which [`super::read::Reader::number`] checks.
+    pub const fn whole(
+        section: Section,
+        name: &'static str,
+        default: Option<&'static str>,
+        example: &'static str,
+        range: RangeInclusive<u32>,
+        doc: &'static str,
+    ) -> Self {
+        let allowed = Allowed::Whole(*range.start(), *range.end());
         Self { section, name, default, example, allowed, doc }
+    }
+
+    /// A duration in a range (shortest, longest, an example for messages), which
+    /// [`super::read::Reader::duration`] checks.
+    pub const fn duration(
+        section: Section,
+        name: &'static str,
+        default: Option<&'static str>,
+        example: &'static str,
+        (shortest, longest, such_as): (&'static str, &'static str, &'static str),
+        doc: &'static str,
+    ) -> Self {
+        let allowed = Allowed::Duration { shortest, longest, such_as };
+        Self { section, name, default, example, allowed, doc }
+    }
+}
+
+/// What a key allows. Its text stands in error messages after "must be", in the reference and in
+/// `wattline config`; values are checked against the same range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// In words; the code that reads the key checks it.
+    Words(&'static str),
+    /// A whole number from the first to the second.
+    Whole(u32, u32),
+    /// A duration.
+    Duration {
+        /// The shortest, as a configuration has it.
+        shortest: &'static str,
+        /// The longest.
+        longest: &'static str,
+        /// An example for messages.
+        such_as: &'static str,
+    },
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => f.write_str(words),
+            Self::Whole(low, high) => write!(f, "a whole number from {low} to {high}"),
+            Self::Duration { shortest, longest, such_as } => {
+                write!(f, "a duration from \"{shortest}\" to \"{longest}\", such as \"{such_as}\"")
+            }
+        }
+    }
+}
+
+impl serde::Serialize for Allowed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -82,30 +147,30 @@ impl Key {
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(Section::Top, "routes_file", None, "\"routes.txt\"", "the path of a file, relative to this one",
-        "More static routes: a prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. Taken in any section."),
-    Key::new(Section::Router, "workers", Some("1"), "2", "a whole number from 1 to 64",
+        "More static routes: one prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. This key may be in any section."),
+    Key::whole(Section::Router, "workers", Some("1"), "2", 1..=64,
         "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them."),
     Key::new(Section::Router, "mode", Some("\"adaptive\""), "\"poll\"", "\"poll\", \"interrupt\" or \"adaptive\"",
-        "What a worker does without work: poll asks its queues again and again, interrupt blocks at once,\nadaptive polls for the time `idle` and then blocks."),
-    Key::new(Section::Router, "batch", Some("64"), "32", "a whole number from 1 to 64",
+        "What a worker does when its queues are empty. poll: it polls them all the time. interrupt: it blocks at once.\nadaptive: it polls for the time `idle` and then blocks."),
+    Key::whole(Section::Router, "batch", Some("64"), "32", 1..=64,
         "Most frames that a worker takes from a queue at once."),
     Key::new(Section::Router, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
         "The CPU that each worker is pinned to; empty: not pinned."),
     Key::new(Section::Router, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
     Key::new(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether the XDP programs forward by themselves, by the kernel's routes, what needs nothing else;\nworkers get the rest. auto: where AF_XDP copies frames, no worker polls, no policy decides at\nbatches of packets, and neither an application nor a route or port setting of this file has a say."),
+        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy decides at batches of packets, and\nno application, route or port setting of this file needs to see the packets."),
     Key::new(Section::Router, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
-        "What becomes of ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: they are left to the kernel, all of\nthem where it cannot be told which. force: they are forwarded all the same. It is looked for at the start\nand while the router runs, when strict does what narrow does."),
-    Key::new(Section::Router, "flow_seed", None, "42", "a whole number from 0 to 4294967295",
-        "What decides, with a flow's addresses and ports, which of several next hops workers send it to.\nRouters in a row need different ones, or the later use one of their links.\nDefault: another at each start; 0 where all ports are captures."),
+        "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
+    Key::whole(Section::Router, "flow_seed", None, "42", 0..=u32::MAX,
+        "Seed of the hash by which workers choose one of several next hops for a flow. Routers in a row need\ndifferent seeds, or the later ones use only one of their links.\nDefault: random at each start; 0 if all ports are captures."),
     Key::new(Section::Router, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
-    Key::new(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", "a duration from \"1us\" to \"1s\", such as \"50us\"",
-        "How long an adaptive worker polls in vain at most before it blocks; less, down to nothing, where frames\ncome further apart than this."),
-    Key::new(Section::Router, "drain", Some("\"500ms\""), "\"2s\"", "a duration from \"0s\" to \"60s\", such as \"500ms\"",
-        "How long workers may go on forwarding what is queued after the router was told to stop."),
-    Key::new(Section::Router, "frames", Some("4096"), "16384", "a whole number from 1024 to 32768",
+    Key::duration(Section::Router, "idle", Some("\"20us\""), "\"1ms\"", ("1us", "1s", "50us"),
+        "Longest time that an adaptive worker polls empty queues before it blocks. If frames arrive further\napart than this, it polls for a shorter time or not at all."),
+    Key::duration(Section::Router, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
+        "How long workers may continue to forward queued packets after the router was told to stop."),
+    Key::whole(Section::Router, "frames", Some("4096"), "16384", 1024..=32768,
         "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
     Key::new(Section::Router, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
@@ -114,21 +179,21 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Metrics, "listen", None, "\"127.0.0.1:9417\"", "an address and TCP port such as \"127.0.0.1:9417\" or \"[::1]:9417\"",
         "Where GET /metrics is answered over HTTP, in the text format of Prometheus; nowhere by default.\nAnyone who reaches it may read it."),
     Key::new(Section::Power, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
-        "What a governor drives. scale: workers behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: nothing is governed."),
+        "What the governor controls. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
     Key::new(Section::Power, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The governor."),
     Key::new(Section::Power, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
         "The server model: of the emulated server, or of this machine for policies that reckon with one."),
     Key::new(Section::Power, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
         "What the model is said to do with each packet."),
-    Key::new(Section::Power, "scale", Some("500"), "100", "a whole number from 1 to 1000000",
+    Key::whole(Section::Power, "scale", Some("500"), "100", 1..=1000000,
         "How many times as long everything lasts on platform scale."),
-    Key::new(Section::Power, "seed", Some("1"), "2", "a whole number from 0 to 4294967295",
+    Key::whole(Section::Power, "seed", Some("1"), "2", 0..=u32::MAX,
         "Seed of policies and service times that draw random numbers."),
-    Key::new(Section::Power, "sample", Some("\"1ms\""), "\"500us\"", "a duration from \"100us\" to \"1s\", such as \"1ms\"",
-        "On host: how often queues are looked at for a policy that wants to be asked at each batch."),
+    Key::duration(Section::Power, "sample", Some("\"1ms\""), "\"500us\"", ("100us", "1s", "1ms"),
+        "On host: how often the queues are read for a policy that decides at batches."),
     Key::new(Section::Power, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
-        "On host: how the machine is left, also when the router is killed: as it was found, as it is,\nor as it was found but with the CPUs at their fastest. `wattline restore` undoes the last two."),
+        "On host: the state of the machine after the end, also when the router is killed. restore: as before.\nkeep: as it is. performance: as before, but with the CPUs at their fastest. `wattline restore` undoes the last two."),
     Key::new(Section::Power, "uncore", Some("false"), "true", "true or false",
         "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
     Key::new(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
@@ -144,17 +209,17 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Capture, "paced", Some("false"), "true", "true or false",
         "Whether frames arrive at the times of their timestamps, or as fast as they can be forwarded."),
     Key::new(Section::Capture, "original_length", Some("false"), "true", "true or false",
-        "Whether packets that a snap length cut are filled up with zeros to the length that they had; else they\narrive as they were captured, and most are dropped as \"bad-length\"."),
+        "Whether packets that a snap length cut are padded with zeros to their original length. Without this they\narrive as captured, and most are dropped as \"bad-length\"."),
     Key::new(Section::Port, "mac", None, "\"02:00:00:00:00:01\"", "a unicast Ethernet address such as \"02:00:00:00:00:01\"",
         "The Ethernet address of a capture port; default 02:00:00:00 and the port's number from 1.\nAn interface has its own."),
     Key::new(Section::Port, "addresses", Some("[]"), "[\"192.0.2.1/24\", \"2001:db8::1/64\"]", "a list of addresses with prefix lengths, such as \"192.0.2.1/24\"",
         "The port's own addresses; their prefixes are on its link. With kernel_routes the interface's own are added."),
-    Key::new(Section::Port, "mtu", None, "1500", "a whole number from 68 to 9000",
+    Key::whole(Section::Port, "mtu", None, "1500", 68..=9000,
         "Largest IP packet in bytes. Default: 1500 for captures; the interface's own, which it may only lower."),
     Key::new(Section::Port, "promiscuous", Some("false"), "true", "true or false",
         "Route frames whatever Ethernet address they are sent to."),
     Key::new(Section::Port, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
-        "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. A redirect table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
+        "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
     Key::new(Section::Route, "prefix", None, "\"0.0.0.0/0\"", "an IPv4 or IPv6 prefix without host bits, such as \"198.51.100.0/24\"",
         "Destinations. Required."),
     Key::new(Section::Route, "via", None, "[\"198.51.100.2\", \"198.51.100.3\"]", "an address of the prefix's family, ADDRESS%PORT, or a list of 1 to 64 of them",
@@ -176,11 +241,9 @@ pub fn all(sections: Sections<'_>) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().chain(sections.iter().flat_map(|section| section.keys()))
 }
 
-/// What is allowed for a key.
-pub(super) fn allowed(section: Section, name: &str, sections: Sections<'_>) -> &'static str {
-    all(sections)
-        .find(|key| key.section == section && key.name == name)
-        .map_or("a known key", |key| key.allowed)
+/// The key of this name in a section.
+pub(super) fn find(section: Section, name: &str, sections: Sections<'_>) -> Option<&'static Key> {
+    all(sections).find(|key| key.section == section && key.name == name)
 }
 
 /// Every key with its default and what it does, as a configuration file. Keys without a
@@ -259,13 +322,53 @@ pub fn markdown<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Problems};
 
     #[test]
     fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
         let problems = Config::parse(&as_toml(&[]), "defaults.toml").unwrap_err();
         assert_eq!(problems.list.len(), 1, "{problems}");
         assert!(problems.list[0].message.contains("[[port]]"), "{problems}");
+    }
+
+    /// A configuration with this line in the right section.
+    fn with(key: &Key, value: &str) -> Result<Config, Problems> {
+        let port = "name = \"a\"\ninterface = \"x\"\n";
+        let (name, heading) = (key.name, key.section.heading());
+        let text = match key.section {
+            Section::Port => format!("[[port]]\n{port}{name} = {value}\n"),
+            _ => format!("[[port]]\n{port}{heading}\n{name} = {value}\n"),
+        };
+        Config::parse(&text, "x")
+    }
+
+    /// The text and the check of a range are one, and no default is outside of its own.
+    #[test]
+    fn ranges_hold_to_their_ends_and_not_beyond() {
+        let mut checked = 0;
+        for key in KEYS {
+            let (good, bad) = match key.allowed {
+                Allowed::Words(_) => continue,
+                Allowed::Whole(low, high) => (
+                    [low.to_string(), high.to_string()],
+                    [(i64::from(low) - 1).to_string(), (u64::from(high) + 1).to_string()],
+                ),
+                Allowed::Duration { shortest, longest, .. } => (
+                    [format!("\"{shortest}\""), format!("\"{longest}\"")],
+                    ["\"-1s\"".to_owned(), format!("\"{}\"", longest.replace('s', ".001s"))],
+                ),
+            };
+            for value in good.iter().map(String::as_str).chain(key.default) {
+                assert!(with(key, value).is_ok(), "{} = {value}: {:?}", key.name, with(key, value));
+            }
+            for value in &bad {
+                let problems = with(key, value).unwrap_err().to_string();
+                let must = format!("must be {}", key.allowed);
+                assert!(problems.contains(&must), "{} = {value}: {problems}", key.name);
+            }
+            checked += 1;
+        }
+        assert!(checked > 8, "{checked}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! From the text of a configuration to [`Config`].
 
-use super::duration::between;
 use super::keys::Section;
 use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
@@ -14,7 +13,6 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 /// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
@@ -127,9 +125,10 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
     let routes = statics::read_routes(reader, root, &ports);
     let neighbours = statics::read_neighbours(reader, root, &ports);
     let metrics = read_metrics(reader, root);
-    let power = single(reader, root, Section::Power, "power")
-        .map(|table| read_power(reader, &table))
-        .unwrap_or_default();
+    let empty = DeTable::new();
+    let power = single(reader, root, Section::Power, "power");
+    let power = power.unwrap_or(Table { section: Section::Power, table: &empty, span: 0..0 });
+    let power = read_power(reader, &power);
     let sections = reader.sections().iter();
     let applications = sections.filter_map(|section| section.read(reader, root, &ports)).collect();
     let config = Config {
@@ -191,7 +190,7 @@ pub fn document<T>(
     let own: Vec<&str> = sections.iter().flat_map(|section| section.names()).copied().collect();
     for name in ROUTERS {
         if let Some(span) = root.span_of(name).filter(|_| !own.contains(&name)) {
-            let message = format!("belongs into the configuration of a router, not of {daemon}");
+            let message = format!("belongs in the configuration of a router, not of {daemon}");
             reader.problem(Section::Top, name, &span, message);
         }
     }
@@ -223,7 +222,7 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<At<String>> {
     let given: Vec<At<String>> =
         places.iter().filter_map(|place| reader.string(place, "routes_file")).collect();
     if let [_, second, ..] = given.as_slice() {
-        let message = "stands twice: there is one file of routes".to_owned();
+        let message = "is set twice: there is one file of routes".to_owned();
         reader.problem(Section::Top, "routes_file", &second.span, message);
     }
     given.into_iter().next()
@@ -283,63 +282,38 @@ fn read_router(
     ports: &[PortSettings],
 ) -> (RouterSettings, Option<Range<usize>>) {
     let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
-    let mut settings = RouterSettings {
-        workers: 1,
-        mode: Mode::Adaptive,
-        batch: 64,
-        cpus: Vec::new(),
-        busy_poll: false,
-        xdp_forward: XdpForwarding::Auto,
-        takeover: Takeover::Narrow,
-        flow_seed: None,
-        kernel_routes: has_interface,
-        idle: Duration::from_micros(20),
-        drain: Duration::from_millis(500),
-        frames: 4096,
-        socket: None,
-    };
-    let Some(table) = single(reader, root, Section::Router, "router") else {
-        return (settings, None);
+    let empty = DeTable::new();
+    let table = match single(reader, root, Section::Router, "router") {
+        Some(table) => table,
+        None => Table { section: Section::Router, table: &empty, span: 0..0 },
     };
     reader.refuse_unknown(&table);
-    let number = |reader: &mut Reader, key, range| reader.integer(&table, key, range);
-    if let Some(workers) = number(reader, "workers", 1..=64) {
-        settings.workers = workers.value as u16;
-    }
-    if let Some(batch) = number(reader, "batch", 1..=64) {
-        settings.batch = batch.value as u16;
-    }
-    settings.flow_seed = number(reader, "flow_seed", 0..=u32::MAX).map(|seed| seed.value);
-    if let Some(frames) = number(reader, "frames", 1024..=1 << 15) {
-        settings.frames = frames.value;
-    }
-    if let Some(mode) = reader.parsed(&table, "mode", parse_mode) {
-        settings.mode = mode.value;
-    }
-    if let Some(busy_poll) = reader.boolean(&table, "busy_poll") {
-        settings.busy_poll = busy_poll;
-    }
-    let mut asked_for = None;
-    if let Some(choice) = reader.parsed(&table, "xdp_forward", parse_xdp_forward) {
-        settings.xdp_forward = choice.value;
-        asked_for = (choice.value == XdpForwarding::On).then_some(choice.span);
-    }
-    if let Some(choice) = reader.parsed(&table, "takeover", parse_takeover) {
-        settings.takeover = choice.value;
-    }
-    if let Some(kernel_routes) = reader.boolean(&table, "kernel_routes") {
-        settings.kernel_routes = kernel_routes;
-    }
-    let idle = between(Duration::from_micros(1), Duration::from_secs(1));
-    if let Some(idle) = reader.parsed(&table, "idle", idle) {
-        settings.idle = idle.value;
-    }
-    let drain = between(Duration::ZERO, Duration::from_secs(60));
-    if let Some(drain) = reader.parsed(&table, "drain", drain) {
-        settings.drain = drain.value;
-    }
+    // A key with a default always has a value: what is left out or wrong is the default.
+    let number = |reader: &mut Reader, key| reader.number(&table, key).map_or(0, |it| it.value);
+    let duration = |reader: &mut Reader, key| {
+        reader.duration(&table, key).map(|duration| duration.value).unwrap_or_default()
+    };
+    let xdp_forward = reader.parsed(&table, "xdp_forward", parse_xdp_forward);
+    let asked_for = xdp_forward.as_ref().filter(|choice| choice.value == XdpForwarding::On);
+    let asked_for = asked_for.map(|choice| choice.span.clone());
     let fits = |text: &str| (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into());
-    settings.socket = reader.parsed(&table, "socket", fits).map(|path| path.value);
+    let mut settings = RouterSettings {
+        workers: number(reader, "workers") as u16,
+        mode: reader.parsed(&table, "mode", parse_mode).map_or(Mode::Adaptive, |mode| mode.value),
+        batch: number(reader, "batch") as u16,
+        cpus: Vec::new(),
+        busy_poll: reader.boolean(&table, "busy_poll").unwrap_or_default(),
+        xdp_forward: xdp_forward.map_or(XdpForwarding::Auto, |choice| choice.value),
+        takeover: reader
+            .parsed(&table, "takeover", parse_takeover)
+            .map_or(Takeover::Narrow, |choice| choice.value),
+        flow_seed: reader.number(&table, "flow_seed").map(|seed| seed.value),
+        kernel_routes: reader.boolean(&table, "kernel_routes").unwrap_or(has_interface),
+        idle: duration(reader, "idle"),
+        drain: duration(reader, "drain"),
+        frames: number(reader, "frames"),
+        socket: reader.parsed(&table, "socket", fits).map(|path| path.value),
+    };
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
     if let Some(cpus) = reader.list(&table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();

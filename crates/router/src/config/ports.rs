@@ -51,7 +51,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
             let message = "an interface has its own: leave this out".to_owned();
             reader.problem(Section::Port, "mac", &mac.span, message);
         }
-        let mtu = reader.integer(table, "mtu", 68..=9000).map(|mtu| mtu.value as u16);
+        let mtu = reader.number(table, "mtu").map(|mtu| mtu.value as u16);
         let addresses = read_addresses(reader, table, mtu, &mut taken);
         ports.push(PortSettings {
             // A port that is named wrongly still counts, so that what names it is not wrong too.
@@ -60,7 +60,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
             mac: mac.map(|mac| mac.value),
             addresses,
             mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
-            promiscuous: reader.boolean(table, "promiscuous").unwrap_or(false),
+            promiscuous: reader.boolean(table, "promiscuous").unwrap_or_default(),
             steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
         });
     }
@@ -97,8 +97,8 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
     Some(PortKind::Capture {
         read: read_path(reader, &capture, "read", taken),
         write: read_path(reader, &capture, "write", taken),
-        paced: reader.boolean(&capture, "paced").unwrap_or(false),
-        original_length: reader.boolean(&capture, "original_length").unwrap_or(false),
+        paced: reader.boolean(&capture, "paced").unwrap_or_default(),
+        original_length: reader.boolean(&capture, "original_length").unwrap_or_default(),
     })
 }
 
@@ -142,7 +142,7 @@ fn read_addresses(
         let message = if !is_of_a_host(value.addr()) {
             "must be the address of a host: neither multicast, loopback nor unspecified".to_owned()
         } else if !taken.addresses.insert(value.addr()) {
-            "stands twice: an address is on one port".to_owned()
+            "is given twice: an address is on one port".to_owned()
         } else if value.addr().is_ipv6() && mtu.is_some_and(|mtu| mtu < IPV6_MTU) {
             format!("needs an mtu of at least {IPV6_MTU} (RFC 8200 section 5)")
         } else {

@@ -1,6 +1,5 @@
 //! The `[power]` section.
 
-use super::parse_duration;
 use super::reader::{Reader, Table};
 use std::time::Duration;
 use wattline_knobs::OnExit;
@@ -42,63 +41,36 @@ pub struct PowerSettings {
     pub uncore: bool,
 }
 
-impl Default for PowerSettings {
-    fn default() -> Self {
-        Self {
-            platform: PowerPlatform::None,
-            policy: "powersave".to_owned(),
-            server: "westmere-2010".to_owned(),
-            application: Application::Ipv4,
-            scale: 500,
-            seed: 1,
-            sample: Duration::from_millis(1),
-            on_exit: OnExit::Restore,
-            uncore: false,
-        }
-    }
-}
-
-/// Reads the section; what is wrong in it is noted and left as it is by default.
+/// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
 pub(super) fn read_power(reader: &mut Reader, table: &Table) -> PowerSettings {
     reader.refuse_unknown(table);
-    let mut settings = PowerSettings::default();
-    if let Some(platform) = reader.parsed(table, "platform", parse_platform) {
-        settings.platform = platform.value;
-    }
-    if let Some(policy) = reader.string(table, "policy") {
-        match PolicySpec::parse(&policy.value) {
-            Ok(_) => settings.policy = policy.value,
-            Err(error) => {
-                // It says what the policy allows, which the list of keys cannot.
-                reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
-            }
+    let number = |reader: &mut Reader, key| reader.number(table, key).map_or(0, |it| it.value);
+    let policy = reader.string(table, "policy").map_or_else(String::new, |policy| {
+        if let Err(error) = PolicySpec::parse(&policy.value) {
+            // It says what the policy allows, which the list of keys cannot.
+            reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
         }
-    }
+        policy.value
+    });
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    if let Some(server) = reader.parsed(table, "server", named) {
-        settings.server = server.value;
+    let sample = reader.duration(table, "sample");
+    PowerSettings {
+        platform: reader
+            .parsed(table, "platform", parse_platform)
+            .map_or(PowerPlatform::None, |platform| platform.value),
+        policy,
+        server: reader.parsed(table, "server", named).map(|it| it.value).unwrap_or_default(),
+        application: reader
+            .parsed(table, "application", |text| text.parse().ok())
+            .map_or(Application::Ipv4, |application| application.value),
+        scale: number(reader, "scale"),
+        seed: number(reader, "seed"),
+        sample: sample.map(|sample| sample.value).unwrap_or_default(),
+        on_exit: reader
+            .parsed(table, "on_exit", |text| text.parse().ok())
+            .map_or(OnExit::Restore, |on_exit| on_exit.value),
+        uncore: reader.boolean(table, "uncore").unwrap_or_default(),
     }
-    if let Some(application) = reader.parsed(table, "application", |text| text.parse().ok()) {
-        settings.application = application.value;
-    }
-    if let Some(scale) = reader.integer(table, "scale", 1..=1_000_000) {
-        settings.scale = scale.value;
-    }
-    if let Some(seed) = reader.integer(table, "seed", 0..=u32::MAX) {
-        settings.seed = seed.value;
-    }
-    let range = Duration::from_micros(100)..=Duration::from_secs(1);
-    let sample = |text: &str| parse_duration(text).filter(|sample| range.contains(sample));
-    if let Some(sample) = reader.parsed(table, "sample", sample) {
-        settings.sample = sample.value;
-    }
-    if let Some(on_exit) = reader.parsed(table, "on_exit", |text| text.parse().ok()) {
-        settings.on_exit = on_exit.value;
-    }
-    if let Some(uncore) = reader.boolean(table, "uncore") {
-        settings.uncore = uncore;
-    }
-    settings
 }
 
 fn parse_platform(text: &str) -> Option<PowerPlatform> {
@@ -137,7 +109,11 @@ mod tests {
             uncore: true,
         };
         assert_eq!(parse(all), Ok(expected));
-        assert_eq!(parse(""), Ok(PowerSettings::default()));
+        let absent = Config::parse("[[port]]\nname = \"a\"\ninterface = \"x\"\n", "x");
+        let absent = absent.unwrap().power;
+        assert_eq!(parse(""), Ok(absent.clone()));
+        assert_eq!((absent.platform, absent.policy.as_str()), (PowerPlatform::None, "powersave"));
+        assert_eq!((absent.scale, absent.sample), (500, Duration::from_millis(1)));
     }
 
     #[test]

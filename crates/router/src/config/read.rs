@@ -1,7 +1,7 @@
 //! What sections of the configuration are read with, those of applications too.
 
 pub use super::duration::{between, parse_duration};
-pub use super::keys::{Key, Section};
+pub use super::keys::{Allowed, Key, Section};
 pub use super::parse::{document, each, read_log, read_metrics, required, single};
 pub use super::reader::{At, Reader, Table, whole};
 pub use super::statics::{known, read_port_name};

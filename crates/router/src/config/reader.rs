@@ -1,9 +1,11 @@
 //! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
 
-use super::keys::{self, Key, Section};
+use super::duration::{between, parse_duration};
+use super::keys::{self, Allowed, Key, Section};
 use super::problem::{Problem, Problems};
 use super::section::Sections;
 use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
@@ -69,8 +71,9 @@ impl<'t> Reader<'t> {
     }
 
     /// What is allowed for a key, as it stands behind "must be".
-    pub fn allowed(&self, section: Section, key: &str) -> &'static str {
-        keys::allowed(section, key, self.sections)
+    pub fn allowed(&self, section: Section, key: &str) -> Allowed {
+        keys::find(section, key, self.sections)
+            .map_or(Allowed::Words("a known key"), |key| key.allowed)
     }
 
     /// The text that is read.
@@ -185,18 +188,40 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// A value that `read` understands. The default of the key holds where the value is absent, or
+    /// wrong, which is noted.
+    fn value<T>(
+        &mut self,
+        table: &Table,
+        key: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Option<At<T>> {
+        if let Some(value) = table.get(key) {
+            if let Some(found) = read(value.get_ref()) {
+                return Some(At { value: found, span: value.span() });
+            }
+            self.not_allowed(table.section, key, &value.span());
+        }
+        self.default(table, key, read)
+    }
+
+    /// The default of a key, where it has one.
+    fn default<T>(
+        &self,
+        table: &Table,
+        key: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Option<At<T>> {
+        let default = keys::find(table.section, key, self.sections)?.default?;
+        let text = format!("default = {default}");
+        let (document, _) = DeTable::parse_recoverable(&text);
+        let (_, value) = document.get_ref().iter().next()?;
+        Some(At { value: read(value.get_ref())?, span: table.span.clone() })
+    }
+
     /// A string.
     pub fn string(&mut self, table: &Table, key: &str) -> Option<At<String>> {
-        let value = table.get(key)?;
-        match value.get_ref() {
-            DeValue::String(text) => {
-                Some(At { value: text.clone().into_owned(), span: value.span() })
-            }
-            _ => {
-                self.not_allowed(table.section, key, &value.span());
-                None
-            }
-        }
+        self.value(table, key, |value| value.as_str().map(str::to_owned))
     }
 
     /// A string that must not be shown: no message quotes it.
@@ -218,14 +243,27 @@ impl<'t> Reader<'t> {
         key: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<At<T>> {
-        let text = self.string(table, key)?;
-        match parse(&text.value) {
-            Some(value) => Some(At { value, span: text.span }),
-            None => {
-                self.not_allowed(table.section, key, &text.span);
-                None
+        self.value(table, key, |value| parse(value.as_str()?))
+    }
+
+    /// A whole number, in the range of its key.
+    pub fn number(&mut self, table: &Table, key: &str) -> Option<At<u32>> {
+        let range = match self.allowed(table.section, key) {
+            Allowed::Whole(low, high) => low..=high,
+            _ => 0..=u32::MAX,
+        };
+        self.integer(table, key, range)
+    }
+
+    /// A duration, in the range of its key.
+    pub fn duration(&mut self, table: &Table, key: &str) -> Option<At<Duration>> {
+        let (low, high) = match self.allowed(table.section, key) {
+            Allowed::Duration { shortest, longest, .. } => {
+                (parse_duration(shortest).unwrap_or_default(), parse_duration(longest))
             }
-        }
+            _ => (Duration::ZERO, None),
+        };
+        self.parsed(table, key, between(low, high.unwrap_or(Duration::MAX)))
     }
 
     /// A whole number in a range.
@@ -235,23 +273,12 @@ impl<'t> Reader<'t> {
         key: &str,
         range: RangeInclusive<u32>,
     ) -> Option<At<u32>> {
-        let value = table.get(key)?;
-        match whole(value.get_ref()).filter(|number| range.contains(number)) {
-            Some(number) => Some(At { value: number, span: value.span() }),
-            None => {
-                self.not_allowed(table.section, key, &value.span());
-                None
-            }
-        }
+        self.value(table, key, |value| whole(value).filter(|number| range.contains(number)))
     }
 
     /// `true` or `false`.
     pub fn boolean(&mut self, table: &Table, key: &str) -> Option<bool> {
-        let value = table.get(key)?;
-        if value.get_ref().as_bool().is_none() {
-            self.not_allowed(table.section, key, &value.span());
-        }
-        value.get_ref().as_bool()
+        self.value(table, key, |value| value.as_bool()).map(|value| value.value)
     }
 
     /// A list whose every item `parse` understands; items that it does not are reported one by
@@ -263,7 +290,15 @@ impl<'t> Reader<'t> {
         single: bool,
         parse: impl Fn(&DeValue) -> Option<T>,
     ) -> Option<At<Vec<At<T>>>> {
-        let value = table.get(key)?;
+        let Some(value) = table.get(key) else {
+            let items = |value: &DeValue| {
+                let item = |item: &Spanned<DeValue>| {
+                    Some(At { value: parse(item.get_ref())?, span: table.span.clone() })
+                };
+                value.as_array()?.iter().map(item).collect()
+            };
+            return self.default(table, key, items);
+        };
         let items: Vec<&Spanned<DeValue>> = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
             _ if single => vec![value],
@@ -309,7 +344,7 @@ fn unknown(section: Section, name: &str, applications: Sections<'_>) -> String {
     let mut keys = keys::all(applications);
     // A key that is right but in the wrong place is the commonest mistake in TOML.
     if let Some(key) = keys.find(|key| key.name == name && key.section != section) {
-        return format!("unknown key here: it belongs into {}", key.section.heading());
+        return format!("unknown key here: it belongs in {}", key.section.heading());
     }
     let here = keys::all(applications).filter(|key| key.section == section).map(|key| key.name);
     let sections = headings(applications).filter(|_| section == Section::Top);

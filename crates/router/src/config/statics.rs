@@ -120,7 +120,7 @@ fn read_neighbour(
         reader.problem(Section::Neighbour, "address", &address.span, message);
     }
     if port.is_some_and(|port| !known_neighbours.insert((address.value, port))) {
-        let message = "stands twice: a neighbour has one Ethernet address".to_owned();
+        let message = "is given twice: a neighbour has one Ethernet address".to_owned();
         reader.problem(Section::Neighbour, "address", &address.span, message);
     }
     Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
@@ -139,5 +139,5 @@ pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]
 /// What to say of a port that there is not.
 pub fn known(ports: &[PortSettings]) -> String {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-    format!("is no port: the ports are {}", names.join(", "))
+    format!("is not a port: the ports are {}", names.join(", "))
 }

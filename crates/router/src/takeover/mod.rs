@@ -88,18 +88,18 @@ impl Lookout {
         for reason in new.iter().take(MOST_TOLD) {
             let whose = whose(reason, config);
             let fate = match (forces || reason.is_mild, reason.port) {
-                (true, _) => "packets that are forwarded here pass it by",
-                (false, Some(_)) => "this port is left to the kernel",
-                (false, None) => "all ports are left to the kernel",
+                (true, _) => "Wattline forwards packets without it",
+                (false, Some(_)) => "the kernel forwards the packets of this port",
+                (false, None) => "the kernel forwards the packets of all ports",
             };
             tracing::warn!("{whose}{}: {fate}", reason.text);
         }
         if new.len() > MOST_TOLD {
-            tracing::warn!("and {} more of the kind", new.len() - MOST_TOLD);
+            tracing::warn!("and {} more reasons of this kind", new.len() - MOST_TOLD);
         }
         let gone = self.reasons.iter().filter(|it| !reasons.contains(it));
         for reason in gone.take(MOST_TOLD) {
-            tracing::info!("{}{}: this is over", whose(reason, config), reason.text);
+            tracing::info!("{}{}: no longer the case", whose(reason, config), reason.text);
         }
     }
 

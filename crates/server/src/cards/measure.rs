@@ -16,13 +16,13 @@ pub enum Unaccepted {
     #[error("{0} runs; at least {least} are needed", least = LEAST_RUNS)]
     TooFew(usize),
     /// The runs do not agree.
-    #[error("the runs lie {percent:.1} % apart; at most {most:.0} % are allowed: find what disturbs them and measure again", most = MOST_SPREAD * 100.0)]
+    #[error("the runs differ by {percent:.1} %; at most {most:.0} % is allowed: find what disturbs them and measure again", most = MOST_SPREAD * 100.0)]
     Spread {
         /// Difference of largest and smallest, in percent of the smallest.
         percent: f64,
     },
     /// A run is not a positive number.
-    #[error("a run gave {0}, which is no positive number")]
+    #[error("a run gave {0}, which is not a positive number")]
     NoPower(f64),
 }
 

@@ -333,7 +333,7 @@ fn text(keys: &Keys, key: &str, shape: Shape<'_>) -> Result<String, PowerModelEr
     match keys.get(key) {
         Some(Node::Text(text)) => Ok(text.clone()),
         Some(Node::Number(number)) => Ok(number.to_string()),
-        Some(_) => Err(shape(key, "is no text")),
+        Some(_) => Err(shape(key, "is not a string")),
         None => Err(shape(key, "is missing; a text is needed")),
     }
 }
@@ -372,7 +372,7 @@ fn nested(keys: &Keys, shape: Shape<'_>) -> Result<DevicePowerModel, PowerModelE
         .ok_or_else(|| shape("metadata.device_id", "is missing; a text is needed"))?;
     let table = |at: &str, node: &'_ Node| match node {
         Node::Table(_) => Ok(()),
-        _ => Err(shape(at, "is no table of port type, transceiver and speed")),
+        _ => Err(shape(at, "is not a table of port type, transceiver and speed")),
     };
     let mut interfaces = Vec::new();
     for (port_type, node) in keys.iter().filter(|(key, _)| *key != "metadata") {
@@ -390,7 +390,7 @@ fn nested(keys: &Keys, shape: Shape<'_>) -> Result<DevicePowerModel, PowerModelE
                         let key = |key| text(other, key, shape);
                         Some([key("port_type")?, key("trx_phy")?, key("trx_speed")?])
                     }
-                    Some(_) => return Err(shape(&format!("{at}.default"), "is no table")),
+                    Some(_) => return Err(shape(&format!("{at}.default"), "is not a table")),
                     None => None,
                 };
                 let terms = match stand_in {
@@ -416,7 +416,7 @@ fn read_terms(keys: &Keys, at: &str, shape: Shape<'_>) -> Result<Terms, PowerMod
         // A term that was not measured is written as .nan.
         Some(Node::Number(number)) if number.is_nan() => Ok(None),
         Some(Node::Number(number)) if number.is_finite() => Ok(Some(*number)),
-        Some(_) => Err(shape(&format!("{at}.{key}"), "is no finite number")),
+        Some(_) => Err(shape(&format!("{at}.{key}"), "is not a finite number")),
     };
     let terms = Terms {
         base: term("P_BASE")?,
@@ -507,10 +507,10 @@ SFP:
             ("", "x: "),
             ("metadata: {device_id: d}\n", "no interface"),
             ("QSFP28: {PCC: {100G: {P_BASE: 1}}}", "metadata.device_id"),
-            ("metadata: {device_id: d}\nQ: 3", "Q: is no table"),
+            ("metadata: {device_id: d}\nQ: 3", "Q: is not a table"),
             (
                 "metadata: {device_id: d}\nQ: {P: {1G: {P_BASE: hot}}}",
-                "Q.P.1G.P_BASE: is no finite",
+                "Q.P.1G.P_BASE: is not a finite",
             ),
             ("metadata: {device_id: d}\nQ: {P: {1G: {P_PORT: 1}}}", "Q.P.1G.P_BASE: is missing"),
             ("Power_model: {P_BASE: 1}", "beside Arguments"),

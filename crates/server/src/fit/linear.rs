@@ -29,8 +29,8 @@ pub(super) fn solve(design: &DMatrix<f64>, target: &DVector<f64>) -> Option<Solu
     Some(Solution { estimates: estimates.collect() })
 }
 
-/// Standard deviation of each parameter of a least-squares fit with the derivatives `jacobian` and
-/// the sum of squared residuals `squares`; `None` if the rows cannot distinguish the parameters.
+/// Standard deviation of each parameter of a least-squares fit, from the derivatives `jacobian` and
+/// the sum of squared residuals `squares`. `None` if the rows cannot distinguish the parameters.
 pub(super) fn deviations(
     jacobian: &DMatrix<f64>,
     squares: f64,
@@ -67,8 +67,8 @@ pub(super) fn deviations(
 mod tests {
     use super::*;
 
-    /// A straight line through four points, worked by hand: 1.4 x + 0.4, residual variance
-    /// 0.5 * 0.2 ... the textbook formulas give the deviations.
+    /// A straight line through four points, computed by hand: 1.4 x + 0.4, sum of squared residuals
+    /// 0.2. The textbook formulas give the deviations.
     #[test]
     fn line_through_four_points() {
         let design = DMatrix::from_row_slice(4, 2, &[1.0, 0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0]);

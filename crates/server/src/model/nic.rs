@@ -101,7 +101,7 @@ impl Nic {
         {
             section.contradiction(
                 "queues_per_port",
-                format!("a redirect table of {entries} entries cannot reach {queues} queues"),
+                format!("an indirection table of {entries} entries cannot reach {queues} queues"),
             );
         }
         if moderated && moderation.is_none() {

@@ -126,7 +126,9 @@ pub enum Infeasible {
         least: Span,
     },
     /// A latency was requested, but the model has none.
-    #[error("this model has no latencies: leave the latency bound out or name a full server model")]
+    #[error(
+        "this model has no latencies: leave out the latency bound, or name a full server model"
+    )]
     LatencyUnknown,
 }
 

@@ -1,5 +1,5 @@
-//! Observations and requests of a policy in the simulator agree with the promises of its platform
-//! ([`wattline_policy::Can`]).
+//! The simulator shows policies what its platform promises ([`wattline_policy::Can`]), and does
+//! what they ask for.
 
 use crate::common::{poisson, server, setting};
 use std::num::NonZeroU32;
@@ -226,8 +226,8 @@ fn a_fill_level_asks_where_it_is_reached_and_not_below() {
     assert_eq!(seen.len(), 1, "no queue grows so long at a low load");
 }
 
-/// Of several cores whose levels are watched none runs ahead of the one that reaches its level: a
-/// policy would see what has not come yet.
+/// When several cores are watched, no core is simulated past the time at which another one reaches
+/// its level: a policy would see the future.
 #[test]
 fn a_fill_level_of_several_cores_shows_no_future() {
     let server = server("westmere-2010");
@@ -251,7 +251,8 @@ fn a_fill_level_of_several_cores_shows_no_future() {
     assert!(count > 20, "{count}");
 }
 
-/// A core that has polled in vain for a while is asked about at once, not in the past.
+/// A policy that asks about a core which has already polled empty queues is asked now, not in the
+/// past.
 #[test]
 fn empty_polls_that_began_before_the_question_do_not_turn_time_back() {
     let server = server("westmere-2010");

@@ -39,7 +39,7 @@ impl FromStr for Wish {
     fn from_str(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [what, which, value] = words[..] else {
-            return Err(format!("{line:?} is no wish: expected three words"));
+            return Err(format!("{line:?} is not a wish: expected three words"));
         };
         let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{line:?}: {e}"));
         let micros = |text: &str| Ok::<_, String>(Span::from_micros(u64::from(number(text)?)));

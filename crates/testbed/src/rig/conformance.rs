@@ -112,7 +112,7 @@ fn wait_for_go() -> Result<(), String> {
 fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
     let refused = || {
         format!(
-            "{subject:?} is no subject: expected `router` or `kernel`, a blank, and interfaces with commas between them"
+            "{subject:?} is not a subject: expected `router` or `kernel`, a blank, and interfaces with commas between them"
         )
     };
     let (who, interfaces) = subject.split_once(' ').ok_or_else(refused)?;

@@ -102,10 +102,10 @@ pub enum Problem {
     #[error("a packet of {0} bytes; at most {MAX_PACKET} can be captured")]
     TooLong(usize),
     /// The capture has no packets, but some are needed.
-    #[error("holds no packet")]
+    #[error("contains no packets")]
     NoPackets,
     /// The reader cannot use packets of the capture's link type.
-    #[error("holds {found} packets; {wanted} is needed here")]
+    #[error("contains {found} packets; {wanted} is needed here")]
     WrongLinkType {
         /// Link type found.
         found: LinkType,

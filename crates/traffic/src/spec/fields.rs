@@ -139,7 +139,7 @@ impl<'a> Fields<'a> {
             self.mistake(
                 &field.key,
                 field.line,
-                format!("is no key of {}; {hint}Its keys: {keys}", self.kind),
+                format!("is not a key of {}; {hint}Its keys: {keys}", self.kind),
             );
         }
     }

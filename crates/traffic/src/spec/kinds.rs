@@ -94,7 +94,8 @@ pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
     known().find(|known| plain(known) == plain(name)).ok_or_else(|| {
         let hint = did_you_mean(&name.to_ascii_lowercase(), known()).unwrap_or_default();
         let all: Vec<&str> = known().collect();
-        format!("is no kind of traffic; {hint} Known are: {}", all.join(", ")).replace(";  ", "; ")
+        format!("is not a kind of traffic; {hint} Known are: {}", all.join(", "))
+            .replace(";  ", "; ")
     })
 }
 
@@ -198,7 +199,7 @@ fn links(fields: &mut Fields<'_>) -> Links {
     match fields.rate("link", &links) {
         Some(Rate::Bits(bits)) if (1e3..=1e12).contains(&bits) => links.bits_per_second = bits,
         None => {}
-        Some(_) => fields.wrong("link", "is no rate of a link", "1kbps to 1Tbps"),
+        Some(_) => fields.wrong("link", "is not a rate of a link", "1kbps to 1Tbps"),
     }
     links
 }
@@ -288,7 +289,7 @@ fn trains(fields: &mut Fields<'_>) -> TrainShape {
             _ => {
                 let allowed =
                     format!("PACKETS, fixed:PACKETS, geometric:PACKETS, 1 to {LONGEST_TRAIN}");
-                fields.wrong("trains", "is no length of trains", &allowed);
+                fields.wrong("trains", "is not a length of trains", &allowed);
             }
         }
     }

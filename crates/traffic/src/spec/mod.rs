@@ -272,7 +272,7 @@ fn toml_form(text: &str, table: &DeTable<'_>) -> (Vec<Written>, Vec<Mistake>) {
         for source in sources {
             let at = source.span().start;
             let Some(table) = source.get_ref().as_table() else {
-                mistake(at, "source", "is no table; allowed: [[source]] tables only".into());
+                mistake(at, "source", "is not a table; allowed: [[source]] tables only".into());
                 continue;
             };
             let mut part =

@@ -33,7 +33,8 @@ impl SizeSpec {
             .split('+')
             .map(|part| {
                 let (size, weight) = part.split_once('*').unwrap_or((part, "1"));
-                let weight = weight.trim().parse().map_err(|_| "has a weight that is no number")?;
+                let weight =
+                    weight.trim().parse().map_err(|_| "has a weight that is not a number")?;
                 Ok((bytes(size)?, weight))
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -73,6 +74,6 @@ fn bytes(text: &str) -> Result<u16, &'static str> {
     match text.trim().parse::<u32>() {
         Ok(value @ 20..=65_535) => Ok(value as u16),
         Ok(_) => Err("is out of range"),
-        Err(_) => Err("is no length"),
+        Err(_) => Err("is not a length"),
     }
 }

@@ -79,8 +79,8 @@ fn all_mistakes_are_reported_at_once() {
     assert!(lines[0].starts_with("poisson: rate: \"5Mp\" is not a positive rate"), "{text}");
     assert!(lines[1].contains("flows: \"0\" is out of range; allowed: 1 to 4194304"), "{text}");
     assert!(lines[2].contains("spread: \"evn\" is not known; allowed: even, hash"), "{text}");
-    assert!(lines[3].contains("siez: is no key of poisson; did you mean \"size\"?"), "{text}");
-    assert!(lines[4].contains("\"posson\": is no kind of traffic"), "{text}");
+    assert!(lines[3].contains("siez: is not a key of poisson; did you mean \"size\"?"), "{text}");
+    assert!(lines[4].contains("\"posson\": is not a kind of traffic"), "{text}");
     assert!(lines[4].contains("did you mean \"poisson\"?"), "{text}");
 }
 
@@ -107,7 +107,7 @@ fn a_rate_beyond_the_links_is_refused() {
 
 #[test]
 fn what_is_missing_or_senseless_is_named() {
-    assert!(mistakes("").contains("is no kind of traffic"));
+    assert!(mistakes("").contains("is not a kind of traffic"));
     assert!(mistakes("poisson").contains("poisson: rate: is missing"));
     assert!(mistakes("capture").contains("capture: file: is missing"));
     assert!(mistakes("poisson:-5Mpps").contains("is not a positive rate"));

@@ -136,11 +136,11 @@ fn what_makes_no_train_is_refused() {
     let mistakes = |text: &str| Spec::parse(text).unwrap_err().to_string();
     for wrong in ["0", "10001", "geometric", "normal:3", "-1", "geometric:0"] {
         let text = mistakes(&format!("poisson:1Mpps,trains={wrong}"));
-        assert!(text.contains("is no length of trains; allowed: PACKETS"), "{text}");
+        assert!(text.contains("is not a length of trains; allowed: PACKETS"), "{text}");
     }
     assert!(mistakes("day:35%,train-flows=two").contains("allowed: several, one"));
-    assert!(mistakes("onoff:1Gbps,trains=3").contains("trains: is no key of onoff"));
-    assert!(mistakes("capture:x.pcap,trains=3").contains("trains: is no key of capture"));
+    assert!(mistakes("onoff:1Gbps,trains=3").contains("trains: is not a key of onoff"));
+    assert!(mistakes("capture:x.pcap,trains=3").contains("trains: is not a key of capture"));
 }
 
 /// On a full link a train waits for the one before it.

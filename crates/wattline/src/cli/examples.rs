@@ -194,7 +194,7 @@ const EXAMPLES: &[Examples] = &[
     (
         "league",
         &[
-            ("The built-in league of some minutes", "wattline league --quick"),
+            ("Run the built-in league that takes some minutes", "wattline league --quick"),
             ("Your own, with its page", "wattline league league.toml --out league"),
         ],
     ),

@@ -15,7 +15,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 #[derive(Debug, Parser)]
 #[command(name = "wattline", version, about, long_about, verbatim_doc_comment)]
 pub struct Cli {
-    /// Print one JSON document: the result, or the error where there is none.
+    /// Print one JSON document: the result, or the error.
     #[arg(long, global = true)]
     pub json: bool,
     /// What is asked for.

@@ -8,7 +8,7 @@ use wattline_daemon::socket::{self, Request, SocketError};
 /// Which router.
 #[derive(Debug, clap::Args)]
 pub struct Which {
-    /// Its control socket; may be left out when only one router runs.
+    /// Its control socket; not needed when only one router or governor runs.
     #[arg(long, global = true)]
     socket: Option<PathBuf>,
 }

@@ -33,7 +33,7 @@ pub struct Args {
     /// How many times slower than its model the server is played: more on a busy machine.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     scale: u32,
-    /// Seed of all that is random in the day.
+    /// Seed of all random numbers in the day.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Mean load of the day: a share of the links, or a rate such as 5Mpps.

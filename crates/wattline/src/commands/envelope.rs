@@ -24,10 +24,10 @@ pub struct Args {
     /// Simulated time that counts.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
-    /// Simulated time before that.
+    /// Simulated time before the measurement.
     #[arg(long, default_value = "100ms", value_parser = simulation::span)]
     warmup: Span,
-    /// What is done with each packet: ipv4, netflow, ipsec or re.
+    /// Application that processes each packet: ipv4, netflow, ipsec or re.
     #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
     app: Application,
     /// Seed of the traffic.

@@ -22,13 +22,13 @@ pub struct Args {
     /// to active power; the lowest order within it is taken.
     #[arg(long, default_value_t = 0.02)]
     error_bound: f64,
-    /// Power of the platform without its cores, in watts, where it is known.
+    /// Power of the platform without its cores, in watts, if it is known.
     #[arg(long)]
     base_watts: Option<f64>,
     /// Write the model as a server file.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Draw what the model misses of each row over the load, as an SVG file.
+    /// Draw the model's error of each row over the load, as an SVG file.
     #[arg(long)]
     svg: Option<PathBuf>,
     /// Name of the written model.

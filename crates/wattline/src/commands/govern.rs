@@ -13,13 +13,14 @@ use wattline_router::config::LogLevel;
 /// What to govern by.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, TOML; the profile `balanced` without one. `wattline config --govern`
+    /// The configuration (TOML); by default the profile `balanced`. `wattline config --govern`
     /// prints every key.
     config: Option<PathBuf>,
-    /// Print a built-in profile, to be copied, and end: balanced, latency or max-save.
+    /// Print a built-in profile and exit: balanced, latency or max-save.
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     print_profile: Option<String>,
-    /// Take tables of another machine, too, where the policy is copi: nobody has measured them here.
+    /// With policy copi, also accept tables of another machine, although they were not measured
+    /// here.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

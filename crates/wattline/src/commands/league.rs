@@ -11,13 +11,13 @@ use wattline_league::{Plan, Results, Standing, Store, league, page, standings};
 /// What to play.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// League file (TOML); the built-in one without.
+    /// League file (TOML); the built-in league by default.
     file: Option<PathBuf>,
-    /// The built-in league of some minutes.
+    /// Run the built-in league that takes some minutes.
     #[arg(long, conflicts_with = "file")]
     quick: bool,
-    /// Directory for the page and the pieces. A league that was interrupted goes on from them; use
-    /// a new directory after the program has changed.
+    /// Directory for the page and partial results. An interrupted league continues from them; use a
+    /// new directory for another version of the program.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Threads; 0 for one per core of this machine.

@@ -18,7 +18,7 @@ const NONE: &str = "-";
 /// Which routes, and which addresses.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A prefix per line, if wanted followed by a next hop; # begins a comment.
+    /// File with one prefix per line, optionally followed by a next hop; # begins a comment.
     #[arg(long, value_name = "FILE")]
     routes: PathBuf,
     /// Addresses to look up; with "-" or none, those on standard input, one per line.

@@ -44,7 +44,8 @@ use clap::Subcommand;
 /// What `wattline` can be asked for.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show a day in miniature under several policies; then compare Wattline with the kernel.
+    /// Run a compressed day of traffic under several policies; then compare Wattline with the
+    /// kernel.
     Demo(demo::Args),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
@@ -52,7 +53,8 @@ pub enum Command {
     Govern(govern::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
-    /// Look at what a running router knows: ports, routes, neighbours, the way to an address, flows.
+    /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
+    /// flows.
     Show(show::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
@@ -66,15 +68,16 @@ pub enum Command {
     Stop(stop::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
-    /// Say which prefix of a file of routes holds each address, and its next hop.
+    /// Look up addresses in a file of routes: the matching prefix and its next hop.
     Lookup(lookup::Args),
     /// Run a policy on a server model in virtual time.
     Sim(sim::Args),
     /// Run many simulations side by side: servers, policies, traffics, seeds.
     Sweep(sweep::Args),
-    /// Say what a traffic costs at least within a latency, and what was found that keeps it.
+    /// Compute the lowest energy for a traffic within a latency bound, and find a schedule close to
+    /// it.
     Envelope(envelope::Args),
-    /// Play all policies against each other and against the least that is possible.
+    /// Compare all policies with each other and with a lower bound of energy.
     League(league::Args),
     /// List the policies with their parameters, defaults and sources.
     Policies(policies::Args),
@@ -98,13 +101,13 @@ pub enum Command {
     /// Write manual pages, completions or the reference page of the command line.
     #[command(hide = true)]
     Generate(generate::Args),
-    /// Undo what a run that was killed left behind.
+    /// Undo the changes of a killed run.
     Restore(restore::Args),
     /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
     Load(load::Args),
     /// Measure a server's tail latency and power by load, frequency and interrupt moderation.
     Profile(profile::Args),
-    /// Make the figures and tables of the papers again, ours beside theirs.
+    /// Reproduce the figures and tables of the papers, and compare ours with theirs.
     Reproduce(reproduce::Args),
     /// Measure how fast Wattline itself is on this machine.
     Bench(bench::Args),

@@ -27,7 +27,7 @@ pub struct Args {
     /// The highest mean latency allowed, such as 50us.
     #[arg(long)]
     latency_bound: Option<Span>,
-    /// What is done with each packet: ipv4, netflow, ipsec or re.
+    /// Application that processes each packet: ipv4, netflow, ipsec or re.
     #[arg(long, default_value_t = Application::Ipv4)]
     app: Application,
     /// Length of the packets in bytes, 64 to 9216.

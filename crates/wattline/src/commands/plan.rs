@@ -21,11 +21,11 @@ const LONGEST_VALUE: usize = 40;
 /// Of which configuration, on which machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, TOML; its `[power]` section counts. With --govern that of `wattline
+    /// The configuration (TOML), for its `[power]` section. With --govern, that of `wattline
     /// govern`, or none for its built-in profile.
     #[arg(required_unless_present = "govern")]
     config: Option<PathBuf>,
-    /// Of `wattline govern` instead of a router.
+    /// Plan for `wattline govern` instead of a router.
     #[arg(long)]
     govern: bool,
     #[command(flatten)]
@@ -101,7 +101,7 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     for rival in &plan.rivals {
         writeln!(
             out,
-            "also sets {}: {} ({}); to end it: {}",
+            "also sets {}: {} ({}); to stop that: {}",
             rival.sets, rival.name, rival.seen, rival.remedy
         )?;
     }

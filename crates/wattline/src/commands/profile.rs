@@ -52,31 +52,31 @@ struct OfHttp {
 /// Which points, how well, and where to.
 #[derive(Debug, clap::Args)]
 struct Planned {
-    /// The tables (CSV). Beside them are FILE.points.json, from which a profile that was interrupted
-    /// goes on, and FILE.html, a page with the curves.
+    /// File for the tables (CSV). FILE.points.json lets an interrupted profile continue, and
+    /// FILE.html is a page with the curves.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Loads, as shares of --rate.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75,1")]
     loads: Vec<f64>,
-    /// V/F states: so many, evenly over those of the machine.
+    /// Number of V/F states, spread evenly over those of the machine.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     states: u16,
-    /// Moderation periods: so many, each by the same factor longer than the one before.
+    /// Number of moderation periods; each is longer than the one before by the same factor.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
     periods: u16,
     /// Repeat a point until half the 95 % confidence interval of its 95th percentile is at most this
     /// share of it.
     #[arg(long, default_value_t = 0.05)]
     within: f64,
-    /// Repetitions of a point at most.
+    /// Most repetitions of a point.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(3..=1000))]
     repetitions: u16,
-    /// Profile although no meter sees the power: latencies alone, which no policy can save by.
+    /// Profile without a meter: latencies only, with which no policy can save power.
     #[arg(long)]
     without_power: bool,
-    /// CPUs and interfaces, as `wattline govern` has them: its configuration. Default: all CPUs, and
-    /// all interfaces with hardware behind them.
+    /// Configuration of `wattline govern`, for its CPUs and interfaces. Default: all CPUs, and all
+    /// interfaces with hardware behind them.
     #[arg(long, value_name = "CONFIG")]
     config: Option<PathBuf>,
     /// Send the requests from this network namespace, as `ip netns` names it: over a second card

@@ -15,7 +15,8 @@ pub struct Args {
     /// given.
     #[arg(value_name = "PAPER[/FIGURE]")]
     targets: Vec<String>,
-    /// Directory for data (CSV), plots (SVG), summary.json and index.html; made where absent.
+    /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
+    /// exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -10,7 +10,7 @@ use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
 /// What to undo, and how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print shell commands that undo it, and touch nothing.
+    /// Only print the shell commands that would undo them.
     #[arg(long)]
     print: bool,
     #[command(flatten)]

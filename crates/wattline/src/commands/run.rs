@@ -21,7 +21,7 @@ const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platform
 /// What to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration, TOML; `wattline config` prints every key.
+    /// The configuration (TOML); `wattline config` prints every key.
     config: PathBuf,
 }
 

@@ -13,7 +13,7 @@ use wattline_server::{Figure, FigureValue, ServerFile};
 pub struct Args {
     /// A shipped model or a file: shows its figures. Without it, all shipped models.
     name: Option<String>,
-    /// Print the file itself, as a start for one of your own.
+    /// Print the file itself, as a start for your own.
     #[arg(long, requires = "name")]
     toml: bool,
 }

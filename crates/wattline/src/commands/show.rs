@@ -23,18 +23,18 @@ pub struct Args {
 /// What can be looked at.
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
 enum What {
-    /// Ports: their interface, addresses, state and the way in which they forward, with the reason.
+    /// Ports: interface, addresses, state, and how they forward, with the reason.
     Ports,
-    /// Routes, those that count marked with *.
+    /// Routes; the selected ones are marked with *.
     Routes(Within),
     /// Neighbours.
     Neighbours(Within),
-    /// What becomes of packets to an address, and the routes that hold it.
+    /// Forwarding of packets to an address, and the routes that contain it.
     Fib {
         /// The address.
         address: IpAddr,
     },
-    /// The last records of flows, the newest first (needs [flow_records]).
+    /// The latest flow records, newest first (needs [flow_records]).
     Flows(Within),
     /// Security associations (needs [ipsec]).
     Sas,

@@ -33,27 +33,27 @@ pub struct Args {
         conflicts_with_all = ["traffic", "interval", "app", "app_costs", "output_links"]
     )]
     requests: Option<String>,
-    /// Write tables of a profile for the policy copi to this file, from a quarter of the requests'
-    /// rate to 1.3 times it.
+    /// Write profile tables for the policy copi to this file, from 0.25 to 1.3 times the request
+    /// rate.
     #[arg(long, value_name = "FILE", requires = "requests")]
     profile: Option<PathBuf>,
-    /// Profile a few points alone that a search picks, a tenth of them at most.
+    /// Profile only the points that a search picks, at most a tenth of all.
     #[arg(long, requires = "profile")]
     sparse: bool,
     /// Simulated time to report on.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
-    /// Simulated time before that.
+    /// Simulated time before the measurement.
     #[arg(long, default_value = "100ms", value_parser = simulation::span)]
     warmup: Span,
-    /// Report on every interval of this length too.
+    /// Also report every interval of this length.
     #[arg(long, value_parser = simulation::span)]
     interval: Option<Span>,
-    /// What is done with each packet: ipv4, netflow, ipsec or re.
+    /// Application that processes each packet: ipv4, netflow, ipsec or re.
     #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
     app: Application,
-    /// What the applications cost: `model` as the server's file says, or NAME[:ratio|:added] for
-    /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
+    /// Costs of the applications: `model` for those of the server's file, or NAME[:ratio|:added]
+    /// for costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
     #[arg(long, default_value = "model")]
     app_costs: String,
     /// Model output links too: packets leave by transmit rings and links of the server's rate.
@@ -64,7 +64,7 @@ pub struct Args {
     /// all.
     #[arg(long, default_value = "", hide_default_value = true)]
     knob_faults: String,
-    /// Seed of all that is random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

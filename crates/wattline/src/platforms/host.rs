@@ -146,7 +146,7 @@ fn fit(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<(), SpecError> {
     let why = match needs {
         None => return Ok(()),
         Some(NeedsWorkers::OfferedRate) => {
-            "it has to know the rate that comes, which only a simulator does"
+            "it needs the offered rate, which only a simulator knows"
         }
         Some(NeedsWorkers::Batches) => {
             "it decides at batches of packets, and XDP programs forward without any: set [router] \

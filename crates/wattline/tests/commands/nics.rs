@@ -83,7 +83,7 @@ fn mistakes_have_their_exit_codes() {
             "was not measured over its links",
             refused(&["nics", "show", "NC380T", "--power-model"]),
         ),
-        (65, "bad.yml: Q: is no table", refused(&["nics", "model", bad])),
+        (65, "bad.yml: Q: is not a table", refused(&["nics", "model", bad])),
         (66, "cannot open", refused(&["nics", "model", "/does/not/exist"])),
         (66, "did you mean", refused(&["nics", "--cards", "sohan-2010"])),
     ];

@@ -382,7 +382,7 @@ fn intervals_are_shown_to_people_too() {
 #[test]
 fn with_json_an_error_is_a_document_as_well() {
     for (args, code, part) in [
-        (&["sim", "--json", "--traffic", "nonsense"][..], 2, "is no kind of traffic"),
+        (&["sim", "--json", "--traffic", "nonsense"][..], 2, "is not a kind of traffic"),
         (&["sim", "--json", "--nonsense"], 2, "--nonsense"),
         (&["active", "--json", "0"], 2, "0"),
         (&["servers", "--json", "no-such-server"], 66, "no-such-server"),

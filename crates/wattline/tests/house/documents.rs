@@ -1,5 +1,5 @@
-//! The documentation: links lead somewhere, every page is in the table of contents of the site, and
-//! the page of metrics has what the program has.
+//! The documentation: links lead somewhere, every page is in the table of contents of the site, the
+//! page of features names tests that exist, and the page of metrics has what the program has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -148,6 +148,34 @@ fn every_page_is_in_the_table_of_contents_once() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Paths of tests between the backticks of a text.
+fn tests_of(text: &str) -> BTreeSet<&str> {
+    let spans = text.split('`').skip(1).step_by(2);
+    let places = ["crates/", "commands/", "system/"];
+    let is_path =
+        |span: &&str| span.ends_with(".rs") || places.iter().any(|place| span.starts_with(place));
+    spans.filter(is_path).collect()
+}
+
+/// Whether a path leads to something: from the root, among the crates, or among the tests of the
+/// program.
+fn exists(path: &str) -> bool {
+    let roots = ["", "crates", "crates/wattline", "crates/wattline/tests"];
+    let there =
+        |path: String| roots.iter().any(|root_of| root().join(root_of).join(&path).exists());
+    there(path.to_owned()) || there(format!("{path}.rs"))
+}
+
+#[test]
+fn every_test_that_the_page_of_features_names_exists() {
+    let page = read("docs/explanation/status.md");
+    let tests = tests_of(&page);
+    assert!(tests.len() > 40, "{tests:?}");
+    let missing: Vec<_> = tests.into_iter().filter(|path| !exists(path)).collect();
+    assert!(missing.is_empty(), "docs/explanation/status.md names {missing:?}");
+    assert!(tests_of("`crates/ports/tests/none.rs`").iter().all(|path| !exists(path)));
 }
 
 /// Names of metrics between the quotation marks or backticks of a text.

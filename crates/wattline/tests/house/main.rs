@@ -5,6 +5,7 @@ mod architecture;
 mod circles;
 mod documents;
 mod examples;
+mod features;
 mod floors;
 mod house;
 mod licences;

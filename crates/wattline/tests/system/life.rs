@@ -123,7 +123,7 @@ fn packets_too_long_for_the_sockets_go_by_the_kernel() {
             assert!(output.contains(" 0% packet loss"), "{address}, {size} bytes: {output}");
         }
         let log = bench.running.wattline.as_ref().unwrap().log();
-        assert!(log.contains("left: its MTU is 3000 now"), "{log}");
+        assert!(log.contains("left: its MTU is now 3000"), "{log}");
         bench.finish();
     });
 }

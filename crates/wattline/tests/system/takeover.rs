@@ -142,6 +142,6 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
             assert!(Instant::now() < deadline, "{}", force.log());
         }
         let log = force.log();
-        assert!(log.contains("prohibit") && log.contains("pass it by"), "{log}");
+        assert!(log.contains("prohibit") && log.contains("forwards packets without it"), "{log}");
     });
 }

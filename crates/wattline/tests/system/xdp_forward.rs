@@ -78,7 +78,7 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
         until(&router, true);
         let outcome = probe.stop().unwrap();
         let log = router.log();
-        assert!(log.contains("sent to by XDP programs"), "{log}");
+        assert!(log.contains("XDP programs send to it"), "{log}");
         let totals = router.stop().unwrap();
         assert!(totals.balance(), "{totals:?}");
         assert!(totals.xdp_forwarded > 0, "{totals:?}");

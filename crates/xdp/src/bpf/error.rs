@@ -36,7 +36,7 @@ pub enum BpfError {
         source: Errno,
     },
     /// A program that was built in cannot be made use of: a defect of ours.
-    #[error("the program {name} that is built in is unusable, {action}: {reason}")]
+    #[error("the built-in program {name} cannot be used: {action}: {reason}")]
     Unusable {
         /// Name of the program.
         name: String,

@@ -202,7 +202,7 @@ fn what_is_plain_is_forwarded_and_the_rest_left_as_it_is() {
         ("neighbour unknown", ipv4([203, 0, 113, 193], 30, |_| ())),
         ("blackhole", ipv4([203, 0, 113, 209], 30, |_| ())),
         ("unreachable", ipv4([203, 0, 113, 225], 30, |_| ())),
-        ("an interface that is no port", ipv4([203, 0, 113, 241], 30, |_| ())),
+        ("an interface that is not a port", ipv4([203, 0, 113, 241], 30, |_| ())),
         ("no route", ipv4([8, 8, 8, 8], 30, |_| ())),
         ("TTL 1", ipv4(near, 30, |p| p[8] = 1)),
         ("to us", ipv4([192, 0, 2, 1], 30, |_| ())),

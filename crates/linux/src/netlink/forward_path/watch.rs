@@ -37,7 +37,7 @@ impl Watch {
         for (protocol, groups) in sources {
             match listen(protocol, groups) {
                 Ok(socket) => sockets.push(socket),
-                Err(error) => tracing::debug!("no notifications of netlink {protocol}: {error}"),
+                Err(error) => tracing::debug!("cannot subscribe to netlink {protocol}: {error}"),
             }
         }
         Self { sockets, buffer: vec![0; 32 << 10] }

@@ -15,14 +15,14 @@ pub struct Args {
     /// Which application.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(app::names()))]
     application: String,
-    /// A prefix per line; what follows on a line is ignored, IPv6 too. Without it, sixteen
-    /// prefixes hold all addresses.
+    /// File with one prefix per line; the rest of a line and IPv6 are ignored. By default, sixteen
+    /// prefixes cover all addresses.
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Measure on the packets of this capture too; may be given several times.
+    /// Also measure with the packets of this capture; may be given several times.
     #[arg(long, value_name = "FILE")]
     capture: Vec<PathBuf>,
-    /// Flows that are alive.
+    /// Number of active flows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     flows: u32,
@@ -33,11 +33,11 @@ pub struct Args {
     /// Pairs of measurements, with and without the application; the median counts.
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
-    /// What `ipsec` protects packets with.
+    /// Algorithm of `ipsec`.
     #[arg(long, default_value = Algorithm::Aes128Gcm.name(),
           value_parser = clap::builder::PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)))]
     algorithm: String,
-    /// Which direction of `ipsec`; both without it.
+    /// Direction of `ipsec`; both by default.
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Direction::ALL.map(Direction::name)))]
     direction: Option<String>,
     /// Measure the cryptography of Intel's ipsec-mb beside `ipsec`, by this harness (see

@@ -16,7 +16,7 @@ pub struct Args {
     /// Name of the costs.
     #[arg(long, default_value = "measured")]
     name: String,
-    /// What was measured on, in words; without it, as Linux names the processor.
+    /// Description of the machine; by default the processor's name in Linux.
     #[arg(long, value_name = "TEXT")]
     machine: Option<String>,
 }

@@ -15,11 +15,11 @@ pub struct Args {
     /// Server model: name of a shipped one or a file.
     #[arg(long, default_value = "westmere-2010")]
     server: String,
-    /// Decisions of a measurement.
+    /// Decisions per measurement.
     #[arg(long, default_value_t = 100_000,
           value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     decisions: u64,
-    /// Measurements, of which the median counts.
+    /// Number of measurements; the median counts.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
 }

@@ -11,7 +11,7 @@ use wattline_fib::routes_file::RoutesFileError;
 /// Which table, and beside what.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A prefix per line, if wanted followed by a next hop; # begins a comment.
+    /// File with one prefix per line, optionally followed by a next hop; # begins a comment.
     #[arg(long, value_name = "FILE")]
     routes: PathBuf,
     /// Measure DPDK's rte_fib in the same run, by this harness (see bench/peers).
@@ -25,7 +25,7 @@ pub struct Args {
     /// Passes over each set of addresses.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
-    /// Look up by this kernel instead of the best that this processor has.
+    /// Look up with this kernel instead of the best one for this processor.
     #[arg(long, value_parser = kernel)]
     kernel: Option<Kernel>,
 }

@@ -11,13 +11,13 @@ use wattline_testbed::leftovers::clean_up_on_signals;
 /// Beside whom, and how long.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// DPDK's l3fwd as built by bench/peers/build-l3fwd.sh; left out without this.
+    /// DPDK's l3fwd as built by bench/peers/build-l3fwd.sh; omitted by default.
     #[arg(long, value_name = "PROGRAM")]
     l3fwd: Option<PathBuf>,
-    /// How often each contestant runs, in turns.
+    /// Number of runs of each candidate, in turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Seconds that a contestant is measured in each round.
+    /// Seconds of measurement of each candidate per round.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
 }

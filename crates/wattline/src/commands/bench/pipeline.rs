@@ -10,7 +10,7 @@ use wattline_dataplane::frame::BATCH_MAX;
 /// Which table, and how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A prefix per line; what follows on a line is ignored, IPv6 too.
+    /// File with one prefix per line; the rest of a line and IPv6 are ignored.
     #[arg(long, value_name = "FILE")]
     routes: PathBuf,
     /// Length of a frame in bytes with its frame check sequence.
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, default_value_t = BATCH_MAX as u16,
           value_parser = clap::value_parser!(u16).range(1..=BATCH_MAX as i64))]
     batch: u16,
-    /// Measurements, of which the median counts.
+    /// Number of measurements; the median counts.
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
 }

@@ -21,7 +21,7 @@ const LOADING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Servers, and what they are asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Servers, as HOST[:PORT]. Connections are dealt out over them in turn; all get all keys.
+    /// Servers, as HOST[:PORT]. Connections are spread over them in turn; all servers get all keys.
     #[arg(required = true, value_name = "ADDRESS", value_parser = addressed)]
     servers: Vec<String>,
     /// Commands to use: text (get, set) or meta (mg, ms; memcached 1.6 and later).
@@ -37,13 +37,13 @@ pub struct Args {
     /// Lengths of values, in the same forms, or etc-values.
     #[arg(long, default_value = "etc-values")]
     value_size: SizeDistribution,
-    /// Gets for each set; inf for gets alone, 0 for sets alone.
+    /// Gets per set; inf for gets only, 0 for sets only.
     #[arg(long, default_value_t = 30.0)]
     gets_per_set: f64,
-    /// Which keys are asked for: uniform or zipf:EXPONENT.
+    /// Popularity of the keys: uniform or zipf:EXPONENT.
     #[arg(long, default_value = "uniform")]
     popularity: Popularity,
-    /// Do not store the keys first: gets of keys that are not there are misses.
+    /// Do not store the keys first; gets of missing keys are misses.
     #[arg(long)]
     no_load: bool,
     #[command(flatten)]

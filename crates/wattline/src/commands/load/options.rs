@@ -16,37 +16,37 @@ use wattline_units::Span;
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Requests a second in all, such as 500, 20k or 1.5M.
+    /// Requests per second in total, such as 500, 20k or 1.5M.
     #[arg(long, value_parser = rate)]
     rate: f64,
-    /// Connections in all.
+    /// Connections in total.
     #[arg(long, default_value_t = 100)]
     connections: usize,
     /// Threads that send; each is an event loop.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Requests of a connection that may wait for answers at the same time.
+    /// Requests per connection that may wait for an answer at the same time.
     #[arg(long, default_value_t = 1)]
     depth: usize,
     /// How long to measure.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
-    /// Load before that, not measured.
+    /// Time with load before the measurement.
     #[arg(long, default_value = "2s", value_parser = simulation::span)]
     warmup: Span,
     /// Length of the intervals of the live line and of `intervals` in the JSON.
     #[arg(long, default_value = "1s", value_parser = duration::parse)]
     interval: Span,
-    /// A request without an answer for so long after it was sent has failed.
+    /// A request fails if it has no answer this long after it was sent.
     #[arg(long, default_value = "1s", value_parser = duration::parse)]
     timeout: Span,
     /// How requests are spread over time: poisson or constant.
     #[arg(long, default_value = "poisson")]
     arrivals: Arrivals,
-    /// Seed of all that is random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Never sleep: sends in time to a microsecond, for a whole processor a thread.
+    /// Never sleep: sends on time within a microsecond, but each thread uses a whole processor.
     #[arg(long)]
     spin: bool,
 }

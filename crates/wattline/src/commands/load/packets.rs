@@ -21,11 +21,10 @@ pub struct Args {
     /// The interface that sends: [NAMESPACE/]INTERFACE.
     #[arg(long, value_name = "INTERFACE")]
     from: String,
-    /// The interface that receives; the sending one without this.
+    /// The interface that receives; by default the sending one.
     #[arg(long, value_name = "INTERFACE")]
     to: Option<String>,
-    /// Ethernet address of the device's interface; that of the receiver (a plain link) without
-    /// this.
+    /// Ethernet address of the device's interface; by default that of the receiver (a plain link).
     #[arg(long, value_name = "MAC", value_parser = mac)]
     mac: Option<Mac>,
     /// Source address of the packets.
@@ -34,10 +33,10 @@ pub struct Args {
     /// The first destination address; its family is that of the packets.
     #[arg(long, default_value = "198.19.0.2")]
     destination: IpAddr,
-    /// How many destination addresses from there on; flows take them in turn.
+    /// Number of destination addresses from there; flows use them in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     destinations: u32,
-    /// Packets a second in all, such as 500, 20k or 1.5M; max for as many as it goes.
+    /// Packets per second in total, such as 500, 20k or 1.5M; max for the highest possible rate.
     #[arg(long, value_parser = rate_or_max)]
     rate: f64,
     /// How long.
@@ -47,25 +46,25 @@ pub struct Args {
     /// 64*7+594*4+1518*1.
     #[arg(long, default_value = "imix")]
     size: Sizes,
-    /// Flows, each with a source port of its own, taking turns.
+    /// Number of flows; each has its own source port, and they send in turn.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
     flows: u32,
-    /// Queues of each interface that are used, with a thread each way.
+    /// Queues of each interface to use, each with a sending and a receiving thread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: u32,
-    /// Bursts of so many packets at the same mean rate.
+    /// Send bursts of this many packets, at the same mean rate.
     #[arg(long, value_name = "PACKETS", conflicts_with = "day")]
     burst: Option<u64>,
-    /// Rate within a burst; max for as fast as it goes.
+    /// Rate within a burst; max for the highest possible rate.
     #[arg(long, value_name = "RATE", default_value = "max", value_parser = rate_or_max)]
     burst_rate: f64,
-    /// A day with its night in the length of the load: the rate goes up and down by this share.
+    /// Vary the rate like a day and a night over the duration, up and down by this share.
     #[arg(long, value_name = "DEPTH")]
     day: Option<f64>,
-    /// The load is over when nothing came for so long after the last packet was sent.
+    /// End when no packet arrived for this long after the last one was sent.
     #[arg(long, default_value = "2s", value_parser = simulation::span)]
     drain: Span,
-    /// Do not measure what the generator can do by itself, over a veth pair made for it.
+    /// Do not measure the generator's own limits over a veth pair first.
     #[arg(long)]
     no_limits: bool,
 }

@@ -29,13 +29,13 @@ pub struct Args {
     /// Recorded with the cards up and the router waiting, without traffic.
     #[arg(long, value_name = "FILE", required_unless_present = "live")]
     idle_plus: Option<PathBuf>,
-    /// Recorded with all workers polling, without traffic: tells useful work from polling.
+    /// Recorded with all workers polling, without traffic: separates useful work from polling.
     #[arg(long, value_name = "FILE")]
     polling: Option<PathBuf>,
     /// Recorded under traffic.
     #[arg(long, value_name = "FILE", required_unless_present = "live")]
     loaded: Option<PathBuf>,
-    /// Measure now, each phase for so long, when a line on standard input says that it began.
+    /// Measure now: each phase for this long, started by a line on standard input.
     #[arg(long, value_name = "TIME", value_parser = duration::parse,
           conflicts_with_all = ["idle", "idle_plus", "polling", "loaded"])]
     live: Option<Span>,
@@ -45,7 +45,7 @@ pub struct Args {
     /// Under traffic, share of the workers' time with packets, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     useful_share: f64,
-    /// Under traffic, share of the workers' time in polls that found nothing, 0 to 1.
+    /// Under traffic, share of the workers' time in empty polls, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     empty_share: f64,
 }

@@ -25,14 +25,14 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Which meters there are, what they see, and which are missing.
+    /// List meters, what they measure, and which are missing.
     List,
     /// Power over a short interval.
     Read(read::Args),
-    /// Write readings as CSV until the time is over or a signal comes.
+    /// Write readings as CSV until the time is over or a signal arrives.
     Record(record::Args),
-    /// Where a loaded machine's watts go: package, memory, card, rest, by subtraction of the
-    /// same machine idle.
+    /// Attribute the power of a loaded machine to package, memory, card and rest, by subtracting
+    /// the idle machine.
     Attribute(attribute::Args),
 }
 

@@ -17,10 +17,10 @@ pub struct Args {
     /// Time between readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
     period: Span,
-    /// How long; without it until a signal ends the program, each line being complete.
+    /// How long; by default until a signal. Every line is complete.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Span>,
-    /// The file to write; must not exist. Without it, standard output.
+    /// File to write, which must not exist; standard output by default.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

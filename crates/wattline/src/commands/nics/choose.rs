@@ -13,22 +13,22 @@ use wattline_units::{BitsPerSecond, Watts};
 /// What is needed, and the budgets.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What the cards have to carry, both directions together, such as 16Gbit/s.
+    /// Throughput to carry, both directions together, such as 16Gbit/s.
     #[arg(long, value_name = "RATE")]
     throughput: BitsPerSecond,
-    /// The most of the host's processors, in percent of one of them (four are 400).
+    /// Highest use of the host's processors, in percent of one processor (four are 400).
     #[arg(long, value_name = "PERCENT")]
     cpu_budget: Option<f64>,
-    /// How many cards there is room for.
+    /// Number of card slots.
     #[arg(long, default_value_t = 1)]
     slots: usize,
-    /// The most that the cards together may draw, such as 15W.
+    /// Highest power of all cards together, such as 15W.
     #[arg(long, value_name = "POWER")]
     power: Option<Watts>,
     /// The idle server's power; with --watts-per-cpu-percent the whole server is compared.
     #[arg(long, value_name = "POWER", requires = "watts_per_cpu_percent")]
     server_idle: Option<Watts>,
-    /// What the server draws for each percent of one processor, in watts.
+    /// Power of the server for each percent of one processor, in watts.
     #[arg(long, value_name = "WATTS", requires = "server_idle")]
     watts_per_cpu_percent: Option<f64>,
 }
@@ -99,7 +99,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         Some(_) => Ok(()),
         None => Err(ExitError::new(
             ExitError::DATA,
-            "no card carries that within the budgets; the remarks say what stands in the way of each",
+            "no card carries this within the budgets; the remarks say why for each card",
         )),
     }
 }

@@ -18,10 +18,10 @@ pub struct Args {
     /// Print it as nested YAML, whatever its layout was.
     #[arg(long)]
     yaml: bool,
-    /// Which interface, such as QSFP28/PCC/100G; need not be named where there is one.
+    /// Interface, such as QSFP28/PCC/100G; not needed if there is only one.
     #[arg(long, value_name = "PORT/TRX/SPEED")]
     interface: Option<String>,
-    /// Say what the device draws with so many ports up.
+    /// Print the power of the device with this many active ports.
     #[arg(long)]
     ports: Option<u16>,
     /// Rate of each of them in each direction, in frame bits, such as 10Gbit/s.

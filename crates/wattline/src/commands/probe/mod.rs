@@ -18,8 +18,8 @@ use wattline_units::Span;
 /// What to look at.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Record the files that were looked at below this new directory, so that the machine can
-    /// be a fixture. No host name, address, serial number or identifier is among them.
+    /// Record the files that were read below this new directory, so that the machine can become a
+    /// fixture. The record has no host name, address, serial number or identifier.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     #[command(flatten)]

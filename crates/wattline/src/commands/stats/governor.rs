@@ -99,7 +99,7 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     for rival in list("rivals") {
         writeln!(
             out,
-            "also sets {}: {} ({}); to end it: {}",
+            "also sets {}: {} ({}); to stop that: {}",
             word(&rival["sets"]),
             word(&rival["name"]),
             word(&rival["seen"]),
@@ -142,7 +142,7 @@ mod tests {
             "because a source of latency is silent",
             "SILENT: refused",
             "left out: lo: the loopback",
-            "TuneD (process 7); to end it: stop it",
+            "TuneD (process 7); to stop that: stop it",
             "0.05 s of a processor in 60 s, and holds 9.0 MB",
         ] {
             assert!(text.contains(words), "{words} is missing in\n{text}");

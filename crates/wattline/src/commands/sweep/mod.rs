@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "ipv4",
           value_parser = simulation::application)]
     app: Vec<Application>,
-    /// What the applications cost: `model` as the server's file says, or NAME[:ratio|:added] for
-    /// costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
+    /// Costs of the applications: `model` for those of the server's file, or NAME[:ratio|:added]
+    /// for costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
     #[arg(long, value_delimiter = ',', default_value = "model")]
     app_costs: Vec<String>,
     /// Seed.
@@ -46,7 +46,7 @@ pub struct Args {
     /// Simulated time to report on, in each.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
-    /// Simulated time before that.
+    /// Simulated time before the measurement.
     #[arg(long, default_value = "100ms", value_parser = simulation::span)]
     warmup: Span,
     /// Model output links too: packets leave by transmit rings and links of the server's rate.
@@ -58,10 +58,10 @@ pub struct Args {
     /// Write the main figures as comma-separated values to this file too.
     #[arg(long)]
     csv: Option<PathBuf>,
-    /// Write the same as an Arrow IPC file (needs a build with the feature `arrow`).
+    /// Write the same figures as an Arrow IPC file (needs a build with the feature `arrow`).
     #[arg(long)]
     arrow: Option<PathBuf>,
-    /// Replace these files where they are there already.
+    /// Replace these files if they exist.
     #[arg(long)]
     overwrite: bool,
 }

@@ -17,10 +17,10 @@ use wattline_router::config::parse_duration;
 pub struct Args {
     #[command(flatten)]
     which: Which,
-    /// Time between two looks.
+    /// Time between two samples.
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Print one look as text and end: for scripts, and where there is no terminal.
+    /// Print one sample as text and exit, for scripts and without a terminal.
     #[arg(long)]
     once: bool,
 }

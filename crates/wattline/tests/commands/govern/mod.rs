@@ -98,7 +98,7 @@ fn a_sigkill_is_undone_by_the_watchdog_by_restore_or_by_the_next_start() {
     assert!(machine.is_as_before(), "{:?}: {restored:?}", machine.differences());
     kill_both(&mut machine);
     machine.start("knobs = []\n");
-    machine.logs("left behind by an earlier run");
+    machine.logs("restored from an earlier run");
     until("all is as before", || machine.is_as_before().then_some(()));
     machine.signal("-INT");
     assert_eq!(machine.ended(), Some(0));
@@ -119,7 +119,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     let rule = |machine: &Machine| machine.stats()["govern"]["rule"].clone();
     until("silence is noticed", || (rule(&machine) == "silent-source").then_some(()));
     assert_eq!(machine.speed(0), "3300000");
-    machine.logs("nobody tells whether the latency target is kept");
+    machine.logs("no source shows whether the latency target is kept");
     until("the policy decides", || {
         report("{\"latency_seconds\":[[0.0002,100]]}");
         (rule(&machine) == "policy" && machine.speed(0) == "1600000").then_some(())
@@ -197,7 +197,7 @@ fn what_others_change_and_what_goes_is_told_and_governing_goes_on() {
     machine.write(&policy, "ondemand");
     until("the foreign hand is told", || {
         let troubles = machine.stats()["power"]["host"]["troubles"].to_string();
-        (troubles.contains("somebody else has set it to") && troubles.contains("policy0"))
+        (troubles.contains("another program has set it to") && troubles.contains("policy0"))
             .then_some(())
     });
     // CPU 1 goes, with its files, and comes back.
