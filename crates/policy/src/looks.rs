@@ -9,6 +9,9 @@ pub struct Looks {
     /// All queues and all cores. Without it only the queue of a [`crate::Trigger::Batch`] or
     /// [`crate::Trigger::Fill`] is shown up to date; the rest may be out of date.
     pub whole: bool,
+    /// What the kernel counts of the cores beside their work: time in idle states and in soft
+    /// interrupts, and the frequency that holds. Without it these figures may be missing.
+    pub counters: bool,
     /// The latency of the packets that left since it was asked last, where it is measured.
     pub latency: bool,
     /// The bound beyond which [`crate::LatencyView::late`] counts a packet.
@@ -32,6 +35,7 @@ impl Looks {
     /// At the trigger and its queue alone.
     pub const TRIGGER: Self = Self {
         whole: false,
+        counters: false,
         latency: false,
         late_after: None,
         power: false,
@@ -40,6 +44,13 @@ impl Looks {
     };
     /// At all queues and cores.
     pub const WHOLE: Self = Self { whole: true, ..Self::TRIGGER };
+
+    /// And at idle states, soft interrupts and frequencies, which cost a machine several files of
+    /// each core.
+    #[must_use]
+    pub const fn and_counters(self) -> Self {
+        Self { counters: true, ..self }
+    }
 
     /// And at latency. Its percentiles take some microseconds of every decision: for
     /// policies that decide by the millisecond, not by the batch.
