@@ -6,6 +6,7 @@ use crate::fingerprint::Fingerprint;
 use crate::guard::Rule;
 use crate::metrics;
 use crate::session::Session;
+use crate::slept::Slept;
 use crate::stats::{Around, stats};
 use crate::tell;
 use serde_json::{Value, json};
@@ -40,6 +41,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// Takes tables of another machine, too (policy copi).
     pub force: bool,
+    /// Where metrics are told, whatever the configuration says of it.
+    pub metrics: Option<std::net::SocketAddr>,
     /// The machine's files.
     pub tree: Tree,
     /// Sets how much is logged.
@@ -53,6 +56,7 @@ pub struct Daemon {
     /// None only where neither a new configuration nor the old one could be brought into force.
     session: Option<Session>,
     fingerprint: Fingerprint,
+    slept: Slept,
     rivals: Vec<Rival>,
     rule: Rule,
     restarts: u64,
@@ -66,7 +70,8 @@ pub struct Daemon {
 /// Reads the configuration, the built-in one without a file.
 fn load(options: &Options) -> Result<Config, GovernError> {
     let path = options.config.as_deref();
-    let config = path.map_or_else(|| Ok(Config::built_in()), Config::load)?;
+    let mut config = path.map_or_else(|| Ok(Config::built_in()), Config::load)?;
+    config.metrics = options.metrics.or(config.metrics);
     Ok(if options.force { config.forced() } else { config })
 }
 
@@ -122,6 +127,7 @@ impl Daemon {
             config,
             session: Some(session),
             fingerprint,
+            slept: Slept::until_now(),
             socket,
             inbox,
         };
@@ -258,17 +264,25 @@ impl Daemon {
     }
 
     /// Begins anew where CPUs or interfaces came, or interfaces went: as soon as no governed CPU is
-    /// off line.
+    /// off line. Also after a suspend: it takes the processors' registers away, and its kernel sets
+    /// again what it finds, so that nobody knows what holds.
     fn look_at_parts(&mut self) -> Result<(), GovernError> {
         let now = Fingerprint::of(&self.options.tree, &self.config);
         let governed = self.session.as_ref().map(|session| &session.inventory.layout.cpus);
         let all_there = governed.is_none_or(|cpus| now.has(cpus));
-        if now == self.fingerprint || !all_there {
+        let slept = Slept::until_now();
+        let woke = slept.since(self.slept);
+        if now == self.fingerprint && woke.is_none() || !all_there {
             return Ok(());
         }
         for change in now.changes_since(&self.fingerprint) {
             tracing::warn!("{change}: the governor starts again");
         }
+        if let Some(time) = woke {
+            let seconds = time.as_secs();
+            tracing::warn!("the machine was suspended for {seconds} s: the governor starts again");
+        }
+        self.slept = slept;
         self.fingerprint = now;
         let config = self.config.clone();
         self.begin_anew(config)

@@ -24,6 +24,7 @@ pub mod profile;
 pub mod profiling;
 mod served;
 mod session;
+mod slept;
 mod stats;
 mod tell;
 

@@ -86,6 +86,12 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
         for hint in REMEDIES {
             tracing::info!("{hint}");
         }
+        if config.metrics.is_none() {
+            tracing::info!(
+                "what can be measured: `wattline top`, `wattline stats`; for Prometheus: \
+                 --metrics 127.0.0.1:9417"
+            );
+        }
     }
 }
 
@@ -95,7 +101,8 @@ pub(crate) const REMEDIES: [&str; 3] = [
      P-states (SpeedStep, Cool'n'Quiet, \"OS controlled\" power) in the firmware; a virtual machine \
      has none: govern its host instead",
     "idle states: need a cpuidle driver (intel_idle, acpi_idle): enable C-states in the firmware",
-    "interrupt moderation: needs a network card whose driver offers `ethtool -c`",
+    "interrupt moderation: needs a network card whose driver offers `ethtool -c`, or an interface with \
+     NAPI (virtio_net; veth with GRO on) that [govern] interfaces names",
 ];
 
 /// Says what rules from now on.

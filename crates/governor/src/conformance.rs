@@ -276,7 +276,7 @@ impl Policy for Probe {
     }
 
     fn looks_at(&self) -> Looks {
-        Looks::WHOLE.and_late(Span::from_micros(20)).and_power().and_entries()
+        Looks::WHOLE.and_counters().and_late(Span::from_micros(20)).and_power().and_entries()
     }
 
     fn decide(

@@ -109,7 +109,7 @@ impl<M: Machine> Governor<M> {
         self.view.looks = looks;
         self.machine.observe(now, &mut self.view);
         // Statistics that look in between must not take the policy's samples away.
-        self.view.looks = Looks::WHOLE;
+        self.view.looks = Looks::WHOLE.and_counters();
         let observation = Observation {
             platform: self.machine.platform(),
             trigger,

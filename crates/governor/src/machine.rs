@@ -34,7 +34,7 @@ impl View {
             latency: None,
             power: None,
             entries: Vec::new(),
-            looks: Looks::WHOLE,
+            looks: Looks::WHOLE.and_counters(),
         }
     }
 }

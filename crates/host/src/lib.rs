@@ -340,7 +340,7 @@ impl<K: Knobs> Machine for Host<K> {
             view.cores.push(*seen);
         }
         let looks = view.looks;
-        if looks.whole {
+        if looks.counters {
             self.senses.show(now, &mut view.cores);
         }
         let source = self.latency.as_mut().filter(|_| looks.latency);

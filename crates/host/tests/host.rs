@@ -7,12 +7,13 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{Host, Unmanned, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{CoreSet, FrequencyDomain, OperatingPoint, QueueView, Wait};
+use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
 
 #[test]
@@ -51,6 +52,34 @@ fn acpi_cpufreq_gives_every_knob_and_gets_everything_back() {
     assert!(fixture.table().contains(&1) && fixture.table().contains(&3));
     drop(host);
     assert_eq!(fixture.snapshot(), before);
+}
+
+/// The files of idle states and frequencies are many: they are read for whoever looks at them alone.
+#[test]
+fn the_kernels_counters_are_read_for_who_looks_at_them() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    for cpu in 0..2 {
+        fixture.write(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq"), "1600000");
+    }
+    let mut host = fixture.host(&[0, 1]);
+    assert!(host.platform().can.sees.frequency);
+    let mut view = View { looks: Looks::WHOLE, ..View::of(host.platform()) };
+    let mut sees = |looks: Looks| {
+        view.looks = looks;
+        let now = host.now();
+        host.observe(now, &mut view);
+        view.cores[0].frequency.is_some()
+    };
+    for _ in 0..5 {
+        assert!(!sees(Looks::WHOLE));
+        std::thread::sleep(Duration::from_millis(12));
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while !sees(Looks::WHOLE.and_counters()) {
+        assert!(Instant::now() < end, "nobody read them");
+        std::thread::sleep(Duration::from_millis(12));
+    }
+    assert!(!sees(Looks::WHOLE));
 }
 
 #[test]

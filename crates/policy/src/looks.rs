@@ -10,6 +10,9 @@ pub struct Looks {
     /// All queues and all cores. Without it, only the queue of a [`crate::Trigger::Batch`] or
     /// [`crate::Trigger::Fill`] is up to date.
     pub whole: bool,
+    /// What the kernel counts for the cores beside their work: time in idle states and in soft
+    /// interrupts, and the present frequency. Without it, these figures may be missing.
+    pub counters: bool,
     /// The latency of the packets that left since the policy was last asked, if it is measured.
     pub latency: bool,
     /// The bound beyond which [`crate::LatencyView::late`] counts a packet.
@@ -33,6 +36,7 @@ impl Looks {
     /// The trigger and its queue only.
     pub const TRIGGER: Self = Self {
         whole: false,
+        counters: false,
         latency: false,
         late_after: None,
         power: false,
@@ -41,6 +45,13 @@ impl Looks {
     };
     /// All queues and cores.
     pub const WHOLE: Self = Self { whole: true, ..Self::TRIGGER };
+
+    /// Adds idle states, soft interrupts and frequencies, which cost a machine several files of
+    /// each core.
+    #[must_use]
+    pub const fn and_counters(self) -> Self {
+        Self { counters: true, ..self }
+    }
 
     /// Adds latency. Its percentiles cost some microseconds per decision, so they are for policies
     /// that decide every millisecond, not at every batch.

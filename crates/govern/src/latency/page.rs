@@ -181,6 +181,47 @@ mod tests {
         }
     }
 
+    /// A page that a test turns over when it has seen what it waits for.
+    struct Turned {
+        url: Url,
+        shown: Arc<Mutex<Option<String>>>,
+        server: std::thread::JoinHandle<()>,
+    }
+
+    impl Turned {
+        /// Shows this to everybody who asks.
+        fn new(first: String) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let url = format!("http://{address}/metrics").parse().unwrap();
+            let shown = Arc::new(Mutex::new(Some(first)));
+            let now = Arc::clone(&shown);
+            let server = std::thread::spawn(move || {
+                loop {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let Some(answer) = now.lock().unwrap().clone() else { return };
+                    let _ = stream.read(&mut [0; 1024]);
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+            Self { url, shown, server }
+        }
+
+        fn turn(&self, page: String) {
+            *self.shown.lock().unwrap() = Some(page);
+        }
+
+        /// Nobody answers any more.
+        fn close(self) {
+            *self.shown.lock().unwrap() = None;
+            // Whoever asks next, the page's own thread or this one, ends it.
+            let _ = TcpStream::connect(self.url.resolve().unwrap());
+            self.server.join().unwrap();
+        }
+    }
+
+    /// Every page is shown until it was seen, however long that takes: the thread that reads goes
+    /// its own way, and drops what was not taken before it read again.
     #[test]
     fn a_histogram_is_followed_and_a_page_without_it_is_no_sign_of_life() {
         let body = |count: u32| {
@@ -189,25 +230,40 @@ mod tests {
                  x_bucket{{le=\"+Inf\"}} {count}\nx_count {count}\n"
             ))
         };
-        let url = server(vec![page("y 1\n"), body(10), body(110), body(110)]);
-        let period = Span::from_millis(30);
-        let mut source = Page::open(url, "x".parse().unwrap(), 1.0, period).unwrap();
+        let pages = Turned::new(page("y 1\n"));
+        let period = Span::from_millis(5);
+        let mut source = Page::open(pages.url.clone(), "x".parse().unwrap(), 1.0, period).unwrap();
         let began = Instant::now();
-        let (mut problems, mut most) = (Vec::new(), 0);
-        while began.elapsed() < Duration::from_secs(20) {
-            let now = Time::ZERO + Span::from(began.elapsed());
-            source.poll(now);
-            problems.extend(source.problem());
-            most = most.max(source.summary(now).map_or(0, |summary| summary.samples));
-            // In the end nobody answers any more.
-            if problems.last().is_some_and(|last| last.contains("refused")) {
-                break;
+        let mut until = |what: &str, so: &dyn Fn(&Page, Time) -> bool| {
+            loop {
+                let now = Time::ZERO + Span::from(began.elapsed());
+                source.poll(now);
+                if so(&source, now) {
+                    return;
+                }
+                assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", source.problem);
+                std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        assert!(problems[0].contains("no such histogram"), "{problems:?}");
-        assert!(problems.last().unwrap().contains("refused"), "{problems:?}");
-        assert!(source.heard().is_some());
-        assert_eq!(most, 100);
+        };
+        let says = |source: &Page, words: &str| {
+            source.problem().is_some_and(|problem| problem.contains(words))
+        };
+        until("no histogram", &|source, _| {
+            assert!(source.heard().is_none(), "a page without it is no sign of life");
+            says(source, "no such histogram")
+        });
+        pages.turn(body(10));
+        until("the first counts", &|source, now| {
+            assert_eq!(source.summary(now).map_or(0, |known| known.samples), 0, "all are old");
+            source.heard().is_some() && source.problem().is_none()
+        });
+        pages.turn(body(110));
+        until("what came since", &|source, now| {
+            let samples = source.summary(now).map_or(0, |known| known.samples);
+            assert!(samples == 0 || samples == 100, "{samples}");
+            samples == 100
+        });
+        pages.close();
+        until("nobody answers", &|source, _| says(source, "refused"));
     }
 }

@@ -5,7 +5,7 @@ use super::{At, Grid, LoadFailure, Rig, Run};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wattline_linux::namespace::{NamespaceError, enter_thread};
 use wattline_requests::engine::{self, LoadError, LoadOptions};
 use wattline_requests::protocol::Protocol;
@@ -19,6 +19,9 @@ pub type Loader = Box<dyn FnMut(f64, u64) -> Result<Report, LoadFailure>>;
 const FAILED: f64 = 1e-3;
 /// A server that kept the generator waiting for connections answers less than this share.
 const SERVED: f64 = 0.97;
+
+/// Counts of a card are at most this old.
+const COUNTED: Duration = Duration::from_millis(110);
 
 /// Runs something on a thread in this network namespace; here and now without one. What it starts
 /// and opens is in that namespace, too.
@@ -93,16 +96,34 @@ impl Rig for Live {
     }
 
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure> {
+        // Cards are asked for their counts now and then only: what came before is passed over.
+        std::thread::sleep(COUNTED);
+        let came = self.machine.arrivals();
         let (before, began) = (self.machine.joules(), Instant::now());
         let report = (self.load)(rate_rps, number)?;
         let (after, seconds) = (self.machine.joules(), began.elapsed().as_secs_f64());
+        std::thread::sleep(COUNTED);
+        let came = self.machine.arrivals().zip(came);
+        let came = came.map(|(after, before)| after.saturating_sub(before));
         if report.served_requests == 0 {
             let why = report.first_protocol_error.unwrap_or("the server answers nothing");
             return Err(LoadFailure::Server(why.to_owned()));
         }
         let joules = after.zip(before).map(|(after, before)| (after - before).max(0.0));
-        Ok(run_of(&report, joules, seconds))
+        Ok(Run {
+            arrivals_per_request: per_request(&report, came),
+            ..run_of(&report, joules, seconds)
+        })
     }
+}
+
+/// Packets for each request of a run; none where nobody counted, or all came by a way without a
+/// card, such as the loopback.
+fn per_request(report: &Report, arrivals: Option<u64>) -> Option<f64> {
+    let sent: u64 = report.run_sent_requests.values().sum();
+    arrivals
+        .filter(|arrivals| *arrivals > 0 && sent > 0)
+        .map(|arrivals| arrivals as f64 / sent as f64)
 }
 
 fn run_of(report: &Report, joules: Option<f64>, seconds: f64) -> Run {
@@ -120,6 +141,7 @@ fn run_of(report: &Report, joules: Option<f64>, seconds: f64) -> Run {
             .map(percentile),
         sustained,
         generator_too_slow: verdict.saturated && by_generator,
+        arrivals_per_request: None,
         joules,
         seconds,
     }

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::inventory::Inventory;
 use crate::session::options;
-use wattline_governor::machine::{Machine as _, Taken};
+use wattline_governor::machine::{Machine as _, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{Beside, KernelStack, TakeOverError, ThisMachine, hand_back, take_over};
 use wattline_linux::sysfs::Tree;
@@ -64,6 +64,16 @@ impl Machine {
         let (machine, _) = self.held.as_mut()?;
         let now = machine.now();
         machine.energy(now).whole.map(|joules| joules.0)
+    }
+
+    /// Packets that came to the queues since the machine was taken over; none where no interface of
+    /// it is governed.
+    pub fn arrivals(&mut self) -> Option<u64> {
+        let (machine, _) = self.held.as_mut().filter(|_| !self.platform.queues.is_empty())?;
+        let mut view = View::of(&self.platform);
+        let now = machine.now();
+        machine.observe(now, &mut view);
+        Some(view.queues.iter().map(|queue| queue.arrivals).sum())
     }
 
     /// The fastest state, moderated as its drivers do it by themselves.

@@ -60,6 +60,9 @@ pub struct Profiled {
     pub p95_half_us: Option<f64>,
     /// Mean power in watts, where a meter saw it.
     pub power_watts: Option<f64>,
+    /// Packets that came to the server's queues for each request, where they were counted.
+    #[serde(default)]
+    pub arrivals_per_request: Option<f64>,
 }
 
 impl Profiled {
@@ -78,6 +81,7 @@ impl Profiled {
         let micros = |seconds: f64| (sustained && seconds.is_finite()).then_some(seconds * 1e6);
         let joules: Option<f64> = runs.iter().map(|run| run.joules).sum();
         let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+        let arrivals: Option<f64> = runs.iter().map(|run| run.arrivals_per_request).sum();
         Self {
             load,
             point,
@@ -89,6 +93,7 @@ impl Profiled {
             p99_us: micros(spread(2).mean),
             p95_half_us: micros(spread(1).half),
             power_watts: joules.filter(|_| seconds > 0.0).map(|joules| joules / seconds),
+            arrivals_per_request: arrivals.map(|sum| sum / runs.len().max(1) as f64),
         }
     }
 
@@ -177,8 +182,14 @@ impl Points {
                     state < points.head.machine.frequencies_ghz.len()
                         && period < points.head.periods_us.len()
                 });
-            let numbers =
-                [point.p50_us, point.p95_us, point.p99_us, point.held_us, point.power_watts];
+            let numbers = [
+                point.p50_us,
+                point.p95_us,
+                point.p99_us,
+                point.held_us,
+                point.power_watts,
+                point.arrivals_per_request,
+            ];
             let sound = numbers.iter().flatten().all(|value| value.is_finite() && *value >= 0.0);
             if !inside || !sound {
                 return Err(
@@ -230,6 +241,17 @@ impl Points {
         write(&self.path, &text)
     }
 
+    /// Of each load, by all its points; none where they are not known of every load.
+    fn arrivals_per_request(&self) -> Vec<f64> {
+        let of = |load: usize| {
+            let own = self.iter().filter(|point| point.load == load && point.sustained);
+            let known: Vec<f64> = own.filter_map(|point| point.arrivals_per_request).collect();
+            let mean = known.iter().sum::<f64>() / known.len() as f64;
+            (1e-3..=1e3).contains(&mean).then_some(mean)
+        };
+        (0..self.head.loads_rps.len()).map(of).collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// The tables, whose fast reader is policy `copi`. Where the card held another period than it
     /// was asked for, the one that it held counts. Power that no meter saw is unknown there.
     ///
@@ -244,13 +266,15 @@ impl Points {
             source: "measured".to_owned(),
             percentile: 95.0,
             machine: head.machine.clone(),
+            arrivals_per_request: self.arrivals_per_request(),
         };
         let period_of = |point: &Profiled| {
             let (_, period) = point.point?;
             Some(point.held_us.unwrap_or(head.periods_us[period]))
         };
         let mut periods: Vec<f64> = self.iter().filter_map(period_of).collect();
-        periods.extend(self.known.is_empty().then_some(0.0));
+        // The first points are those of the drivers' own moderation.
+        periods.extend(periods.is_empty().then_some(0.0));
         periods.sort_by(f64::total_cmp);
         periods.dedup();
         let spans = periods.iter().map(|micros| Span::from_seconds(micros * 1e-6)).collect();

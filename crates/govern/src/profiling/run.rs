@@ -11,6 +11,8 @@ pub struct Run {
     /// Whether it was the generator that could not hold the rate: then the run says nothing of
     /// the server.
     pub generator_too_slow: bool,
+    /// Packets that came to the server's queues for each request; none where nobody counts them.
+    pub arrivals_per_request: Option<f64>,
     /// Energy in joules, where a meter saw it.
     pub joules: Option<f64>,
     /// Time over which that was drawn, in seconds.

@@ -21,6 +21,9 @@ struct Reckoned {
     meter: bool,
     /// The card knows multiples of this alone.
     granularity_us: f64,
+    arrivals_per_request: Option<f64>,
+    /// The index of a period that the card refuses.
+    refuses: Option<usize>,
 }
 
 impl Reckoned {
@@ -35,6 +38,8 @@ impl Reckoned {
             capacity_rps: 1e9,
             meter: true,
             granularity_us: 1.0,
+            arrivals_per_request: Some(1.5),
+            refuses: None,
         }
     }
     fn held(&self, at: At) -> Option<f64> {
@@ -46,6 +51,9 @@ impl Reckoned {
 
 impl Rig for Reckoned {
     fn set(&mut self, at: At) -> Result<Option<f64>, String> {
+        if matches!(at, At::Point { period, .. } if Some(period) == self.refuses) {
+            return Err("ethtool:eth0/rx-usecs: Invalid argument".to_owned());
+        }
         (self.at, self.set) = (Some(at), self.set + 1);
         Ok(self.held(at))
     }
@@ -67,6 +75,7 @@ impl Rig for Reckoned {
             percentiles: [p95 / 2.0, p95, p95 * 2.0],
             sustained,
             generator_too_slow: false,
+            arrivals_per_request: self.arrivals_per_request,
             joules: self.meter.then_some(gigahertz * gigahertz * 2.0),
             seconds: 2.0,
         })
@@ -109,6 +118,7 @@ fn every_point_is_measured_and_the_tables_read_back() {
     let point = tables.point(1, 0, 2).unwrap();
     assert!((point.latency_seconds - 200e-6).abs() < 1e-9 && point.power_watts == 1.0);
     assert_eq!(tables.default_point(0).unwrap().power_watts, 4.0);
+    assert_eq!(tables.conditions.arrivals_per_request, [1.5, 1.5]);
     assert_eq!((tables.known_points(), tables.conditions.source.as_str()), (12, "measured"));
 }
 
@@ -140,6 +150,17 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     let stopped = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
     assert_eq!(stopped, Stopped::Interrupted);
     drop(points);
+    // What is known can be looked at, however little that is.
+    for run in [1, 4, 7] {
+        let path = folder.path().join(format!("{run}.json"));
+        let mut points = Points::open(&path, head(&grid)).unwrap();
+        let mut rig =
+            Reckoned { ends: Some((run, LoadFailure::Interrupted)), ..Reckoned::new(&grid) };
+        profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
+        let tables = points.tables().unwrap();
+        let defaults = (0..2).filter(|load| tables.default_point(*load).is_some()).count();
+        assert_eq!(defaults, (run / 3) as usize);
+    }
     let mut points = Points::open(&path, head(&grid)).unwrap();
     assert_eq!(points.len(), 5);
     let mut rig = Reckoned::new(&grid);
@@ -181,18 +202,40 @@ fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
     assert!(error.contains("1000 rps") && error.contains("connection refused"), "{error}");
 }
 
+/// A card that takes no such period, or somebody who holds a knob, ends it at that point, by name.
+#[test]
+fn a_machine_that_refuses_ends_it_and_what_was_measured_stays() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let path = folder.path().join("points.json");
+    let mut points = Points::open(&path, head(&grid)).unwrap();
+    let mut rig = Reckoned { refuses: Some(2), ..Reckoned::new(&grid) };
+    let stopped = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
+    assert!(matches!(stopped, Stopped::Machine { .. }), "{stopped:?}");
+    let told = stopped.to_string();
+    for words in ["1000 rps at 2.00 GHz and 100 us", "Invalid argument", "goes on where it was"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // Both defaults, and two periods.
+    assert_eq!(Points::open(&path, head(&grid)).unwrap().len(), 4);
+}
+
 #[test]
 fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_unknown() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, Head { power_source: None, ..head(&grid) }).unwrap();
-    let mut rig = Reckoned { granularity_us: 8.0, meter: false, ..Reckoned::new(&grid) };
+    let mut rig = Reckoned {
+        granularity_us: 8.0,
+        meter: false,
+        arrivals_per_request: None,
+        ..Reckoned::new(&grid)
+    };
     profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
     assert!(text.contains(",16,") && text.contains(",104,") && !text.contains(",10,"), "{text}");
     assert!(text.contains(",unknown"), "{text}");
     let tables = ProfileTables::parse("test", &text).unwrap();
-    assert!(!tables.has_power());
+    assert!(!tables.has_power() && tables.conditions.arrivals_per_request.is_empty());
     let page = page(&points);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
 }

@@ -14,6 +14,28 @@ pub struct Choice {
 }
 
 impl ProfileTables {
+    /// The load, in requests per second of a core, that so many packets per second at its queues
+    /// stand for: between two profiled loads interpolated linearly, beyond them by the ratio of the
+    /// nearest.
+    pub fn load_of(&self, arrivals: f64) -> f64 {
+        let ratios = &self.conditions.arrivals_per_request;
+        let ends = ratios.first().zip(ratios.last());
+        let Some((first, last)) = ends.filter(|_| ratios.len() == self.loads.len()) else {
+            return arrivals;
+        };
+        let of = |index: usize| self.loads[index] * ratios[index];
+        match (0..self.loads.len()).position(|index| of(index) >= arrivals) {
+            None => arrivals / last,
+            Some(0) => arrivals / first,
+            Some(upper) => {
+                // What is below it was passed over, so that this interval has a length.
+                let (from, to) = (of(upper - 1), of(upper));
+                let weight = (arrivals - from) / (to - from);
+                self.loads[upper - 1] + (self.loads[upper] - self.loads[upper - 1]) * weight
+            }
+        }
+    }
+
     /// Latency and power of a point at a load between the profiled ones; `None` if they are
     /// unknown.
     ///

@@ -41,6 +41,10 @@ pub struct Conditions {
     pub percentile: f64,
     /// The machine.
     pub machine: Fingerprint,
+    /// Packets that arrive at the server's queues for each request, acknowledgements among them, by
+    /// load in the order of the loads; empty for one each. A governor counts packets, not requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrivals_per_request: Vec<f64>,
 }
 
 /// Latency and power of one point.
@@ -103,6 +107,14 @@ impl ProfileTables {
         let points = loads.len().saturating_mul(frequencies.len()).saturating_mul(periods.len());
         if points > MOST_POINTS {
             return Err(format!("{points} points are beyond the {MOST_POINTS} that are allowed"));
+        }
+        let arrivals = &conditions.arrivals_per_request;
+        let sound = arrivals.iter().all(|ratio| (1e-3..=1e3).contains(ratio));
+        if !sound || !(arrivals.is_empty() || arrivals.len() == loads.len()) {
+            return Err(format!(
+                "arrivals_per_request must be a number from 0.001 to 1000 for each of the {} loads",
+                loads.len()
+            ));
         }
         let defaults = vec![None; loads.len()];
         let points = vec![None; points];

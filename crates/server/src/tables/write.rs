@@ -32,6 +32,10 @@ impl ProfileTables {
         let _ = writeln!(text, "# machine.cores = {}", machine.cores);
         let _ = writeln!(text, "# machine.frequencies_ghz = {:?}", machine.frequencies_ghz);
         let _ = writeln!(text, "# machine.moderation_us = {:?}", machine.moderation_us);
+        if !conditions.arrivals_per_request.is_empty() {
+            let ratios = &conditions.arrivals_per_request;
+            let _ = writeln!(text, "# arrivals_per_request = {ratios:?}");
+        }
         let _ = writeln!(text, "{}", COLUMNS.join(","));
         for (load, rate) in self.loads.iter().enumerate() {
             if let Some(point) = self.default_point(load) {

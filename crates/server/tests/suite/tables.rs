@@ -16,6 +16,7 @@ fn conditions() -> Conditions {
             frequencies_ghz: vec![0.8, 1.3, 1.8],
             moderation_us: [6.0, 1022.0],
         },
+        arrivals_per_request: Vec::new(),
     }
 }
 
@@ -182,4 +183,47 @@ fn another_machine_is_told_apart() {
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(machine.differs_from(&machine.clone()), None);
+}
+
+/// A governor counts packets, and the tables are of requests.
+#[test]
+fn packets_are_told_from_requests_by_load() {
+    let made = |arrivals_per_request: Vec<f64>| {
+        let conditions = Conditions { arrivals_per_request, ..conditions() };
+        ProfileTables::new(conditions, vec![10.0, 20.0, 40.0], vec![Span::from_micros(6)])
+    };
+    let one_each = made(Vec::new()).unwrap();
+    assert_eq!([0.0, 15.0, 99.0].map(|packets| one_each.load_of(packets)), [0.0, 15.0, 99.0]);
+    // 20, 30 and 44 packets a second at the profiled loads.
+    let mut acknowledged = made(vec![2.0, 1.5, 1.1]).unwrap();
+    for (packets, load) in [
+        (0.0, 0.0),
+        (10.0, 5.0),
+        (20.0, 10.0),
+        (25.0, 15.0),
+        (30.0, 20.0),
+        (37.0, 30.0),
+        (88.0, 80.0),
+    ] {
+        let found = acknowledged.load_of(packets);
+        assert!((found - load).abs() < 1e-9, "{packets}: {found}, not {load}");
+    }
+    // Also where noise has it that more requests bring fewer packets.
+    let noisy = made(vec![2.0, 0.9, 1.0]).unwrap();
+    for packets in 0..200 {
+        let load = noisy.load_of(f64::from(packets));
+        assert!(load.is_finite() && load >= 0.0, "{packets}: {load}");
+    }
+    acknowledged.set(0, 0, 0, point((1, 1)));
+    acknowledged.set(1, 0, 0, point((1, 1)));
+    acknowledged.set(2, 0, 0, point((1, 1)));
+    let text = acknowledged.to_text();
+    assert!(text.contains("# arrivals_per_request = [2.0, 1.5, 1.1]"), "{text}");
+    assert_eq!(ProfileTables::parse("t", &text).unwrap(), acknowledged);
+    for wrong in [vec![1.0], vec![1.0, 1.0, 0.0], vec![1.0, f64::NAN, 1.0]] {
+        assert!(made(wrong).unwrap_err().contains("each of the 3 loads"));
+    }
+    let wrong = text.replace("[2.0, 1.5, 1.1]", "[2.0, 1.5]");
+    let error = ProfileTables::parse("t", &wrong).unwrap_err().to_string();
+    assert!(error.contains("each of the 3 loads"), "{error}");
 }

@@ -274,6 +274,8 @@ fn empty(
         source: "modelled".to_owned(),
         percentile: PERCENTILE,
         machine: copi::fingerprint(&request_platform(server)),
+        // A request of the simulator is one arrival.
+        arrivals_per_request: Vec::new(),
     };
     let cores = server.processor.cores() as f64;
     let loads = grid.loads.iter().map(|load| load / cores).collect();

@@ -90,6 +90,7 @@ const EXAMPLES: &[Examples] = &[
         "govern",
         &[
             ("By the built-in profile", "wattline govern"),
+            ("The same, with metrics for Prometheus", "wattline govern --metrics 127.0.0.1:9417"),
             ("A profile to start from", "wattline govern --print-profile latency > govern.toml"),
         ],
     ),

@@ -4,6 +4,7 @@ use super::root::Root;
 use super::{run, stats};
 use crate::exit::ExitError;
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use wattline_govern::{Daemon, GovernError, Options, profile};
@@ -23,6 +24,10 @@ pub struct Args {
     /// here.
     #[arg(long)]
     force: bool,
+    /// Answer GET /metrics here, for Prometheus, such as 127.0.0.1:9417; takes the place of
+    /// [metrics] listen.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     root: Root,
 }
@@ -43,6 +48,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let options = Options {
         config: args.config.clone(),
         force: args.force,
+        metrics: args.metrics,
         tree,
         set_log_level: Box::new(set_log_level),
     };

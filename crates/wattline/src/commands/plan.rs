@@ -72,13 +72,19 @@ fn of_machine(error: wattline_host::PlanError) -> ExitError {
 
 fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     writeln!(out, "policy {}; nothing has been written\n", plan.policy)?;
-    writeln!(out, "at the start:")?;
+    if plan.at_start.is_empty() && plan.later.is_empty() {
+        writeln!(out, "no file would be written, now or later")?;
+    } else {
+        writeln!(out, "at the start:")?;
+    }
     for write in &plan.at_start {
         let (from, to) = (shortened(&write.present), shortened(&write.value));
         writeln!(out, "  {}: {from} -> {to}\n      {}", write.setting, write.why)?;
     }
-    let most = plan.writes_per_second.map(|most| format!(", at most {most} writes a second"));
-    writeln!(out, "later, as the policy decides{}:", most.unwrap_or_default())?;
+    if !plan.later.is_empty() {
+        let most = plan.writes_per_second.map(|most| format!(", at most {most} writes a second"));
+        writeln!(out, "later, as the policy decides{}:", most.unwrap_or_default())?;
+    }
     for write in &plan.later {
         let shown: Vec<String> =
             write.values.iter().take(VALUES_SHOWN).map(|value| shortened(value)).collect();

@@ -194,15 +194,11 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let given_back = live.end().map_err(of_machine);
     // Also of what was interrupted: the page shows how far it is.
     let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
-    if !points.is_empty() {
-        write(
-            &tables,
-            &points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?.to_text(),
-        )?;
-        write(&page_file, &page(&points))?;
-    }
+    let written = if points.is_empty() { Ok(()) } else { write_all(plan, &points) };
+    // Why it stopped matters more than what was written of it.
     given_back?;
     measured.map_err(of_stopped)?;
+    written?;
     let tight = |half: Option<f64>, p95: Option<f64>| {
         half.zip(p95).is_none_or(|(half, p95)| half <= plan.within * p95)
     };
@@ -259,6 +255,13 @@ fn prepare(
     let head = Head::of(server, workload, fingerprint, &grid, source);
     let points = Points::open(&plan.beside(".points.json"), head).map_err(of_points)?;
     Ok((grid, points))
+}
+
+/// The tables and the page.
+fn write_all(plan: &Planned, points: &Points) -> Result<(), ExitError> {
+    let tables = points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?;
+    write(&plan.out, &tables.to_text())?;
+    write(&plan.beside(".html"), &page(points))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ExitError> {

@@ -93,7 +93,8 @@ impl Engine {
             let arrivals: u64 = queues.map(|(queue, _)| queue.arrivals).sum();
             let new =
                 arrivals.saturating_sub(std::mem::replace(&mut self.arrivals[core], arrivals));
-            self.loads[core] = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
+            let arrivals = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
+            self.loads[core] = self.tables.load_of(arrivals);
         }
         elapsed > 0.0
     }

@@ -23,6 +23,7 @@ fn tables(bench: &Bench) -> ProfileTables {
         source: "modelled".into(),
         percentile: 95.0,
         machine: fingerprint(&bench.platform),
+        arrivals_per_request: Vec::new(),
     };
     let periods = [10, 100, 1000].map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions, vec![LOW, HIGH], periods).unwrap();
@@ -86,6 +87,22 @@ fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
     assert_eq!(policy.driver_rule(3), Some(RuleKind::Ixgbe));
     let remark = policy.remark().unwrap();
     assert!(remark.contains("in 1 of 12 decisions"), "{remark}");
+}
+
+/// Acknowledgements are packets and no requests: at two packets for each, half of them count.
+#[test]
+fn loads_are_requests_and_the_monitor_counts_packets() {
+    let mut bench = bench();
+    let mut measured = tables(&bench);
+    measured.conditions.arrivals_per_request = vec![2.0, 2.0];
+    let mut policy = with_tables(Arc::new(measured), Options::default(), &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[2.0 * HIGH; 12], None);
+    assert_eq!(policy.driver_rule(0), None, "a load that was profiled");
+    let mut policy = make(&bench, Options::default());
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[2.0 * HIGH; 12], None);
+    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "beyond what was profiled");
 }
 
 #[test]
