@@ -192,9 +192,10 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let measured = profile(&mut live, &grid, care, &mut points, |now| tell(&bar, &grid, now));
     bar.finish_and_clear();
     let given_back = live.end().map_err(of_machine);
-    // Also of what was interrupted: the page shows how far it is.
+    // Also of what was interrupted: the page shows how far it is. Before the first point of the grid
+    // there is no table, and what stopped the profile is what has to be told.
     let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
-    if !points.is_empty() {
+    if points.iter().any(|known| known.point.is_some()) {
         write(
             &tables,
             &points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?.to_text(),
