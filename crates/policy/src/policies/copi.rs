@@ -1,5 +1,7 @@
 //! Co-PI: V/F state and interrupt rate together, from tables of a profile.
 
+#[cfg(test)]
+mod brute_force;
 mod decide;
 mod options;
 #[cfg(test)]

@@ -192,9 +192,11 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let measured = profile(&mut live, &grid, care, &mut points, |now| tell(&bar, &grid, now));
     bar.finish_and_clear();
     let given_back = live.end().map_err(of_machine);
-    // Also of what was interrupted: the page shows how far it is.
+    // Also of what was interrupted: the page shows how far it is. Before the first point of the grid
+    // there is no table, and what stopped the profile is what has to be told.
     let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
-    let written = if points.is_empty() { Ok(()) } else { write_all(plan, &points) };
+    let measured_some = points.iter().any(|known| known.point.is_some());
+    let written = if measured_some { write_all(plan, &points) } else { Ok(()) };
     // Why it stopped matters more than what was written of it.
     given_back?;
     measured.map_err(of_stopped)?;

@@ -9,7 +9,7 @@ use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
 use wattline_units::{Hertz, Span};
 
 /// Load per core at which the test's tables are exact.
-const LOW: f64 = 1_000.0;
+pub(super) const LOW: f64 = 1_000.0;
 const HIGH: f64 = 2_000.0;
 const PERIOD: Span = Span::from_millis(100);
 
@@ -48,7 +48,7 @@ fn tables(bench: &Bench) -> ProfileTables {
     tables
 }
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.platform.domain = FrequencyDomain::Core;
     bench.platform.can.driver_rules = true;
@@ -60,7 +60,7 @@ fn make(bench: &Bench, options: Options) -> Box<dyn Policy> {
 }
 
 /// A tenth of a second with these loads per core, all on the core's first queue.
-fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p95: Option<Span>) {
+pub(super) fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p95: Option<Span>) {
     for (core, load) in loads.iter().enumerate() {
         bench.queues[core].arrivals += (load * 0.1).round() as u64;
     }
