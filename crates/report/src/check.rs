@@ -17,18 +17,22 @@ pub enum Verdict {
     PaperContradictsItself,
     /// The figure or number is missing from the surviving text.
     FigureLost,
+    /// A printed figure that is kept as data and used as input. Only a new measurement on the
+    /// paper's machine could confirm or refute it.
+    Data,
     /// A description, a motive or a setting, which no model can confirm or refute.
     NotTestable,
 }
 
 impl Verdict {
     /// All verdicts, best first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Meets,
         Self::Fitted,
         Self::Differs,
         Self::PaperContradictsItself,
         Self::FigureLost,
+        Self::Data,
         Self::NotTestable,
     ];
 
@@ -40,6 +44,7 @@ impl Verdict {
             Self::Differs => "differs",
             Self::PaperContradictsItself => "paper contradicts itself",
             Self::FigureLost => "figure lost",
+            Self::Data => "data",
             Self::NotTestable => "not testable",
         }
     }

@@ -1,14 +1,16 @@
 //! Reproduces the named papers or figures and prints every check and verdict. Use it to look at one
 //! paper while working on its model, without building the rest of the program.
 
-use wattline_reproduce::{Target, reproduce, write};
+use wattline_reproduce::{Progress, Target, reproduce, write};
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let targets: Result<Vec<Target>, _> = names.iter().map(|name| name.parse()).collect();
     let started = std::time::Instant::now();
-    let begins = |step: &str| eprintln!("{:7.1} s  {step}", started.elapsed().as_secs_f64());
-    match targets.and_then(|targets| reproduce(&targets, begins)) {
+    let told = |progress: Progress<'_>| {
+        eprintln!("{:7.1} s  {progress:?}", started.elapsed().as_secs_f64());
+    };
+    match targets.and_then(|targets| reproduce(&targets, told)) {
         Err(error) => eprintln!("{error}"),
         Ok(results) => {
             for figure in results.iter().flat_map(|result| &result.figures) {

@@ -18,6 +18,7 @@ mod paper;
 mod planned;
 pub mod powersave;
 mod reproduction;
+mod runner;
 mod sohan;
 mod step;
 mod target;
@@ -29,6 +30,7 @@ pub use figure::Figure;
 pub use output::write;
 pub use paper::Paper;
 pub use reproduction::{Reproduction, reproduce, steps};
+pub use runner::Progress;
 pub use target::Target;
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use crate::claims::{self, ClaimReport};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::paper::Paper;
+use crate::runner::{self, Progress};
+use crate::step::Step;
 use crate::target::{Target, Wanted};
 use serde::Serialize;
 use wattline_report::Verdict;
@@ -33,35 +35,32 @@ pub fn steps(targets: &[Target]) -> usize {
     Wanted::of(targets).iter().map(|wanted| wanted.steps().count()).sum()
 }
 
-/// Reproduces papers or single figures. `begins` is called with the name of every step before the
-/// step runs. If only some figures of a paper are wanted, only the claims that these figures answer
-/// are reported.
+/// Reproduces papers or single figures, several steps side by side. `told` hears of every step that
+/// begins or ends. If only some figures of a paper are wanted, only the claims that these figures
+/// answer are reported.
 ///
 /// # Errors
-/// Fails when a model, a simulation or the shipped table of claims fails, but not when results
-/// differ from the paper.
+/// Fails when a model, a simulation or the shipped table of claims fails, and when a claim of a
+/// whole paper has neither a check nor a reason why it has none; not when results differ from the
+/// paper.
 pub fn reproduce(
     targets: &[Target],
-    mut begins: impl FnMut(&str),
+    told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
+    let wanted = Wanted::of(targets);
+    let steps: Vec<&'static Step> = wanted.iter().flat_map(Wanted::steps).collect();
+    let mut made = runner::run(&steps, told)?.into_iter();
     let mut all = Vec::new();
-    for wanted in Wanted::of(targets) {
-        let paper = wanted.paper;
+    for wanted in wanted {
         let mut figures = Vec::new();
-        for step in wanted.steps() {
-            begins(step.name);
-            let made = (step.run)()?;
+        for (step, made) in wanted.steps().zip(made.by_ref()) {
             if !made.iter().map(|figure| figure.id).eq(step.figures.iter().copied()) {
                 return Err(ReproduceError::Model(format!("{}: not its figures", step.name)));
             }
             figures.extend(made.into_iter().filter(|figure| wanted.has(figure.id)));
         }
-        let mut claims = claims::report(paper, &figures)?;
-        if !wanted.whole() {
-            let answers: Vec<&str> =
-                figures.iter().flat_map(|f| &f.checks).flat_map(|c| c.claims.clone()).collect();
-            claims.retain(|report| answers.contains(&report.claim.id.as_str()));
-        }
+        let paper = wanted.paper;
+        let claims = claims::report(paper, &figures, wanted.whole())?;
         all.push(Reproduction { paper, title: paper.title(), figures, claims });
     }
     Ok(all)

@@ -3,9 +3,10 @@
 use rayon::prelude::*;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// Calls `work` for every item on this many threads (0: one for each core of this machine). The
+/// Calls `work` for every item on this many threads (0: the threads that the whole process shares,
+/// one for each core of this machine, so that sweeps side by side do not crowd each other). The
 /// results are in the order of the items and do not depend on the number of threads. `done` is
-/// called after each item.
+/// called after each item. `work` must not wait for another sweep.
 ///
 /// # Errors
 /// Fails when the threads cannot be started.
@@ -15,12 +16,15 @@ pub fn sweep<T: Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync,
     done: impl Fn() + Sync,
 ) -> Result<Vec<R>, ThreadPoolBuildError> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
     // Simulations are long and of different length, so items are handed out one by one.
     let each = |item| {
         let result = work(item);
         done();
         result
     };
-    Ok(pool.install(|| items.par_iter().with_max_len(1).map(each).collect()))
+    let all = || items.par_iter().with_max_len(1).map(each).collect();
+    if threads == 0 {
+        return Ok(all());
+    }
+    Ok(ThreadPoolBuilder::new().num_threads(threads).build()?.install(all))
 }

@@ -7,7 +7,7 @@ use wattline_policy::{PolicySpec, SpecError};
 use wattline_server::tables::ProfileTables;
 use wattline_server::{RequestServer, ServerFile};
 use wattline_sim::requests::{
-    Grid, RequestReport, RequestSetting, profile, run_requests_with, sweep_requests,
+    Grid, RequestReport, RequestSetting, profile, run_requests, run_requests_with,
 };
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
@@ -117,25 +117,30 @@ fn make_cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
         Workload::Memcached => &[350e3, 550e3, 800e3],
         Workload::Nginx => &[66e3, 110e3],
     };
-    let all = published.chain(own.iter().map(|rate| (*rate, None)));
-    all.map(|(rate, load)| {
-        let mut reports = Vec::new();
-        for policy in POLICIES {
-            let settings = SEEDS
-                .iter()
-                .map(|seed| setting(&server, workload, rate, policy, *seed))
-                .collect::<Result<Vec<_>, ReproduceError>>()?;
-            reports.push(match policy {
-                "copi" => settings
-                    .iter()
-                    .map(|setting| under_copi(setting, &tables))
-                    .collect::<Result<Vec<_>, ReproduceError>>()?,
-                _ => sweep_requests(&settings)?,
-            });
+    let all: Vec<(f64, Option<&'static str>)> =
+        published.chain(own.iter().map(|rate| (*rate, None))).collect();
+    let runs: Vec<(f64, &str, u64)> = all
+        .iter()
+        .flat_map(|(rate, _)| POLICIES.map(|policy| (*rate, policy)))
+        .flat_map(|(rate, policy)| SEEDS.map(|seed| (rate, policy, seed)))
+        .collect();
+    let one = |(rate, policy, seed): &(f64, &str, u64)| -> Result<_, ReproduceError> {
+        let setting = setting(&server, workload, *rate, policy, *seed)?;
+        match *policy {
+            "copi" => under_copi(&setting, &tables),
+            _ => Ok(run_requests(&setting)?),
         }
+    };
+    // Every run by itself, so that the long ones of Co-PI run beside each other.
+    let results = wattline_sim::sweep(&runs, 0, one, || ())
+        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
+    let mut results = results.into_iter();
+    let case = |(rate, load)| {
+        let of_policy = |_| results.by_ref().take(SEEDS.len()).collect::<Result<Vec<_>, _>>();
+        let reports = POLICIES.iter().map(of_policy).collect::<Result<Vec<_>, _>>()?;
         Ok(Case { rate, load, reports })
-    })
-    .collect()
+    };
+    all.into_iter().map(case).collect()
 }
 
 fn setting<'a>(

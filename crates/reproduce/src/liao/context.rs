@@ -1,27 +1,27 @@
 //! Verdicts on claims of Liao and Bhuyan that no figure checks.
 
 use crate::step::Context;
-use wattline_report::Verdict::{FigureLost, NotTestable, PaperContradictsItself};
+use wattline_report::Verdict::{Data, FigureLost, NotTestable, PaperContradictsItself};
 
-const POWER: &str = "data: kept in servers/components/liao-2011-host.toml, an end of the \
+const POWER: &str = "kept in servers/components/liao-2011-host.toml, an end of the \
                      interpolation over the I/O size; measuring it again needs the machine";
 
 pub(crate) const CONTEXT: &[Context] = &[
     ("LI-003", NotTestable, "a fact about other machines of 2011"),
     (
         "LI-012",
-        NotTestable,
-        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        Data,
+        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
     (
         "LI-013",
-        NotTestable,
-        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        Data,
+        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
-    ("LI-015", NotTestable, "a parameter of the receive path: DESCRIPTOR_BYTES"),
-    ("LI-016", NotTestable, "a parameter of the receive path: PAYLOAD_BYTES is what is left of it"),
-    ("LI-017", NotTestable, "a parameter of the receive path: four lines, at a distance of 256 B"),
-    ("LI-018", NotTestable, "a parameter of the receive path: 32 lines"),
+    ("LI-015", Data, "a parameter of the receive path: DESCRIPTOR_BYTES"),
+    ("LI-016", Data, "a parameter of the receive path: PAYLOAD_BYTES is what is left of it"),
+    ("LI-017", Data, "a parameter of the receive path: four lines, at a distance of 256 B"),
+    ("LI-018", Data, "a parameter of the receive path: 32 lines"),
     (
         "LI-020",
         PaperContradictsItself,
@@ -41,8 +41,8 @@ pub(crate) const CONTEXT: &[Context] = &[
         "needs a profile of a kernel's receive path on a machine with performance counters",
     ),
     ("LI-028", FigureLost, "the copy's share over the I/O size was in Figure 3"),
-    ("LI-029", NotTestable, "data: input of the cost model, on which other checks rest"),
-    ("LI-030", NotTestable, "data: input of the cost model, on which other checks rest"),
+    ("LI-029", Data, "input of the cost model, on which other checks rest"),
+    ("LI-030", Data, "input of the cost model, on which other checks rest"),
     (
         "LI-033",
         FigureLost,
@@ -51,10 +51,10 @@ pub(crate) const CONTEXT: &[Context] = &[
     ("LI-034", NotTestable, "how the paper measured; needs performance counters"),
     ("LI-035", NotTestable, "the cost of the paper's own probe on its machine"),
     ("LI-036", NotTestable, "a setting: the model's I/O size"),
-    ("LI-037", NotTestable, "data: input of the cost model; measuring it again needs the card"),
+    ("LI-037", Data, "input of the cost model; measuring it again needs the card"),
     ("LI-046", NotTestable, "needs counts of instructions; the model has caches only"),
-    ("LI-050", NotTestable, "data: input of the cost model; needs counts of instructions"),
-    ("LI-053", NotTestable, "a parameter of the receive path: two lines"),
+    ("LI-050", Data, "input of the cost model; needs counts of instructions"),
+    ("LI-053", Data, "a parameter of the receive path: two lines"),
     ("LI-055", NotTestable, "a description; the model's allocator has both phases"),
     (
         "LI-063",
@@ -73,22 +73,22 @@ pub(crate) const CONTEXT: &[Context] = &[
     ("LI-070", NotTestable, "the paper's recorder"),
     (
         "LI-071",
-        NotTestable,
-        "data: kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        Data,
+        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
-    ("LI-073", NotTestable, POWER),
-    ("LI-074", NotTestable, POWER),
-    ("LI-075", NotTestable, POWER),
-    ("LI-078", NotTestable, POWER),
-    ("LI-079", NotTestable, POWER),
-    ("LI-082", NotTestable, POWER),
-    ("LI-084", NotTestable, POWER),
-    ("LI-085", NotTestable, POWER),
-    ("LI-086", NotTestable, POWER),
-    ("LI-088", NotTestable, POWER),
-    ("LI-089", NotTestable, POWER),
-    ("LI-090", NotTestable, POWER),
-    ("LI-091", NotTestable, POWER),
+    ("LI-073", Data, POWER),
+    ("LI-074", Data, POWER),
+    ("LI-075", Data, POWER),
+    ("LI-078", Data, POWER),
+    ("LI-079", Data, POWER),
+    ("LI-082", Data, POWER),
+    ("LI-084", Data, POWER),
+    ("LI-085", Data, POWER),
+    ("LI-086", Data, POWER),
+    ("LI-088", Data, POWER),
+    ("LI-089", Data, POWER),
+    ("LI-090", Data, POWER),
+    ("LI-091", Data, POWER),
     (
         "LI-098",
         NotTestable,

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_report::Verdict;
-use wattline_reproduce::{Paper, ReproduceError, Reproduction, Target};
+use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
@@ -30,11 +30,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         bar.set_style(style);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(500));
-    let mut begun = 0;
-    let results = wattline_reproduce::reproduce(&targets, |step| {
-        bar.set_position(begun);
-        bar.set_message(step.to_owned());
-        begun += 1;
+    // Several steps run at once; those that run are named, the oldest first.
+    let mut running: Vec<String> = Vec::new();
+    let results = wattline_reproduce::reproduce(&targets, |progress| {
+        match progress {
+            Progress::Begins(step) => running.push(step.to_owned()),
+            Progress::Ends(step) => {
+                running.retain(|name| name != step);
+                bar.inc(1);
+            }
+        }
+        bar.set_message(running.join(", "));
     })
     .map_err(failed)?;
     bar.finish_and_clear();

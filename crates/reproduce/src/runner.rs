@@ -1,0 +1,115 @@
+//! Runs the steps of a reproduction side by side.
+//!
+//! The threads here only lead the steps. Simulations run in the process's one pool of threads
+//! ([`wattline_sim::sweep`]), whatever step they belong to: while one step computes something by
+//! itself, another one's simulations keep the cores busy. Steps may wait for each other, as they
+//! do for a simulation that they share, because they never run inside that pool.
+
+use crate::error::ReproduceError;
+use crate::figure::Figure;
+use crate::step::Step;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+
+/// What happens to a step, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// It begins.
+    Begins(&'a str),
+    /// Its figures are made.
+    Ends(&'a str),
+}
+
+type Made = Result<Vec<Figure>, ReproduceError>;
+
+/// Makes the figures of all steps, in the order of the steps. No step begins after one has failed.
+///
+/// # Errors
+/// The error of the first step, in the order of the steps, that failed.
+pub(crate) fn run(
+    steps: &[&'static Step],
+    told: impl FnMut(Progress<'_>) + Send,
+) -> Result<Vec<Vec<Figure>>, ReproduceError> {
+    // One more than cores: a step that waits for another keeps none of them idle.
+    let leaders = available_parallelism().map_or(1, NonZeroUsize::get) + 1;
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let told = Mutex::new(told);
+    let tell = |progress: Progress<'_>| {
+        (*told.lock().unwrap_or_else(PoisonError::into_inner))(progress);
+    };
+    let lead = || {
+        let mut made: Vec<(usize, Made)> = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(step) = steps.get(index) else { break };
+            tell(Progress::Begins(step.name));
+            let figures = (step.run)();
+            match figures {
+                Ok(_) => tell(Progress::Ends(step.name)),
+                Err(_) => failed.store(true, Ordering::Relaxed),
+            }
+            made.push((index, figures));
+        }
+        made
+    };
+    let mut all: Vec<(usize, Made)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..leaders.min(steps.len())).map(|_| scope.spawn(lead)).collect();
+        let made = threads.into_iter().map(|thread| thread.join());
+        made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, made)| made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_report::Table;
+
+    fn figure(id: &'static str) -> Figure {
+        Figure {
+            id,
+            title: String::new(),
+            about: String::new(),
+            table: Table::new(["none"]),
+            plots: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
+    static FIRST: Step = Step::new("first", &["a"], || {
+        // Ends after the second, whose figure still comes second.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok(vec![figure("a")])
+    });
+    static SECOND: Step = Step::new("second", &["b"], || Ok(vec![figure("b")]));
+    static BROKEN: Step =
+        Step::new("broken", &["c"], || Err(ReproduceError::Model("broken".into())));
+
+    #[test]
+    fn figures_come_in_the_order_of_the_steps() {
+        let mut told = Vec::new();
+        let made = run(&[&FIRST, &SECOND], |progress| told.push(format!("{progress:?}"))).unwrap();
+        let ids: Vec<_> = made.iter().flatten().map(|figure| figure.id).collect();
+        assert_eq!(ids, ["a", "b"]);
+        told.sort();
+        let expected =
+            ["Begins(\"first\")", "Begins(\"second\")", "Ends(\"first\")", "Ends(\"second\")"];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_step_that_fails_ends_it_with_its_error() {
+        let mut ended = Vec::new();
+        let result = run(&[&BROKEN, &FIRST], |progress| {
+            if let Progress::Ends(name) = progress {
+                ended.push(name.to_owned());
+            }
+        });
+        assert_eq!(result.unwrap_err().to_string(), "broken");
+        assert!(!ended.contains(&"broken".to_owned()));
+    }
+}
