@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use wattline_policy::{
-    AskAgain, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
+    AskAgain, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy, Reason, Trigger,
 };
 use wattline_units::{Span, Time};
 
@@ -174,6 +174,19 @@ impl Policy for Guarded {
             ask.at = ask.at.min(now + CHECK);
         }
         ask
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        let words = match self.seen.get() {
+            Rule::Policy => return self.inner.reason(),
+            Rule::Late => "the latency target was missed",
+            Rule::Silent => "a source of latency is silent",
+        };
+        Some(Reason { words, rate: None })
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.inner.remark()
     }
 }
 

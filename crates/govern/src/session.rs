@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::account::{Interval, Totals};
+use wattline_governor::decisions::{Decision, log};
 use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     feed: Arc<Mutex<Feed>>,
     /// What was counted at the last seconds.
     ticks: VecDeque<Totals>,
+    /// The number of the last change that was logged.
+    logged: u64,
     last: Option<Seen>,
 }
 
@@ -57,6 +60,8 @@ pub(crate) struct Seen {
     pub totals: Totals,
     /// Of the last seconds.
     pub recent: Interval,
+    /// The last changes that the policy asked for, the oldest first.
+    pub decisions: Vec<Decision>,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
     /// Each source of latency.
@@ -112,7 +117,8 @@ impl Session {
         let runner = Runner::start(Governor::new(machine, policy), SAMPLE.into())
             .map_err(|error| GovernError::system("starting the governor", error))?;
         let ticks = VecDeque::new();
-        let mut session = Self { runner, beside, inventory, rule, feed, ticks, last: None };
+        let mut session =
+            Self { runner, beside, inventory, rule, feed, ticks, logged: 0, last: None };
         session.tick();
         Ok(session)
     }
@@ -124,6 +130,11 @@ impl Session {
             if self.ticks.len() > KEPT {
                 self.ticks.pop_front();
             }
+        }
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let logged = self.logged;
+            let new = self.runner.look(PATIENCE, |governor| governor.decisions(logged));
+            self.logged = log(&new.unwrap_or_default(), logged);
         }
     }
 
@@ -139,6 +150,7 @@ impl Session {
                 view: governor.look(now).clone(),
                 platform: governor.platform().clone(),
                 point: governor.point().clone(),
+                decisions: governor.decisions(0),
                 knobs: governor.ledger().entries().cloned().collect(),
                 sources: feed.lock().unwrap_or_else(PoisonError::into_inner).states(now),
                 policy: governor.policy_name(),

@@ -66,7 +66,7 @@ fn cores(session: &Session, seen: &Seen) -> Vec<Value> {
 
 /// What the governor did and what was drawn, by the names of `wattline_router::stats::PowerStats`.
 fn power(session: &Session, seen: &Seen) -> Value {
-    let Seen { platform, point, totals, recent, knobs, policy, view, .. } = seen;
+    let Seen { platform, point, totals, recent, knobs, decisions, policy, view, .. } = seen;
     let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
     // What runs at a frequency that nobody sets runs at one that nobody here knows.
     let frequencies: Vec<f64> = if platform.can.set_frequency {
@@ -114,6 +114,8 @@ fn power(session: &Session, seen: &Seen) -> Value {
         "core_changes": totals.own.core_changes,
         "frequency_changes": totals.own.frequency_changes,
         "decisions": totals.own.decisions,
+        "reason": decisions.last().map(|last| &last.reason),
+        "last_changes": decisions,
         "entries_moved": totals.machine.entries_moved,
         "steps": totals.own.steps,
         "steps_altered": totals.own.altered,

@@ -13,6 +13,7 @@
 pub mod account;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod decisions;
 pub mod energy;
 pub mod knob;
 pub mod latency;
@@ -29,12 +30,16 @@ pub mod under_way;
 mod tests;
 
 use account::{LoopTotals, MachineTotals, Totals};
+use decisions::{Decision, Decisions};
 use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
 use transition::{Actuator, Transition};
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
 use wattline_units::{Span, Time};
+
+/// As many changes of the operating point are kept to be told.
+const DECISIONS_KEPT: usize = 64;
 
 /// A policy in charge of a machine.
 pub struct Governor<M> {
@@ -48,6 +53,7 @@ pub struct Governor<M> {
     wishes: AskAgain,
     ask: AskAgain,
     totals: LoopTotals,
+    decisions: Decisions,
     /// Up to here the integrals over the operating point are booked.
     now: Time,
 }
@@ -64,6 +70,7 @@ impl<M: Machine> Governor<M> {
             wishes: AskAgain::NEVER,
             ask: AskAgain::NEVER,
             totals: LoopTotals::default(),
+            decisions: Decisions::keeping(DECISIONS_KEPT),
             now: Time::ZERO,
             machine,
         }
@@ -126,7 +133,12 @@ impl<M: Machine> Governor<M> {
             self.wishes.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
-        if self.wanted != *self.transition.target() {
+        let changed = self.wanted != *self.transition.target();
+        if changed || trigger == Trigger::Start {
+            let (platform, reason) = (self.machine.platform(), self.policy.reason());
+            self.decisions.note(now, trigger, platform, &self.wanted, reason);
+        }
+        if changed {
             self.apply();
         }
         self.show_ask();
@@ -205,6 +217,11 @@ impl<M: Machine> Governor<M> {
     /// The policy's name.
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// The last changes of the operating point with their reasons, without the first `seen` ones.
+    pub fn decisions(&self, seen: u64) -> Vec<Decision> {
+        self.decisions.after(seen, self.machine.platform())
     }
 
     /// What became of the steps.

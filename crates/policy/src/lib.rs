@@ -20,6 +20,7 @@ mod parameter;
 mod platform;
 mod point;
 pub mod policies;
+mod reason;
 mod redirect;
 mod reference;
 mod registry;
@@ -40,6 +41,7 @@ pub use observation::{
 pub use parameter::{Kind, Parameter, Parameters, Value};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
 pub use point::{CoreSetting, OperatingPoint};
+pub use reason::Reason;
 pub use redirect::RedirectTable;
 pub use reference::reference_markdown;
 pub use registry::{POLICIES, find};
@@ -76,6 +78,12 @@ pub trait Policy: Send {
     /// for the period of the operating point. A policy asks for a rule only of a platform that
     /// has them ([`Can::driver_rules`]).
     fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
+        None
+    }
+
+    /// Why the last decision left the operating point as it is; `None` of a policy that has no
+    /// words for it. It allocates nothing.
+    fn reason(&self) -> Option<Reason> {
         None
     }
 

@@ -13,6 +13,7 @@ use wattline_cores::Latency;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
 use wattline_governor::account::Totals;
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -68,6 +69,8 @@ pub struct Seen {
     pub point: OperatingPoint,
     /// What the policy is told about it.
     pub platform: Platform,
+    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    pub decisions: Vec<Decision>,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
 }

@@ -10,6 +10,7 @@ use crate::stats::PowerStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
+use wattline_governor::decisions::log;
 use wattline_policy::PolicySpec;
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
@@ -30,6 +31,8 @@ pub(super) struct Power {
 /// What statistics are reckoned from.
 struct Last {
     recent: Recent,
+    /// The number of the last change that was logged.
+    logged: u64,
     stats: PowerStats,
     over: bool,
 }
@@ -71,7 +74,7 @@ impl Power {
         let driver = open(config, plan.clone())?;
         let policy = plan.spec.policy.name;
         let stats = PowerStats { policy, platform, ..PowerStats::default() };
-        let last = Mutex::new(Last { recent: Recent::default(), stats, over: false });
+        let last = Mutex::new(Last { recent: Recent::default(), logged: 0, stats, over: false });
         Ok(Self { plan, driver, last })
     }
 
@@ -132,6 +135,11 @@ impl Power {
             let (totals, latency) = self.driver.totals(IN_THE_LOOP).unzip();
             last.recent.add(latency.flatten().as_ref());
             last.recent.tick(now, totals);
+            if tracing::enabled!(tracing::Level::DEBUG)
+                && let Some(seen) = self.driver.look(IN_THE_LOOP)
+            {
+                last.logged = log(&seen.decisions, last.logged);
+            }
         }
     }
 
@@ -166,7 +174,7 @@ impl Power {
     }
 
     fn compose(&self, totals: &Totals, recent: &Interval, seen: Seen) -> PowerStats {
-        let Seen { point, platform, knobs } = seen;
+        let Seen { point, platform, knobs, decisions } = seen;
         let settings = &self.plan.settings;
         let emulated = settings.platform == PowerPlatform::Scale;
         let energy = &totals.machine.energy;
@@ -198,6 +206,8 @@ impl Power {
             core_changes: totals.own.core_changes,
             frequency_changes: totals.own.frequency_changes,
             decisions: totals.own.decisions,
+            reason: decisions.last().map(|last| last.reason.clone()),
+            last_changes: decisions,
             entries_moved: totals.machine.entries_moved,
             steps: totals.own.steps,
             steps_altered: totals.own.altered,

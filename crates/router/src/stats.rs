@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
 use wattline_governor::account::LatencySummary;
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_units::{Accuracy, Provenance, Source};
 use wattline_xdp::Verdict;
@@ -124,6 +125,11 @@ pub struct PowerStats {
     pub frequency_changes: u64,
     /// How often the policy was asked.
     pub decisions: u64,
+    /// Why the operating point is what it is: the policy's reason for its last change, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    pub last_changes: Vec<Decision>,
     /// Entries of redirect tables that were moved.
     pub entries_moved: u64,
     /// Steps taken.
@@ -172,6 +178,8 @@ impl Default for PowerStats {
             core_changes: 0,
             frequency_changes: 0,
             decisions: 0,
+            reason: None,
+            last_changes: Vec::new(),
             entries_moved: 0,
             steps: 0,
             steps_altered: 0,

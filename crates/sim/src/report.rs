@@ -4,6 +4,7 @@ use crate::profile::Profile;
 use crate::totals::Totals;
 use serde::Serialize;
 use wattline_cores::{Counts, Latency, Spent, StateSpan, power_terms};
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_policy::Platform;
 use wattline_server::{PowerBreakdown, ServerModel};
@@ -140,6 +141,9 @@ pub struct Report {
     /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<Entry>,
+    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    #[serde(skip)]
+    pub last_changes: Vec<Decision>,
     /// Real time by part of the simulator, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
@@ -232,6 +236,7 @@ impl Report {
             wall_seconds: 0.0,
             simulated_packets_per_second: 0.0,
             knobs: Vec::new(),
+            last_changes: Vec::new(),
             profile: None,
             states: Vec::new(),
         }

@@ -101,6 +101,7 @@ fn play(
     report.intervals = intervals;
     report.states = engine.sink.states.take().unwrap_or_default();
     report.knobs = engine.knob_outcomes();
+    report.last_changes = engine.last_changes();
     report.profile = setting.profile.then_some(engine.stopwatch.profile);
     report.wall_seconds = started.elapsed().as_secs_f64();
     report.simulated_packets_per_second = from.arrivals as f64 / report.wall_seconds;

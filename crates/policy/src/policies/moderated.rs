@@ -4,7 +4,7 @@
 //! are compared with the driver's rule, or with a fixed period, put next to them.
 
 use crate::moderation::RuleKind;
-use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy};
+use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, Reason};
 use wattline_units::{Span, Time};
 
 /// What may follow the `+`.
@@ -84,6 +84,9 @@ impl Policy for Moderated {
             Choice::Driver(rule) => Some(rule),
             Choice::Fixed(_) => None,
         }
+    }
+    fn reason(&self) -> Option<Reason> {
+        self.policy.reason()
     }
     fn remark(&self) -> Option<String> {
         self.policy.remark()

@@ -18,7 +18,7 @@ mod why;
 
 use crate::{
     AskAgain, BuildContext, CoreSet, CoreView, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
+    Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
 use asked::{Asked, Leap, MOST_LOAD};
@@ -307,6 +307,10 @@ impl Policy for Wattline {
 
     fn looks_at(&self) -> Looks {
         Looks::WHOLE.and_late(self.late_after)
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        self.reasons.last()
     }
 
     fn remark(&self) -> Option<String> {

@@ -13,6 +13,7 @@ use crate::views::Views;
 use wattline_cores::{
     Core, CoreMake, Egress, Latency, ModelError, Sink, Stop, Watched, platform_of,
 };
+use wattline_governor::decisions::{Decision, Decisions};
 use wattline_governor::ledger::Entry;
 use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
@@ -28,6 +29,8 @@ const SHORT_BYTES: u16 = 64;
 const FILL_STRIDE: u64 = 2_000_000;
 /// Time constant with which the offered rate shown to policies is smoothed.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
+/// As many changes of the operating point are kept to be told.
+const DECISIONS_KEPT: usize = 1_000;
 
 /// One simulation run.
 pub(crate) struct Engine<'a> {
@@ -57,6 +60,8 @@ pub(crate) struct Engine<'a> {
     /// Earliest time at which a frequency or a postponed step is due.
     due: u64,
     views: Views,
+    /// Changes that the policy asked for.
+    decisions: Decisions,
     /// Observations that the policy uses.
     looks: Looks,
     /// True while only watched cores have reached `now`; nothing has happened since that concerns
@@ -124,6 +129,7 @@ impl<'a> Engine<'a> {
             frequency_due: u64::MAX,
             due: u64::MAX,
             views: Views::new(&platform),
+            decisions: Decisions::keeping(DECISIONS_KEPT),
             lagging: false,
             totals: Totals::default(),
             asked_totals: Totals::default(),
@@ -151,6 +157,11 @@ impl<'a> Engine<'a> {
     pub fn knob_outcomes(&self) -> Vec<Entry> {
         let entries = self.transition.ledger().entries();
         if self.knobs.are_ideal() { Vec::new() } else { entries.cloned().collect() }
+    }
+
+    /// The last changes that the policy asked for, with their reasons.
+    pub fn last_changes(&self) -> Vec<Decision> {
+        self.decisions.after(0, &self.platform)
     }
 
     /// Brings the whole simulation to `mark`.
@@ -285,6 +296,8 @@ impl<'a> Engine<'a> {
         }
         self.ask = ask;
         if changed {
+            let reason = self.policy.reason();
+            self.decisions.note(now, trigger, &self.platform, &self.wanted, reason);
             self.apply();
         }
     }

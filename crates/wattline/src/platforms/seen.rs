@@ -9,6 +9,7 @@ pub(super) fn seen<M: Machine>(governor: &mut Governor<M>) -> Seen {
     Seen {
         point: governor.point().clone(),
         platform: governor.platform().clone(),
+        decisions: governor.decisions(0),
         knobs: governor.ledger().entries().cloned().collect(),
     }
 }

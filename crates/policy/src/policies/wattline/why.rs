@@ -1,6 +1,8 @@
 //! Why the policy changed the machine, in words.
 
 use super::choose::Choice;
+use crate::Reason;
+use wattline_units::PacketsPerSecond;
 
 /// What led to a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,13 @@ impl Reasons {
     pub fn note(&mut self, why: Why, choice: &Choice, rate: f64) {
         self.counts[why as usize] += 1;
         self.last = Some((why, choice.cores, choice.frequency, rate));
+    }
+
+    /// Of the last change; nothing before the first one.
+    pub fn last(&self) -> Option<Reason> {
+        let (why, _, _, rate) = self.last?;
+        let rate = (why != Why::Start).then_some(PacketsPerSecond(rate));
+        Some(Reason { words: why.words(), rate })
     }
 
     /// In words; nothing before the first change.

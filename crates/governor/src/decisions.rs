@@ -1,0 +1,291 @@
+//! The last changes of the operating point that a policy asked for, with their reasons.
+//!
+//! Noting one neither allocates nor formats: it may happen between two batches of packets. The
+//! text is made when somebody asks for it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt;
+use wattline_policy::{OperatingPoint, Platform, Reason, Trigger, Wait};
+use wattline_units::{Span, Time};
+
+/// A nap or a moderation that differs by less than this factor is the same: a policy may fit them
+/// to the traffic at every look.
+const MUCH: f64 = 1.25;
+
+/// How active cores wait, without the length of their naps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// They look again at once.
+    Poll,
+    /// They look again after a pause of the processor.
+    Pause,
+    /// They sleep by timer.
+    Sleep,
+    /// They sleep until an interrupt comes.
+    Interrupt,
+}
+
+/// A change of the operating point, as it is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Counted from 1 since the policy is in charge, those included that are not kept any more.
+    pub number: u64,
+    /// Time on the clock of the machine, in seconds since its governor began.
+    pub at_seconds: f64,
+    /// Active cores.
+    pub cores_active: usize,
+    /// Lowest and highest frequency of the active cores; none where the platform has no such knob.
+    pub frequency_hertz: Option<(f64, f64)>,
+    /// How the active cores wait.
+    pub wait: Waiting,
+    /// Length of their naps by timer, or the shortest span between two interrupts; none where there
+    /// is neither.
+    pub nap_seconds: Option<f64>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cores = self.cores_active;
+        write!(formatter, "{cores} core{}", if cores == 1 { "" } else { "s" })?;
+        match self.frequency_hertz {
+            Some((low, high)) if low < high => {
+                write!(formatter, " at {:.2} to {:.2} GHz", low * 1e-9, high * 1e-9)?;
+            }
+            Some((_, high)) => write!(formatter, " at {:.2} GHz", high * 1e-9)?,
+            None => {}
+        }
+        match (self.wait, self.nap_seconds) {
+            (Waiting::Sleep, nap) => {
+                write!(formatter, ", naps of {:.1} us", nap.unwrap_or(0.0) * 1e6)?;
+            }
+            (Waiting::Interrupt, Some(span)) => {
+                write!(formatter, ", interrupts {:.1} us apart", span * 1e6)?;
+            }
+            (Waiting::Interrupt, None) => formatter.write_str(", interrupts")?,
+            (Waiting::Pause, _) => formatter.write_str(", pausing")?,
+            (Waiting::Poll, _) => formatter.write_str(", polling")?,
+        }
+        write!(formatter, ": {}", self.reason)
+    }
+}
+
+/// What is kept of a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Kept {
+    at: Time,
+    cores: usize,
+    frequencies: Option<(usize, usize)>,
+    wait: Wait,
+    moderation: Span,
+    reason: Option<Reason>,
+    trigger: Trigger,
+}
+
+impl Kept {
+    fn of(
+        at: Time,
+        trigger: Trigger,
+        platform: &Platform,
+        point: &OperatingPoint,
+        reason: Option<Reason>,
+    ) -> Self {
+        let active = || point.active.iter().filter_map(|core| point.cores.get(core));
+        let frequencies = || active().map(|core| core.frequency);
+        let low = frequencies().min().unwrap_or(0);
+        let high = frequencies().max().unwrap_or(0);
+        Self {
+            at,
+            cores: point.active.len(),
+            frequencies: platform.can.set_frequency.then_some((low, high)),
+            // Cores that wake may still poll: the first is as all will be.
+            wait: active().next().map_or(Wait::Interrupt, |core| core.wait),
+            moderation: if platform.can.set_moderation {
+                point.moderation.first().copied().unwrap_or(Span::ZERO)
+            } else {
+                Span::ZERO
+            },
+            reason,
+            trigger,
+        }
+    }
+
+    /// Whether nobody would tell the two apart.
+    fn is_much_like(&self, other: &Self) -> bool {
+        let same_wait = match (self.wait, other.wait) {
+            (Wait::Sleep(one), Wait::Sleep(two)) => alike(one, two),
+            (one, two) => one == two,
+        };
+        self.cores == other.cores
+            && self.frequencies == other.frequencies
+            && same_wait
+            && alike(self.moderation, other.moderation)
+    }
+
+    fn tell(&self, number: u64, platform: &Platform) -> Decision {
+        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
+        let moderation = (self.moderation > Span::ZERO).then(|| self.moderation.as_seconds());
+        let (wait, nap_seconds) = match self.wait {
+            Wait::Poll => (Waiting::Poll, None),
+            Wait::Pause => (Waiting::Pause, None),
+            Wait::Sleep(nap) => (Waiting::Sleep, Some(nap.as_seconds())),
+            Wait::Interrupt => (Waiting::Interrupt, moderation),
+        };
+        let reason = match self.reason {
+            Some(reason) => reason.to_string(),
+            None => format!("its rule, {}", asked_because(self.trigger)),
+        };
+        Decision {
+            number,
+            at_seconds: self.at.as_seconds(),
+            cores_active: self.cores,
+            frequency_hertz: self.frequencies.map(|(low, high)| (hertz(low), hertz(high))),
+            wait,
+            nap_seconds,
+            reason,
+        }
+    }
+}
+
+fn alike(one: Span, two: Span) -> bool {
+    let (less, more) = (one.min(two).as_seconds(), one.max(two).as_seconds());
+    more <= less * MUCH
+}
+
+/// What a policy without a reason of its own was asked at.
+fn asked_because(trigger: Trigger) -> String {
+    match trigger {
+        Trigger::Start => "asked at the start".to_owned(),
+        Trigger::Timer => "asked when its time had come".to_owned(),
+        Trigger::Batch { queue, taken, .. } => {
+            format!("asked at a batch of {taken} from queue {queue}")
+        }
+        Trigger::Fill { queue } => format!("asked when queue {queue} was full enough"),
+        Trigger::EmptyPolls { core } => format!("asked when core {core} had found nothing"),
+    }
+}
+
+/// The last changes.
+#[derive(Debug, Clone)]
+pub struct Decisions {
+    kept: VecDeque<Kept>,
+    most: usize,
+    total: u64,
+}
+
+impl Decisions {
+    /// Keeps so many of them, at least one.
+    pub fn keeping(most: usize) -> Self {
+        let most = most.max(1);
+        Self { kept: VecDeque::with_capacity(most), most, total: 0 }
+    }
+
+    /// The policy wants the machine to run like this from now on.
+    pub fn note(
+        &mut self,
+        now: Time,
+        trigger: Trigger,
+        platform: &Platform,
+        wanted: &OperatingPoint,
+        reason: Option<Reason>,
+    ) {
+        let new = Kept::of(now, trigger, platform, wanted, reason);
+        if self.kept.back().is_some_and(|last| last.is_much_like(&new)) {
+            return;
+        }
+        if self.kept.len() == self.most {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(new);
+        self.total += 1;
+    }
+
+    /// Those that are kept and came after the first `seen`, the oldest first.
+    pub fn after(&self, seen: u64, platform: &Platform) -> Vec<Decision> {
+        let first = self.total - self.kept.len() as u64 + 1;
+        let numbered = (first..).zip(&self.kept).filter(|(number, _)| *number > seen);
+        numbered.map(|(number, kept)| kept.tell(number, platform)).collect()
+    }
+}
+
+/// Logs those with a number above `logged`, and gives the number of the last one. It is for threads
+/// beside the packets, about once a second: of what has come since, the kept ones are logged and
+/// the others counted.
+pub fn log(decisions: &[Decision], logged: u64) -> u64 {
+    let mut last = logged;
+    for decision in decisions.iter().filter(|decision| decision.number > logged) {
+        if decision.number > last + 1 {
+            tracing::debug!("{} changes before are not kept", decision.number - last - 1);
+        }
+        tracing::debug!("change {} at {:.6} s: {decision}", decision.number, decision.at_seconds);
+        last = decision.number;
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_policy::{Can, FrequencyDomain};
+    use wattline_units::{Hertz, PacketsPerSecond};
+
+    fn platform() -> Platform {
+        Platform {
+            cores: 2,
+            frequencies: vec![Hertz(1e9), Hertz(2e9)],
+            domain: FrequencyDomain::Core,
+            can: Can { set_moderation: false, ..Can::EVERY_KNOB },
+            ..Platform::BARE
+        }
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_millis(1_000 * seconds)
+    }
+
+    #[test]
+    fn the_last_changes_are_told_with_their_numbers_and_reasons() {
+        let platform = platform();
+        let mut decisions = Decisions::keeping(2);
+        let mut point = OperatingPoint::full(&platform);
+        decisions.note(at(0), Trigger::Start, &platform, &point, None);
+        point.set_active(1, 0, 0);
+        let batch = Trigger::Batch { queue: 1, taken: 32, batches: 1 };
+        decisions.note(at(1), batch, &platform, &point, None);
+        point.cores[0].frequency = 0;
+        point.set_wait(Wait::Sleep(Span::from_micros(80)));
+        let reason = Reason { words: "it is cheaper", rate: Some(PacketsPerSecond(1e6)) };
+        decisions.note(at(2), Trigger::Timer, &platform, &point, Some(reason));
+        let told: Vec<String> =
+            decisions.after(0, &platform).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "1 core at 2.00 GHz, interrupts: its rule, asked at a batch of 32 from queue 1",
+                "1 core at 1.00 GHz, naps of 80.0 us: for 1.000 Mpps, it is cheaper",
+            ]
+        );
+        let numbers = |seen| -> Vec<u64> {
+            decisions.after(seen, &platform).iter().map(|told| told.number).collect()
+        };
+        assert_eq!((numbers(0), numbers(2), numbers(3)), (vec![2, 3], vec![3], vec![]));
+    }
+
+    #[test]
+    fn a_nap_that_is_fitted_a_little_is_no_change() {
+        let platform = platform();
+        let mut decisions = Decisions::keeping(8);
+        let mut point = OperatingPoint::full(&platform);
+        for (look, micros) in [50, 55, 60, 66, 49, 30].into_iter().enumerate() {
+            point.set_wait(Wait::Sleep(Span::from_micros(micros)));
+            decisions.note(at(look as u64), Trigger::Timer, &platform, &point, None);
+        }
+        let naps: Vec<Option<f64>> =
+            decisions.after(0, &platform).iter().map(|told| told.nap_seconds).collect();
+        // Against the last that was told, so that a slow drift shows as well.
+        assert_eq!(naps, [Some(50e-6), Some(66e-6), Some(49e-6), Some(30e-6)]);
+    }
+}

@@ -1,0 +1,37 @@
+//! Why a policy decided as it did.
+
+use serde::Serialize;
+use std::fmt;
+use wattline_units::PacketsPerSecond;
+
+/// Why the operating point is as the last decision left it. It is cheap to copy, so that every
+/// decision may be asked for it; it becomes text where somebody reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Reason {
+    /// The reason in words, as a clause: "more came than the point carried".
+    pub words: &'static str,
+    /// The rate that the policy planned for, where it plans for one.
+    pub rate: Option<PacketsPerSecond>,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rate {
+            Some(rate) => write!(formatter, "for {:.3} Mpps, {}", rate.0 * 1e-6, self.words),
+            None => formatter.write_str(self.words),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_the_rate_where_one_was_planned_for() {
+        let words = "more came than the point carried";
+        assert_eq!(Reason { words, rate: None }.to_string(), words);
+        let planned = Reason { words, rate: Some(PacketsPerSecond(8e6)) };
+        assert_eq!(planned.to_string(), "for 8.000 Mpps, more came than the point carried");
+    }
+}
