@@ -10,6 +10,7 @@ use crate::feature::Plan;
 use crate::frame::{BATCH_MAX, Frame};
 pub use crate::node::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
+use crate::tap::tap::Role;
 use quanta::Clock;
 
 /// Reasons why nodes do not form a graph.
@@ -38,6 +39,8 @@ struct Slot {
     node: Box<dyn Node>,
     /// Node numbers, indexed by edge.
     next: Vec<usize>,
+    /// What a trace says of packets that do not come out of it.
+    role: Role,
     waiting: Vec<Packet>,
 }
 
@@ -92,7 +95,8 @@ impl Graph {
         let mut slots = Vec::new();
         for (node, next) in plan.nodes.into_iter().zip(targets) {
             // Each packet in the graph owns a chunk, so a queue never grows beyond this capacity.
-            slots.push(Slot { node, next, waiting: Vec::with_capacity(chunks as usize) });
+            let role = Role::of(node.name());
+            slots.push(Slot { node, next, role, waiting: Vec::with_capacity(chunks as usize) });
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -133,6 +137,9 @@ impl Graph {
         if self.ready == 0 {
             return;
         }
+        if context.taps.are_on() {
+            return self.run_watched(context);
+        }
         if self.untimed > 0 {
             self.untimed -= 1;
             while self.ready != 0 {
@@ -149,6 +156,18 @@ impl Graph {
             counters.timed_frames.add(frames);
             counters.cycles.add(after.wrapping_sub(before));
             before = after;
+        }
+    }
+
+    /// Runs nodes while captures or traces look at their packets.
+    #[cold]
+    fn run_watched(&mut self, context: &mut Context) {
+        while self.ready != 0 {
+            let number = self.ready.trailing_zeros() as usize;
+            context.taps.visits(number, &self.slots[number].waiting);
+            self.run_next(context);
+            let waiting = self.slots.iter().flat_map(|slot| &slot.waiting);
+            context.taps.settle(number, self.slots[number].role, waiting);
         }
     }
 
@@ -220,6 +239,10 @@ impl Graph {
     }
 
     fn collect_spawned(&mut self, number: usize, context: &mut Context) {
+        if context.taps.are_on() {
+            let Context { taps, spawned, pool, .. } = context;
+            taps.spawned(number, spawned, pool.bytes());
+        }
         for (edge, packet) in context.spawned.drain(..) {
             let target = self.slots[number].next[usize::from(edge)];
             self.slots[target].waiting.push(packet);

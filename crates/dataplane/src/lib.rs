@@ -8,11 +8,13 @@
 //! - [`graph`]: movement of batches between nodes; [`nodes`]: the nodes, one file each;
 //!   [`feature`]: applications inside the graph, which have crates of their own
 //! - [`forwarding`]: the tables that the nodes read; [`routes`]: their control-plane writer
+//! - [`tap`]: looking at packets while they pass, for captures and traces
 //! - [`counters`] and [`drop_reason`]: the fate of every frame
 #![forbid(unsafe_code)]
 
 pub mod counters;
 pub mod drop_reason;
+mod edge;
 pub mod feature;
 pub mod forwarding;
 pub mod frame;
@@ -27,6 +29,7 @@ mod port_id;
 pub mod punt;
 pub mod routes;
 mod spin;
+pub mod tap;
 pub mod token_bucket;
 pub mod worker;
 

@@ -4,14 +4,11 @@ use crate::counters::WorkerCounters;
 use crate::forwarding::RouteReader;
 use crate::frame::{Frame, FramePool};
 use crate::packet::Packet;
+use crate::tap::taps::Taps;
 use std::sync::Arc;
 use wattline_units::Time;
 
-/// Output of a node: an index into its [`Node::next`].
-pub type Edge = u8;
-
-/// Edge of a packet that the node kept, sent or freed.
-pub const CONSUMED: Edge = Edge::MAX;
+pub use crate::edge::{CONSUMED, Edge};
 
 /// One step of packet processing.
 pub trait Node: Send {
@@ -51,6 +48,8 @@ pub struct Context {
     pub transmit: Vec<Vec<Frame>>,
     /// Packets outside the batch, each with its edge.
     pub(crate) spawned: Vec<(Edge, Packet)>,
+    /// Captures and traces.
+    pub(crate) taps: Taps,
 }
 
 impl Context {
@@ -63,6 +62,7 @@ impl Context {
     ) -> Self {
         // There are never more packets than chunks, so nothing here grows later.
         let most = pool.chunks() as usize;
+        let taps = Taps::new(pool.chunks(), pool.chunk_size());
         Self {
             now: Time::ZERO,
             pool,
@@ -70,6 +70,7 @@ impl Context {
             counters,
             transmit: (0..ports).map(|_| Vec::with_capacity(most)).collect(),
             spawned: Vec::with_capacity(most),
+            taps,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::graph::{Context, Graph, GraphError};
 use crate::nodes::{RouterParts, router};
 use crate::port::{PortQueue, Waiter};
 use crate::spin::Spin;
+use crate::tap::door::Door;
 use quanta::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -176,6 +177,11 @@ impl Worker {
         self.control.clone()
     }
 
+    /// Where other threads leave captures and traces for the worker.
+    pub fn tap_door(&self) -> Door {
+        self.context.taps.door()
+    }
+
     /// Graph of the worker, for inspection.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -220,6 +226,7 @@ impl Worker {
         let began = self.clock.raw();
         self.context.routes.slot.quiescent();
         self.context.now = now;
+        self.context.taps.look();
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut received = 0;
         for (number, port) in self.ports.iter_mut().enumerate() {
@@ -227,12 +234,20 @@ impl Worker {
             if count > 0 {
                 received += count;
                 self.context.counters.totals.received.add(count as u64);
+                if self.context.taps.are_on() {
+                    let Context { taps, pool, .. } = &mut self.context;
+                    taps.note_time(now);
+                    taps.received(&frames[..count], pool.bytes());
+                }
                 self.graph.enter(&frames[..count]);
                 self.graph.run(&mut self.context);
             }
         }
         let ticked = self.tick(now);
         self.transmit();
+        if self.context.taps.are_on() {
+            self.context.taps.end_round();
+        }
         for port in &mut self.ports {
             port.recycle(&mut self.context.pool);
         }
@@ -251,18 +266,29 @@ impl Worker {
         }
         self.generation = generation;
         self.next_tick = now + TICK;
+        if self.context.taps.are_on() {
+            self.context.taps.note_time(now);
+        }
         self.graph.tick(&mut self.context);
         self.graph.run(&mut self.context);
         true
     }
 
     fn transmit(&mut self) {
-        let Context { transmit, pool, counters, .. } = &mut self.context;
-        for (queue, port) in transmit.iter_mut().zip(&mut self.ports) {
+        let Context { transmit, pool, counters, taps, .. } = &mut self.context;
+        for (number, (queue, port)) in transmit.iter_mut().zip(&mut self.ports).enumerate() {
             if queue.is_empty() {
                 continue;
             }
+            let watched = taps.are_on();
+            if watched {
+                // Before they are sent: their chunks belong to the port then.
+                taps.sending(number, queue, pool.bytes());
+            }
             let taken = port.transmit(pool, queue).min(queue.len());
+            if watched {
+                taps.sent(number, queue, taken, port.refuses() as u8);
+            }
             port.flush(pool);
             counters.totals.forwarded.add(taken as u64);
             let rest = &queue[taken..];

@@ -1,0 +1,328 @@
+//! Which packets are looked at: a small language, like that of tcpdump.
+//!
+//! ```text
+//! filter = part { "or" part }
+//! part   = test { [ "and" ] test }
+//! test   = "not" test | "(" filter ")"
+//!        | "all" | "ip" | "ip6" | "tcp" | "udp" | "icmp" | "icmp6" | "esp" | "proto" 0..255
+//!        | [ "src" | "dst" ] "host" ADDRESS
+//!        | [ "src" | "dst" ] "net" PREFIX
+//!        | [ "src" | "dst" ] "port" NUMBER [ "-" NUMBER ]
+//!        | "interface" PORT
+//!        | "vlan" 0..4095
+//! ```
+//!
+//! `!`, `&&` and `||` stand for `not`, `and` and `or`. An empty text is `all`. Ports are those of TCP, UDP,
+//! SCTP and DCCP, and of first fragments alone. What an ICMP error quotes is not looked at.
+
+mod headers;
+mod parse;
+
+use headers::Headers;
+pub use parse::FilterError;
+
+/// Most tests and operators of a filter. A stack of bits in one word holds what is not yet joined.
+pub const OPERATIONS_MAX: usize = 64;
+
+/// A filter, compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Tests and operators, each operator behind what it joins.
+    operations: Vec<Operation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Test(Test),
+    Not,
+    And,
+    Or,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Test {
+    All,
+    Version(u8),
+    Protocol(u8),
+    /// Version and protocol: ICMP is one protocol for IPv4 and another for IPv6.
+    ProtocolOf(u8, u8),
+    Net {
+        side: Side,
+        version: u8,
+        network: u128,
+        mask: u128,
+    },
+    Port {
+        side: Side,
+        from: u16,
+        to: u16,
+    },
+    Interface(u16),
+    Vlan(u16),
+}
+
+/// Which end of a packet's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Source,
+    Destination,
+    Either,
+}
+
+impl Filter {
+    /// Reads a filter. `port` gives the number of a port by its name.
+    ///
+    /// # Errors
+    /// Says what is wrong, where, and what is allowed.
+    pub fn parse(text: &str, port: &dyn Fn(&str) -> Option<u16>) -> Result<Self, FilterError> {
+        parse::parse(text, port).map(|operations| Self { operations })
+    }
+
+    /// Whether it takes everything, so that no header need be looked at.
+    pub fn takes_all(&self) -> bool {
+        matches!(self.operations[..], [Operation::Test(Test::All)])
+    }
+
+    /// Whether a frame at a port, from its Ethernet header on, is one of those that are looked for.
+    pub fn matches(&self, port: u16, frame: &[u8]) -> bool {
+        if self.takes_all() {
+            return true;
+        }
+        let headers = Headers::of(frame);
+        // The bit at the right is the top of the stack; `parse` leaves exactly one.
+        let mut stack = 0_u64;
+        for operation in &self.operations {
+            match operation {
+                Operation::Test(test) => {
+                    stack = stack << 1 | u64::from(test.holds(port, &headers));
+                }
+                Operation::Not => stack ^= 1,
+                Operation::And => stack = stack >> 1 & (stack | !1),
+                Operation::Or => stack = stack >> 1 | stack & 1,
+            }
+        }
+        stack & 1 != 0
+    }
+}
+
+impl Test {
+    fn holds(self, at: u16, headers: &Headers) -> bool {
+        match self {
+            Self::All => true,
+            Self::Version(version) => headers.version == version,
+            Self::Protocol(protocol) => headers.protocol == Some(protocol),
+            Self::ProtocolOf(version, protocol) => {
+                headers.version == version && headers.protocol == Some(protocol)
+            }
+            Self::Net { side, version, network, mask } => {
+                let within = |address: u128| address & mask == network;
+                headers.version == version && side.holds(headers.addresses, within)
+            }
+            Self::Port { side, from, to } => {
+                let within = |port: u16| (from..=to).contains(&port);
+                headers.ports.is_some_and(|ports| side.holds(ports, within))
+            }
+            Self::Interface(port) => port == at,
+            Self::Vlan(vlan) => headers.vlan == Some(vlan),
+        }
+    }
+}
+
+impl Side {
+    fn holds<T>(self, (source, destination): (T, T), test: impl Fn(T) -> bool) -> bool {
+        match self {
+            Self::Source => test(source),
+            Self::Destination => test(destination),
+            Self::Either => test(source) || test(destination),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MAC_A, frame4, frame4_vlan, frame6};
+    use proptest::prelude::*;
+
+    fn port(name: &str) -> Option<u16> {
+        ["left", "right"].iter().position(|known| *known == name).map(|place| place as u16)
+    }
+
+    fn matches(text: &str, at: u16, frame: &[u8]) -> bool {
+        let filter = Filter::parse(text, &port).unwrap_or_else(|error| panic!("{text}: {error}"));
+        filter.matches(at, frame)
+    }
+
+    /// From 192.0.2.9 port 1000 to 203.0.113.5 port 53, UDP.
+    fn dns() -> Vec<u8> {
+        frame4(MAC_A, 64, &[0x03, 0xe8, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4])
+    }
+
+    #[test]
+    fn tests_hold_for_what_they_name() {
+        let frame = dns();
+        for text in [
+            "",
+            "all",
+            "ip",
+            "udp",
+            "proto 17",
+            "host 192.0.2.9",
+            "host 203.0.113.5",
+            "src host 192.0.2.9",
+            "dst net 203.0.113.0/24",
+            "net 0.0.0.0/0",
+            "port 53",
+            "udp port 53",
+            "src port 1000",
+            "dst port 50-60",
+            "interface left",
+            "not tcp",
+            "! ip6",
+            "tcp or udp",
+            "udp and not port 54",
+            "(tcp || udp) && host 192.0.2.9",
+            "not (tcp or ip6)",
+            "ip6 or ip and udp",
+            "not not udp",
+        ] {
+            assert!(matches(text, 0, &frame), "{text}");
+            let negated = format!("not ({})", if text.is_empty() { "all" } else { text });
+            assert!(!matches(&negated, 0, &frame), "{negated}");
+        }
+        for text in [
+            "ip6",
+            "tcp",
+            "icmp",
+            "esp",
+            "dst host 192.0.2.9",
+            "src port 53",
+            "port 54-60",
+            "interface right",
+            "vlan 7",
+            "net ::/0",
+            "udp and ip6 or tcp",
+            "udp (port 54 or port 55)",
+        ] {
+            let holds = Filter::parse(text, &port).is_ok_and(|it| it.matches(0, &frame));
+            assert!(!holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn tags_and_ipv6_are_seen_through() {
+        let tagged = frame4_vlan(MAC_A, 7);
+        assert!(matches("vlan 7 and udp and host 192.0.2.9", 0, &tagged));
+        assert!(!matches("vlan 8", 0, &tagged));
+        // Hop-by-hop and destination options before UDP, as a chain of headers.
+        let mut frame = frame6(MAC_A, 64, &[0x03, 0xe8, 0, 53, 0, 8, 0, 0]);
+        assert!(matches("ip6 udp dst port 53 and src net 2001:db8:1::/48", 0, &frame));
+        frame[14 + 6] = 0;
+        frame.splice(54..54, [60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]);
+        assert!(matches("udp and port 1000", 0, &frame));
+        // The same, but the first of several fragments, and a later one.
+        frame.splice(54..70, [17, 0, 0, 1, 0, 0, 0, 9]);
+        frame[14 + 6] = 44;
+        assert!(matches("udp and port 1000", 0, &frame));
+        frame[57] = 9;
+        assert!(matches("udp and not port 1000", 0, &frame));
+    }
+
+    #[test]
+    fn later_fragments_have_no_ports() {
+        let mut frame = dns();
+        frame[21] = 1;
+        assert!(matches("udp", 0, &frame) && !matches("port 53", 0, &frame));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_what_is_allowed() {
+        let wrong = |text: &str| Filter::parse(text, &port).unwrap_err().to_string();
+        for (text, place, allowed) in [
+            ("tpc", "character 1", "`tcp`"),
+            ("host", "at the end", "address"),
+            ("udp and host 1.2.3", "character 14", "192.0.2.1"),
+            ("net 10.0.0.0/33", "character 5", "198.51.100.0/24"),
+            ("port 70000", "character 6", "0 to 65535"),
+            ("port 60-50", "character 6", "smaller one first"),
+            ("interface middle", "character 11", "no such port"),
+            ("vlan 4096", "character 6", "0 to 4095"),
+            ("(udp", "at the end", "`)`"),
+            ("udp)", "character 4", "`(`"),
+            ("udp or", "at the end", "a test"),
+            ("src udp", "character 5", "`host`, `net` or `port`"),
+            ("proto 256", "character 7", "0 to 255"),
+        ] {
+            let said = wrong(text);
+            assert!(said.contains(place) && said.contains(allowed), "{text}: {said}");
+        }
+        assert!(wrong(&"(".repeat(500)).contains("nested"));
+        assert!(wrong(&"udp ".repeat(500)).contains("too long"));
+    }
+
+    proptest! {
+        /// Joined tests are what each says by itself, whatever the order of operators.
+        #[test]
+        fn operators_are_those_of_logic(a in 0_usize..4, b in 0_usize..4, c in 0_usize..4) {
+            let frame = dns();
+            let tests = ["udp", "tcp", "port 53", "interface right"];
+            let holds = |index: usize| matches(tests[index], 0, &frame);
+            let (x, y, z) = (holds(a), holds(b), holds(c));
+            let (a, b, c) = (tests[a], tests[b], tests[c]);
+            prop_assert_eq!(matches(&format!("{a} or {b} and {c}"), 0, &frame), x || y && z);
+            prop_assert_eq!(matches(&format!("({a} or {b}) {c}"), 0, &frame), (x || y) && z);
+            prop_assert_eq!(matches(&format!("not {a} and {b} or {c}"), 0, &frame), !x && y || z);
+            prop_assert_eq!(matches(&format!("{a} and not ({b} or {c})"), 0, &frame), x && !(y || z));
+        }
+    }
+
+    /// Whatever is written is read or refused, and whatever is read can be asked of any bytes.
+    #[test]
+    fn any_text_and_any_bytes_are_taken() {
+        bolero::check!().with_type::<(String, Vec<u8>)>().for_each(|(text, bytes)| {
+            if let Ok(filter) = Filter::parse(text, &port) {
+                filter.matches(0, bytes);
+            }
+        });
+    }
+
+    /// Likewise of words that the language has.
+    #[test]
+    fn any_words_of_the_language_are_taken() {
+        const WORDS: [&str; 22] = [
+            "(",
+            ")",
+            "not",
+            "and",
+            "or",
+            "src",
+            "dst",
+            "host",
+            "net",
+            "port",
+            "interface",
+            "vlan",
+            "proto",
+            "tcp",
+            "udp",
+            "icmp",
+            "10.0.0.0/8",
+            "::1",
+            "53",
+            "1-2",
+            "left",
+            "all",
+        ];
+        let every = ["udp", "port 53", "vlan 7", "net 10.0.0.0/8", "icmp6", "interface left"];
+        bolero::check!().with_type::<(Vec<u8>, Vec<u8>)>().for_each(|(picks, bytes)| {
+            let words: Vec<&str> =
+                picks.iter().map(|pick| WORDS[usize::from(*pick) % WORDS.len()]).collect();
+            if let Ok(filter) = Filter::parse(&words.join(" "), &port) {
+                filter.matches(0, bytes);
+            }
+            for text in every {
+                matches(text, 0, bytes);
+            }
+        });
+    }
+}

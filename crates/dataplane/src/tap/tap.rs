@@ -1,0 +1,275 @@
+//! One capture or trace in one worker.
+
+use super::filter::Filter;
+use super::record::{Event, Kind, Records, size, write};
+use crate::frame::Frame;
+use crate::packet::Packet;
+use crate::token_bucket::TokenBucket;
+use rtrb::{Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wattline_units::Time;
+
+/// Bytes of the ring between a worker and the reader.
+const RING: usize = 4 << 20;
+/// Of those, what new packets leave free, so that what becomes of the packets in the ring can still be
+/// noted. Beyond a batch of the longest frames.
+const RESERVE: usize = 1 << 20;
+
+/// Of a packet that matches, but that is not followed as there was no room or too many were.
+const SKIPPED: u32 = u32::MAX;
+
+/// What is to be looked at.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Which packets.
+    pub filter: Filter,
+    /// Whether each node that a packet passes is noted (a trace), or only its bytes as they come and
+    /// go and what became of it (a capture).
+    pub nodes: bool,
+    /// Most bytes of a frame that are noted.
+    pub snap: u16,
+    /// Most packets that are followed per second; those beyond are counted as missed.
+    pub rate: u32,
+}
+
+/// What one tap counts.
+#[derive(Debug, Default)]
+pub struct TapCounters {
+    /// Packets that the filter takes.
+    pub matched: AtomicU64,
+    /// Of those, packets that were not noted: beyond the rate, or the reader was too slow.
+    pub missed: AtomicU64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Tap {
+    look: Look,
+    ring: Producer<u8>,
+    bucket: TokenBucket,
+    counters: Arc<TapCounters>,
+    /// Number of the packet in each chunk of memory, 0 for none that is followed.
+    packets: Vec<u32>,
+    last: u32,
+    /// Something was noted since the last [`Kind::Round`].
+    noted: bool,
+}
+
+/// When a batch is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moment {
+    /// Time of the worker.
+    pub now: Time,
+    /// Nanoseconds since 1970.
+    pub wall_nanos: u64,
+}
+
+/// What a node does with packets that do not come out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Frees them.
+    Drop,
+    /// Hands them to the kernel.
+    Punt,
+    /// Queues them for transmission.
+    Output,
+    /// Keeps them for a while.
+    Holds,
+    /// Makes something else of them.
+    Other,
+}
+
+impl Role {
+    /// The role of a node, by its name.
+    pub fn of(node: &str) -> Self {
+        match node {
+            "drop" => Self::Drop,
+            "punt" => Self::Punt,
+            "output" => Self::Output,
+            "neighbour-hold" => Self::Holds,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Tap {
+    /// A tap for a worker with this many chunks of memory, where its records are read, and what it
+    /// counts.
+    pub fn new(look: Look, chunks: u32) -> (Self, Records, Arc<TapCounters>) {
+        let (ring, reader) = RingBuffer::new(RING);
+        let counters = Arc::new(TapCounters::default());
+        let tap = Self {
+            // A tenth of a second's packets at once.
+            bucket: TokenBucket::new(look.rate, (look.rate / 10).max(1)),
+            look,
+            ring,
+            counters: counters.clone(),
+            packets: vec![0; chunks as usize],
+            last: 0,
+            noted: false,
+        };
+        (tap, Records::new(reader), counters)
+    }
+
+    /// A port received a frame into a chunk.
+    pub(super) fn received(&mut self, moment: Moment, chunk: usize, frame: &Frame, bytes: &[u8]) {
+        self.begin(moment, Kind::Received, chunk, frame.port_in.0, bytes);
+    }
+
+    /// A node sends a packet that did not come to it with this batch: a new one, or one that it held.
+    pub(super) fn spawned(
+        &mut self,
+        moment: Moment,
+        node: u8,
+        chunk: usize,
+        frame: &Frame,
+        bytes: &[u8],
+    ) {
+        if self.packet(chunk) == 0 {
+            self.begin(moment, Kind::Made(node), chunk, frame.port_in.0, bytes);
+        }
+    }
+
+    /// Follows the packet in a chunk from here, if it is one of those that are looked for.
+    fn begin(&mut self, moment: Moment, kind: Kind, chunk: usize, port: u16, bytes: &[u8]) {
+        let number = match self.look.filter.matches(port, bytes) {
+            true => self.admit(moment),
+            false => 0,
+        };
+        if number != 0 && number != SKIPPED {
+            self.note(moment, kind, number, port, bytes.len(), bytes);
+        }
+        self.set(chunk, number);
+    }
+
+    /// The number of a packet that matches.
+    fn admit(&mut self, moment: Moment) -> u32 {
+        count(&self.counters.matched);
+        let room = RESERVE + size(&[]) + usize::from(self.look.snap);
+        if self.ring.slots() < room || !self.bucket.take(moment.now) {
+            count(&self.counters.missed);
+            return SKIPPED;
+        }
+        self.last = if self.last >= SKIPPED - 1 { 1 } else { self.last + 1 };
+        self.last
+    }
+
+    /// A node gets a packet; true if that is followed.
+    pub(super) fn visits(
+        &mut self,
+        moment: Moment,
+        node: u8,
+        chunk: usize,
+        packet: &Packet,
+    ) -> bool {
+        let number = self.packet(chunk);
+        if number == 0 {
+            return false;
+        }
+        if self.look.nodes && number != SKIPPED {
+            let length = usize::from(packet.frame.length);
+            self.note(moment, Kind::Visits(node), number, packet.frame.port_in.0, length, &[]);
+        }
+        true
+    }
+
+    /// A node has not passed on the packet that was in a chunk.
+    pub(super) fn kept(&mut self, moment: Moment, node: u8, role: Role, chunk: usize, reason: u8) {
+        let number = self.packet(chunk);
+        let kind = match role {
+            // Seen when it is transmitted.
+            Role::Output => return,
+            Role::Drop => Kind::Dropped(reason),
+            Role::Punt => Kind::LeftToKernel,
+            Role::Holds => Kind::Held(node),
+            Role::Other => Kind::Consumed(node),
+        };
+        if number != 0 && number != SKIPPED {
+            self.note(moment, kind, number, 0, 0, &[]);
+        }
+        if role != Role::Holds {
+            self.set(chunk, 0);
+        }
+    }
+
+    /// A frame is about to be put into the transmit ring of a port.
+    pub(super) fn sending(&mut self, moment: Moment, port: u16, chunk: usize, bytes: &[u8]) {
+        let mut number = self.packet(chunk);
+        if number == SKIPPED {
+            return;
+        }
+        let matches = !self.look.nodes && self.look.filter.matches(port, bytes);
+        if number == 0 && matches {
+            number = self.admit(moment);
+            self.set(chunk, number);
+        }
+        if number != 0 && number != SKIPPED {
+            let noted = if matches { bytes } else { &[] };
+            self.note(moment, Kind::Sent, number, port, bytes.len(), noted);
+        }
+    }
+
+    /// A transmit ring took the frame in a chunk, or refused it for a reason.
+    pub(super) fn sent(&mut self, moment: Moment, port: u16, chunk: usize, refused: Option<u8>) {
+        let number = self.packet(chunk);
+        if let Some(reason) = refused
+            && number != 0
+            && number != SKIPPED
+        {
+            self.note(moment, Kind::Dropped(reason), number, port, 0, &[]);
+        }
+        self.set(chunk, 0);
+    }
+
+    /// An iteration ends.
+    pub(super) fn end_round(&mut self, moment: Moment) {
+        if self.noted {
+            let event = Event {
+                kind: Kind::Round,
+                packet: 0,
+                port: 0,
+                time_nanos: moment.wall_nanos,
+                length: 0,
+            };
+            self.noted = !write(&mut self.ring, &event, &[]);
+        }
+    }
+
+    fn note(
+        &mut self,
+        moment: Moment,
+        kind: Kind,
+        packet: u32,
+        port: u16,
+        length: usize,
+        bytes: &[u8],
+    ) {
+        let event = Event {
+            kind,
+            packet,
+            port,
+            time_nanos: moment.wall_nanos,
+            length: length.try_into().unwrap_or(u16::MAX),
+        };
+        let most = bytes.len().min(self.look.snap.into());
+        if write(&mut self.ring, &event, &bytes[..most]) {
+            self.noted = true;
+        }
+    }
+
+    fn packet(&self, chunk: usize) -> u32 {
+        self.packets.get(chunk).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, chunk: usize, number: u32) {
+        if let Some(at) = self.packets.get_mut(chunk) {
+            *at = number;
+        }
+    }
+}
+
+/// Counts one; the worker alone writes.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

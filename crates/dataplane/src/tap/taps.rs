@@ -1,0 +1,175 @@
+//! The taps of one worker.
+
+use super::door::{Door, Inside, PLACES};
+use super::tap::{Moment, Role, Tap};
+use crate::edge::Edge;
+use crate::frame::Frame;
+use crate::packet::Packet;
+use std::time::{SystemTime, UNIX_EPOCH};
+use wattline_units::Time;
+
+/// See the module.
+pub(crate) struct Taps {
+    /// One is there: what is asked once per batch.
+    on: bool,
+    inside: Inside,
+    door: Door,
+    taps: [Option<Box<Tap>>; PLACES],
+    moment: Moment,
+    chunk_size: u32,
+    /// The last node's run after which the packet in a chunk was still in the graph.
+    alive: Vec<u32>,
+    run: u32,
+    /// Of the batch before a node runs: chunk and drop reason of the packets that are followed.
+    batch: Vec<(u32, u8)>,
+}
+
+impl Taps {
+    /// None yet, for a worker with this memory.
+    pub fn new(chunks: u32, chunk_size: u32) -> Self {
+        let door = Door::default();
+        Self {
+            on: false,
+            inside: door.inside(),
+            door,
+            taps: Default::default(),
+            moment: Moment::default(),
+            chunk_size: chunk_size.max(1),
+            alive: vec![0; chunks as usize],
+            run: 0,
+            batch: Vec::with_capacity(chunks as usize),
+        }
+    }
+
+    /// Where the control thread leaves taps.
+    pub fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    /// Whether anything is looked at.
+    #[inline]
+    pub fn are_on(&self) -> bool {
+        self.on
+    }
+
+    /// Takes taps that are at the door; for the beginning of an iteration.
+    #[inline]
+    pub fn look(&mut self) {
+        if self.inside.rings() {
+            self.change();
+        }
+    }
+
+    #[cold]
+    fn change(&mut self) {
+        self.inside.look(&mut self.taps);
+        self.on = self.taps.iter().any(Option::is_some);
+    }
+
+    /// Notes the time; the system's clock is read without a system call.
+    pub fn note_time(&mut self, now: Time) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.moment = Moment { now, wall_nanos: since.as_nanos() as u64 };
+    }
+
+    /// A port received frames.
+    pub fn received(&mut self, frames: &[Frame], memory: &[u8]) {
+        for frame in frames {
+            let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
+            for tap in self.taps.iter_mut().flatten() {
+                tap.received(self.moment, chunk, frame, bytes);
+            }
+        }
+    }
+
+    /// A node sends packets from outside its batch.
+    pub fn spawned(&mut self, node: usize, packets: &[(Edge, Packet)], memory: &[u8]) {
+        for (_, packet) in packets {
+            let (chunk, bytes) = (self.chunk(&packet.frame), bytes(&packet.frame, memory));
+            for tap in self.taps.iter_mut().flatten() {
+                tap.spawned(self.moment, node as u8, chunk, &packet.frame, bytes);
+            }
+        }
+    }
+
+    /// A node is about to process packets.
+    pub fn visits(&mut self, node: usize, packets: &[Packet]) {
+        self.batch.clear();
+        for packet in packets {
+            let chunk = self.chunk(&packet.frame);
+            let mut followed = false;
+            for tap in self.taps.iter_mut().flatten() {
+                followed |= tap.visits(self.moment, node as u8, chunk, packet);
+            }
+            if followed && self.batch.len() < self.batch.capacity() {
+                self.batch.push((chunk as u32, packet.reason as u8));
+            }
+        }
+    }
+
+    /// The node has processed them; `waiting` are all packets that are in the graph now.
+    pub fn settle<'a>(
+        &mut self,
+        node: usize,
+        role: Role,
+        waiting: impl Iterator<Item = &'a Packet>,
+    ) {
+        if self.batch.is_empty() {
+            return;
+        }
+        self.run = self.run.wrapping_add(1);
+        for packet in waiting {
+            let chunk = self.chunk(&packet.frame);
+            if let Some(alive) = self.alive.get_mut(chunk) {
+                *alive = self.run;
+            }
+        }
+        let Self { batch, alive, taps, moment, run, .. } = self;
+        for (chunk, reason) in batch.iter() {
+            let chunk = *chunk as usize;
+            if alive.get(chunk) == Some(run) {
+                continue;
+            }
+            for tap in taps.iter_mut().flatten() {
+                tap.kept(*moment, node as u8, role, chunk, *reason);
+            }
+        }
+    }
+
+    /// Frames are about to be put into the transmit ring of a port.
+    pub fn sending(&mut self, port: usize, frames: &[Frame], memory: &[u8]) {
+        for frame in frames {
+            let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
+            for tap in self.taps.iter_mut().flatten() {
+                tap.sending(self.moment, port as u16, chunk, bytes);
+            }
+        }
+    }
+
+    /// It took the first `taken` of them, and refused the rest for a reason.
+    pub fn sent(&mut self, port: usize, frames: &[Frame], taken: usize, reason: u8) {
+        for (place, frame) in frames.iter().enumerate() {
+            let chunk = self.chunk(frame);
+            let refused = (place >= taken).then_some(reason);
+            for tap in self.taps.iter_mut().flatten() {
+                tap.sent(self.moment, port as u16, chunk, refused);
+            }
+        }
+    }
+
+    /// The iteration ends.
+    pub fn end_round(&mut self) {
+        for tap in self.taps.iter_mut().flatten() {
+            tap.end_round(self.moment);
+        }
+    }
+
+    fn chunk(&self, frame: &Frame) -> usize {
+        (frame.offset / self.chunk_size) as usize
+    }
+}
+
+fn bytes<'a>(frame: &Frame, memory: &'a [u8]) -> &'a [u8] {
+    let start = frame.offset as usize;
+    memory.get(start..start + usize::from(frame.length)).unwrap_or_default()
+}
