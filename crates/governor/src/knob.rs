@@ -155,8 +155,11 @@ macro_rules! knob {
             other: $other,
             changes: |can, different, points, which, steps| {
                 different.each(Places::$places, |place| {
-                    let change = change(points, place, which, $step);
-                    steps.extend(change.filter(|step| $can(can, step)));
+                    if let Some(step) = change(points, place, which, $step)
+                        && $can(can, &step)
+                    {
+                        steps.push(step);
+                    }
                 });
             },
         }
@@ -218,7 +221,7 @@ pub(super) static KNOBS: [Facts; 7] = [
 ];
 
 /// The step that changes a place from one point to another, if such changes are looked for.
-#[inline]
+#[inline(always)]
 fn change(
     [from, to]: [&OperatingPoint; 2],
     place: usize,
@@ -235,30 +238,39 @@ fn change(
     wanted.then_some(new)
 }
 
-/// Where two points differ. Most places are alike, and each is compared once for all knobs.
+/// Between which places two points differ, if they do. Most places are alike, and so each is compared
+/// once for all knobs.
 pub(super) struct Different {
-    cores: CoreSet,
-    /// Queues, if any differs.
+    cores: Range<usize>,
     queues: Range<usize>,
 }
 
 impl Different {
     /// Between two points of one platform.
     pub fn between(from: &OperatingPoint, to: &OperatingPoint) -> Self {
-        let cores = from.cores.iter().zip(&to.cores).enumerate();
-        let differ = cores.filter(|(_, (old, new))| old != new);
         let queues = if from.moderation == to.moderation { 0 } else { to.moderation.len() };
-        Self { cores: differ.map(|(core, _)| core).collect(), queues: 0..queues }
+        Self { cores: ends(&from.cores, &to.cores), queues: 0..queues }
     }
 
     /// Visits those of one kind.
-    #[inline]
-    fn each(&self, places: Places, mut visit: impl FnMut(usize)) {
-        match places {
-            Places::Cores => self.cores.iter().for_each(visit),
-            Places::Queues => self.queues.clone().for_each(visit),
-            Places::One => visit(0),
-        }
+    #[inline(always)]
+    fn each(&self, places: Places, visit: impl FnMut(usize)) {
+        let places = match places {
+            Places::Cores => self.cores.clone(),
+            Places::Queues => self.queues.clone(),
+            Places::One => 0..1,
+        };
+        places.for_each(visit);
+    }
+}
+
+/// From the first to the last place at which two lists differ.
+fn ends<T: PartialEq>(from: &[T], to: &[T]) -> Range<usize> {
+    let differs = |place: &usize| from[*place] != to[*place];
+    let mut places = 0..from.len().min(to.len());
+    match (places.find(differs), places.rfind(differs)) {
+        (Some(first), last) => first..last.unwrap_or(first) + 1,
+        (None, _) => 0..0,
     }
 }
 
@@ -329,7 +341,7 @@ impl Step {
 
     /// Whether it leaves more capacity than another step of its knob at its place. One of which
     /// that cannot be said is treated as if it did.
-    #[inline]
+    #[inline(always)]
     pub(super) fn exceeds(&self, old: &Self) -> bool {
         match (self, old) {
             (Self::Frequency { index, .. }, Self::Frequency { index: old, .. })
@@ -365,6 +377,19 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_differs_lies_between_the_ends() {
+        for (one, other, expected) in [
+            (&[1, 2, 3, 4][..], &[1, 2, 3, 4][..], 0..0),
+            (&[9, 2, 3, 4], &[1, 2, 3, 4], 0..1),
+            (&[1, 9, 3, 9], &[1, 2, 3, 4], 1..4),
+            (&[1, 2, 3, 9], &[1, 2, 3, 4], 3..4),
+            (&[], &[1], 0..0),
+        ] {
+            assert_eq!(ends(one, other), expected);
+        }
+    }
 
     #[test]
     fn facts_stand_where_their_knob_is_looked_for() {

@@ -184,6 +184,8 @@ impl Workers for BesideXdp {
         let mut seen = self.workers.queue(worker, port);
         let of_port = self.forwarded.get(port);
         seen.arrivals += of_port.and_then(|cores| cores.get(worker)).copied().unwrap_or(0);
+        // The programs count frames alone.
+        seen.bytes = None;
         seen
     }
 
@@ -215,7 +217,8 @@ mod tests {
             self.0.lock().unwrap()[worker]
         }
         fn queue(&mut self, worker: usize, _port: usize) -> QueueView {
-            QueueView { arrivals: 5, fill: worker as u32, ..QueueView::default() }
+            let bytes = Some(5 * 64);
+            QueueView { arrivals: 5, bytes, fill: worker as u32, ..QueueView::default() }
         }
         fn wake(&mut self, _worker: usize) {}
         fn park(&mut self, _worker: usize) {}
@@ -283,6 +286,7 @@ mod tests {
         assert_eq!((first.useful, second.useful), (Span::from_millis(200), Span::ZERO));
         assert_eq!((bench.both.queue(0, 0).arrivals, bench.both.queue(1, 0).arrivals), (45, 35));
         // Fill is the worker's.
+        assert_eq!(bench.both.queue(0, 0).bytes, None, "nobody counts those that programs forward");
         assert_eq!((bench.both.queue(1, 0).fill, bench.both.queue(0, 1).arrivals), (1, 5));
     }
 

@@ -179,7 +179,7 @@ fn share_hardware(tree: &Tree, layout: &Layout) -> bool {
 
 fn writable(tree: &Tree, policy: u32) -> bool {
     let file = format!("/sys/devices/system/cpu/cpufreq/policy{policy}/scaling_max_freq");
-    super::survey::may_write(tree, &file)
+    super::access::may_write(tree, &file)
 }
 
 /// The one frequency of a machine that cannot choose: what it says of itself, for policies

@@ -47,7 +47,7 @@ impl IdleStates {
             });
             let states: Vec<_> = states.into_iter().filter(|state| !state.disabled).collect();
             let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
-            let may = |file: &str| super::survey::may_write(tree, &format!("{directory}/{file}"));
+            let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
             let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
             let how = match states.last() {
                 Some(last) if rights.administer && may(&file(last)) => How::Disable,

@@ -11,8 +11,10 @@
 //! of a governed machine, [`plan`] tells what would be written.
 #![forbid(unsafe_code)]
 
+mod access;
 mod affinity;
 mod beside_xdp;
+mod core_time;
 mod energy;
 mod frequency;
 mod freshness;
@@ -21,6 +23,7 @@ mod kernel_stack;
 mod kernel_time;
 mod layout;
 mod moderation;
+mod options;
 mod pace;
 mod plan;
 mod polling;
@@ -40,6 +43,7 @@ pub use beside_xdp::{BesideXdp, Forwarded};
 pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
+pub use options::HostOptions;
 pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
 pub use scope::Scope;
 pub use status::{Status, Stuck};
@@ -47,6 +51,7 @@ pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, hand_back, ta
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{Unmanned, Work, Workers};
 
+use core_time::Core;
 use energy::{EnergyMeter, MeanPower};
 use freshness::Freshness;
 use polling::Polling;
@@ -61,38 +66,13 @@ use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::Pace;
 use wattline_governor::step::{self, Step};
 use wattline_knobs::Knobs;
-use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{CoreSet, CoreView, OperatingPoint, Platform, PlatformError, Sees, Wait};
+use wattline_policy::{CoreSet, OperatingPoint, Platform, PlatformError, Sees, Wait};
 use wattline_units::{Span, Time};
 use writes::Writes;
 
 /// As many troubles are kept for statistics; all are logged.
 const MOST_TROUBLES: usize = 100;
-
-/// What the platform is made from, beside knobs and workers.
-#[derive(Debug, Clone)]
-pub struct HostOptions {
-    /// The machine's files.
-    pub tree: Tree,
-    /// Workers, CPUs and queues.
-    pub layout: Layout,
-    /// Packets that a receive ring of ours holds.
-    pub ring_size: Option<usize>,
-    /// Whether the router asks for preferred busy polling: then interrupts stay off while a
-    /// worker polls.
-    pub busy_poll: bool,
-    /// How often queues are looked at for a policy that wants to be asked at batches.
-    pub sample: Span,
-    /// Whether the uncore's upper limit goes with the fastest core.
-    pub uncore: bool,
-    /// Whether the machine's meters are read, by a thread of their own.
-    pub meters: bool,
-    /// What the router may set once it runs.
-    pub rights: Rights,
-    /// Who serves the queues, and which knobs are governed.
-    pub scope: Scope,
-}
 
 /// This machine.
 pub struct Host<K> {
@@ -107,8 +87,8 @@ pub struct Host<K> {
     /// Shares in the redirect tables, from their next rewriting on.
     weights: Vec<u8>,
     began: Instant,
-    /// By number of the core: the last counts of its worker, and what was made of them.
-    cores: Vec<(Work, CoreView, Wait)>,
+    /// By number of the core.
+    cores: Vec<Core>,
     /// By number of the queue.
     queues: Vec<Freshness>,
     /// By number of the queue: what waited at the last look.
@@ -138,6 +118,9 @@ impl<K: Knobs> Host<K> {
         let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, scope, .. } = options;
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let mut platform = survey.platform(&layout, ring_size, sample, scope);
+        if scope.every_packet {
+            platform.can.waits = workers.waits();
+        }
         platform.check()?;
         let senses = Senses::find(&tree, &layout, &platform.idle_states);
         let meter = if meters { EnergyMeter::start(&tree) } else { EnergyMeter::default() };
@@ -146,6 +129,7 @@ impl<K: Knobs> Host<K> {
             residency: senses.residency(),
             frequency: senses.frequency(),
             softirq: senses.softirq(),
+            bytes: workers.count_bytes(),
             ..Sees::NOTHING
         };
         for note in &survey.notes {
@@ -156,7 +140,7 @@ impl<K: Knobs> Host<K> {
             watch: Watch::new(&tree, &knobs, &layout, scope.workers),
             active: CoreSet::first(platform.cores),
             weights: vec![1; platform.cores],
-            cores: vec![(Work::default(), CoreView::default(), Wait::Interrupt); platform.cores],
+            cores: vec![Core::default(); platform.cores],
             queues: vec![Freshness::default(); platform.queues.len()],
             waiting: vec![0; platform.queues.len()],
             waited_at_moves: 0,
@@ -241,8 +225,8 @@ impl<K: Knobs> Host<K> {
         if let Err(why) = self.workers.set_wait(core, wait) {
             return Taken::Failed { why };
         }
-        if let Some((_, _, known)) = self.cores.get_mut(core) {
-            *known = wait;
+        if let Some(core) = self.cores.get_mut(core) {
+            core.wait = wait;
         }
         self.polling.set(core, wait, &mut self.writes)
     }
@@ -330,14 +314,11 @@ impl<K: Knobs> Machine for Host<K> {
         let passed = now.since(self.looked);
         self.looked = now;
         view.cores.clear();
-        for (core, (last, seen, wait)) in self.cores.iter_mut().enumerate() {
-            let work = self.workers.work(core);
-            account(seen, *last, work, passed, *wait);
-            let parked = !self.active.contains(core);
-            let resting = parked && work.packets == last.packets;
-            seen.idle_state = resting.then(|| self.platform.deepest());
-            *last = work;
-            view.cores.push(*seen);
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            let worked = core.account(self.workers.work(number), passed);
+            let resting = !self.active.contains(number) && !worked;
+            core.seen.idle_state = resting.then(|| self.platform.deepest());
+            view.cores.push(core.seen);
         }
         let looks = view.looks;
         if looks.counters {
@@ -385,47 +366,4 @@ impl<K: Knobs> Machine for Host<K> {
 /// What a platform that was just made has to tell.
 fn status_of<K: Knobs>(host: &Host<K>) -> Status {
     host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-/// Adds what a worker did to what is known of its core. Its counters say how long it worked and
-/// polled; what is left of the time it slept, if it blocked at all and does not only poll.
-fn account(seen: &mut CoreView, last: Work, work: Work, passed: Span, wait: Wait) {
-    let useful = (work.useful - last.useful).min(passed);
-    let counted = (work.empty - last.empty).min(passed - useful);
-    let rest = passed - useful - counted;
-    let slept = work.sleeps > last.sleeps || wait != Wait::Poll;
-    seen.useful += useful;
-    seen.empty += if slept { counted } else { counted + rest };
-    seen.asleep += if slept { rest } else { Span::ZERO };
-    seen.sleeps = work.sleeps;
-    seen.packets = work.packets;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// Spans only grow and add up to the time that passed, whatever a worker's counters do.
-        #[test]
-        fn times_of_a_core_add_up(
-            looks in prop::collection::vec((0u64..2000, 0u64..2000, 0u64..3, 1u64..1000), 1..50),
-            poll: bool,
-        ) {
-            let wait = if poll { Wait::Poll } else { Wait::Interrupt };
-            let mut seen = CoreView::default();
-            let mut work = Work::default();
-            let mut passed = Span::ZERO;
-            for (useful, empty, sleeps, time) in looks {
-                let last = work;
-                work.useful += Span::from_micros(useful);
-                work.empty += Span::from_micros(empty);
-                work.sleeps += sleeps;
-                passed += Span::from_micros(time);
-                account(&mut seen, last, work, Span::from_micros(time), wait);
-                prop_assert_eq!(seen.useful + seen.empty + seen.asleep, passed);
-            }
-        }
-    }
 }

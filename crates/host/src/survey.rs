@@ -1,20 +1,18 @@
 //! What this machine offers to a policy, and why not more.
 
-use super::HostOptions;
 use super::affinity::Affinity;
 use super::frequency::Frequencies;
 use super::idle::IdleStates;
 use super::layout::Layout;
 use super::moderation::Moderation;
+use super::options::HostOptions;
 use super::redirect::Tables;
 use super::scope::Scope;
 use super::uncore::Uncores;
 use super::writes::Writes;
-use rustix::fs::Access;
 use wattline_governor::machine::Taken;
 use wattline_governor::step::Step;
 use wattline_knobs::Knobs;
-use wattline_linux::sysfs::Tree;
 use wattline_policy::{Asks, Can, CoreSet, Platform, Sees, Timing, Waits};
 use wattline_units::Span;
 
@@ -78,14 +76,8 @@ impl Survey {
                 set_weights: self.tables.can_set && scope.workers,
                 set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,
-                // A worker waits by what its sockets offer; the kernel has no timer for it, and
-                // what a pause saves nobody has measured.
-                waits: Waits {
-                    poll: scope.every_packet,
-                    pause: false,
-                    sleep: false,
-                    interrupt: true,
-                },
+                // How workers that see every packet wait is theirs to say.
+                waits: Waits { poll: false, pause: false, sleep: false, interrupt: true },
                 sees: Sees::NOTHING,
                 asks: Asks { batch: asked, fill: asked, empty_polls: Timing::Never },
             },
@@ -132,9 +124,4 @@ impl Survey {
             _ => return None,
         })
     }
-}
-
-/// Whether a file is there and may be written, also by its file system.
-pub(super) fn may_write(tree: &Tree, path: &str) -> bool {
-    rustix::fs::access(tree.path(path), Access::WRITE_OK).is_ok()
 }

@@ -1,6 +1,6 @@
 //! The router's workers, as the governor of this machine watches and commands them.
 
-use wattline_policy::{QueueView, Wait};
+use wattline_policy::{QueueView, Wait, Waits};
 use wattline_units::{Span, Time};
 
 /// What a worker did since it began; nothing of it ever goes back.
@@ -34,6 +34,16 @@ pub trait Workers: Send {
 
     /// Lets a worker block whenever nothing is there; what arrives is served all the same.
     fn park(&mut self, worker: usize);
+
+    /// The ways in which they can wait, where they see every packet.
+    fn waits(&self) -> Waits {
+        Waits { poll: true, pause: false, sleep: false, interrupt: true }
+    }
+
+    /// Whether they count the bytes of what arrives.
+    fn count_bytes(&self) -> bool {
+        false
+    }
 
     /// Sets how a worker waits.
     ///

@@ -1,0 +1,87 @@
+//! The time of a core, from what its worker counts.
+
+use super::workers::Work;
+use wattline_policy::{CoreView, Wait};
+use wattline_units::Span;
+
+/// A core, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Core {
+    /// How its worker waits.
+    pub wait: Wait,
+    /// What a policy is shown.
+    pub seen: CoreView,
+    last: Work,
+}
+
+impl Default for Core {
+    /// One of which nothing has been seen yet.
+    fn default() -> Self {
+        Self { wait: Wait::Interrupt, seen: CoreView::default(), last: Work::default() }
+    }
+}
+
+impl Core {
+    /// Adds what its worker did up to now, in the time that passed since the last call; says whether
+    /// it took packets. Its counters say how long it worked and polled; what is left of the time it
+    /// slept, if it slept at all and does not only poll.
+    pub fn account(&mut self, work: Work, passed: Span) -> bool {
+        let Self { wait, seen, last } = self;
+        let useful = (work.useful - last.useful).min(passed);
+        let counted = (work.empty - last.empty).min(passed - useful);
+        let rest = passed - useful - counted;
+        let slept = work.sleeps > last.sleeps || !matches!(wait, Wait::Poll | Wait::Pause);
+        seen.useful += useful;
+        seen.empty += if slept { counted } else { counted + rest };
+        seen.asleep += if slept { rest } else { Span::ZERO };
+        seen.sleeps = work.sleeps;
+        seen.packets = work.packets;
+        work.packets != std::mem::replace(last, work).packets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Spans only grow and add up to the time that passed, whatever a worker's counters do.
+        #[test]
+        fn times_of_a_core_add_up(
+            looks in prop::collection::vec((0u64..2000, 0u64..2000, 0u64..3, 1u64..1000), 1..50),
+            poll: bool,
+        ) {
+            let wait = if poll { Wait::Pause } else { Wait::Sleep(Span::from_micros(20)) };
+            let mut core = Core { wait, ..Core::default() };
+            let mut work = Work::default();
+            let mut passed = Span::ZERO;
+            for (useful, empty, sleeps, time) in looks {
+                work.useful += Span::from_micros(useful);
+                work.empty += Span::from_micros(empty);
+                work.sleeps += sleeps;
+                passed += Span::from_micros(time);
+                core.account(work, Span::from_micros(time));
+                let seen = core.seen;
+                prop_assert_eq!(seen.useful + seen.empty + seen.asleep, passed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_polls_or_pauses_does_not_sleep_and_one_that_naps_does() {
+        for (wait, asleep) in [
+            (Wait::Poll, 0),
+            (Wait::Pause, 0),
+            (Wait::Sleep(Span::from_micros(20)), 70),
+            (Wait::Interrupt, 70),
+        ] {
+            let mut core = Core { wait, ..Core::default() };
+            let span = Span::from_micros;
+            let work = Work { useful: span(10), empty: span(20), ..Work::default() };
+            core.account(work, span(100));
+            assert_eq!(core.seen.asleep, span(asleep), "{wait:?}");
+            assert_eq!(core.seen.useful, span(10));
+        }
+    }
+}

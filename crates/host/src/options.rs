@@ -1,0 +1,31 @@
+//! What the platform is made from.
+
+use super::layout::Layout;
+use super::scope::Scope;
+use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
+use wattline_units::Span;
+
+/// What the platform is made from, beside knobs and workers.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// The machine's files.
+    pub tree: Tree,
+    /// Workers, CPUs and queues.
+    pub layout: Layout,
+    /// Packets that a receive ring of ours holds.
+    pub ring_size: Option<usize>,
+    /// Whether the router asks for preferred busy polling: then interrupts stay off while a
+    /// worker polls.
+    pub busy_poll: bool,
+    /// How often queues are looked at for a policy that wants to be asked at batches.
+    pub sample: Span,
+    /// Whether the uncore's upper limit goes with the fastest core.
+    pub uncore: bool,
+    /// Whether the machine's meters are read, by a thread of their own.
+    pub meters: bool,
+    /// What the router may set once it runs.
+    pub rights: Rights,
+    /// Who serves the queues, and which knobs are governed.
+    pub scope: Scope,
+}
