@@ -5,10 +5,10 @@
 //! worker is idle ([`Snapshot::is_conserved`]).
 
 use crate::drop_reason::DropReason;
-use crate::port::PortCounters;
 use crossbeam_utils::CachePadded;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A counter that one thread writes and any thread may read.
@@ -81,17 +81,62 @@ pub struct Totals {
     pub sleeps: Counter,
 }
 
-/// Counters of one port queue, as the worker last read them.
-#[derive(Debug, Default)]
-pub struct PortTotals {
-    received_packets: Counter,
-    received_bytes: Counter,
-    transmitted_packets: Counter,
-    transmitted_bytes: Counter,
-    receive_ring_full: Counter,
-    fill_ring_empty: Counter,
-    receive_invalid: Counter,
-    waiting: Counter,
+/// The counters of a port queue, listed once: as numbers, and as the cells that its worker writes.
+macro_rules! port_counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of a port queue since it was opened, or sums over several.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct PortCounters {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Frames in the receive ring at the last look, including those taken then. This is a
+            /// level, not a count.
+            #[serde(skip)]
+            pub waiting: u64,
+        }
+
+        impl Add for PortCounters {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self { $($name: self.$name + other.$name,)* waiting: self.waiting + other.waiting }
+            }
+        }
+
+        /// Counters of one port queue, as the worker last read them.
+        #[derive(Debug, Default)]
+        pub struct PortTotals {
+            $($name: Counter,)*
+            waiting: Counter,
+        }
+
+        impl PortTotals {
+            /// Publishes the port's counters except the backlog; only for the owning worker.
+            pub fn set(&self, counters: &PortCounters) {
+                $(self.$name.set(counters.$name);)*
+            }
+
+            /// The values.
+            fn get(&self) -> PortCounters {
+                PortCounters { $($name: self.$name.get(),)* waiting: self.waiting.get() }
+            }
+        }
+    };
+}
+
+port_counters! {
+    /// Frames handed to the worker.
+    received_packets,
+    /// Bytes of the frames handed to the worker.
+    received_bytes,
+    /// Frames accepted for transmission.
+    transmitted_packets,
+    /// Bytes of the frames accepted for transmission.
+    transmitted_bytes,
+    /// Frames lost before the worker because the receive ring was full.
+    receive_ring_full,
+    /// Frames lost before the worker because the fill ring had no free chunk.
+    fill_ring_empty,
+    /// Frames rejected by the port because they were malformed or too long for a chunk.
+    receive_invalid,
 }
 
 /// State of a receive queue as its worker last saw it, without a call to the driver.
@@ -106,17 +151,6 @@ pub struct Queueing {
 }
 
 impl PortTotals {
-    /// Publishes the port's counters except the backlog; only for the owning worker.
-    pub fn set(&self, counters: &PortCounters) {
-        self.received_packets.set(counters.received_packets);
-        self.received_bytes.set(counters.received_bytes);
-        self.transmitted_packets.set(counters.transmitted_packets);
-        self.transmitted_bytes.set(counters.transmitted_bytes);
-        self.receive_ring_full.set(counters.receive_ring_full);
-        self.fill_ring_empty.set(counters.fill_ring_empty);
-        self.receive_invalid.set(counters.receive_invalid);
-    }
-
     /// Publishes the backlog found when a batch was taken; only for the owning worker.
     pub fn set_waiting(&self, frames: u64) {
         self.waiting.set(frames);
@@ -212,7 +246,7 @@ impl WorkerCounters {
                     cycles: node.cycles.get(),
                 })
                 .collect(),
-            ports: self.ports.iter().map(PortSnapshot::from).collect(),
+            ports: self.ports.iter().map(PortTotals::get).collect(),
         }
     }
 }
@@ -241,7 +275,7 @@ pub struct Snapshot {
     /// Counters by node, in the order of the graph.
     pub nodes: Vec<NodeSnapshot>,
     /// Counters by port number.
-    pub ports: Vec<PortSnapshot>,
+    pub ports: Vec<PortCounters>,
 }
 
 /// Counters of a node, since the worker started.
@@ -253,33 +287,6 @@ pub struct NodeSnapshot {
     pub batches: u64,
     pub timed_frames: u64,
     pub cycles: u64,
-}
-
-/// Counters of a port, since it was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of `PortCounters`")]
-pub struct PortSnapshot {
-    pub received_packets: u64,
-    pub received_bytes: u64,
-    pub transmitted_packets: u64,
-    pub transmitted_bytes: u64,
-    pub receive_ring_full: u64,
-    pub fill_ring_empty: u64,
-    pub receive_invalid: u64,
-}
-
-impl From<&PortTotals> for PortSnapshot {
-    fn from(port: &PortTotals) -> Self {
-        Self {
-            received_packets: port.received_packets.get(),
-            received_bytes: port.received_bytes.get(),
-            transmitted_packets: port.transmitted_packets.get(),
-            transmitted_bytes: port.transmitted_bytes.get(),
-            receive_ring_full: port.receive_ring_full.get(),
-            fill_ring_empty: port.fill_ring_empty.get(),
-            receive_invalid: port.receive_invalid.get(),
-        }
-    }
 }
 
 impl Snapshot {
@@ -323,15 +330,9 @@ impl Snapshot {
             node.timed_frames += more.timed_frames;
             node.cycles += more.cycles;
         }
-        self.ports.resize(self.ports.len().max(other.ports.len()), PortSnapshot::default());
+        self.ports.resize(self.ports.len().max(other.ports.len()), PortCounters::default());
         for (port, more) in self.ports.iter_mut().zip(&other.ports) {
-            port.received_packets += more.received_packets;
-            port.received_bytes += more.received_bytes;
-            port.transmitted_packets += more.transmitted_packets;
-            port.transmitted_bytes += more.transmitted_bytes;
-            port.receive_ring_full += more.receive_ring_full;
-            port.fill_ring_empty += more.fill_ring_empty;
-            port.receive_invalid += more.receive_invalid;
+            *port = *port + *more;
         }
     }
 }

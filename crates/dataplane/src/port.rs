@@ -3,6 +3,7 @@
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FramePool};
 
+pub use crate::counters::PortCounters;
 pub use crate::port_id::PortId;
 
 /// One queue pair (receive and transmit) of one port, owned by one worker.
@@ -55,28 +56,6 @@ pub trait PortQueue: Send {
 
     /// Counters of the port since it was opened.
     fn counters(&self) -> PortCounters;
-}
-
-/// Counters of a port queue since it was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Frames handed to the worker.
-    pub received_packets: u64,
-    /// Bytes of the frames handed to the worker.
-    pub received_bytes: u64,
-    /// Frames accepted for transmission.
-    pub transmitted_packets: u64,
-    /// Bytes of the frames accepted for transmission.
-    pub transmitted_bytes: u64,
-    /// Frames lost before the worker because the receive ring was full.
-    pub receive_ring_full: u64,
-    /// Frames lost before the worker because the fill ring had no free chunk.
-    pub fill_ring_empty: u64,
-    /// Frames rejected by the port because they were malformed or too long for a chunk.
-    pub receive_invalid: u64,
-    /// Frames in the receive ring at the last look, including those taken then. This is a level,
-    /// not a count.
-    pub waiting: u64,
 }
 
 /// Blocks a worker that has no work (poll(2) on all its ports and a wake-up).

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use wattline_governor::Governor;
+use wattline_governor::machine::Machine as _;
 use wattline_governor::runner::Runner;
 use wattline_host::{Host, HostOptions, KernelStack, Layout, Scope};
 use wattline_knobs::{Machine, STATE_DIRECTORY, Session};

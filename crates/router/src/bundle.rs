@@ -1,5 +1,6 @@
 //! Several queues of one port as one.
 
+use std::ops::Add;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
@@ -70,21 +71,7 @@ impl<Q: PortQueue> PortQueue for Bundle<Q> {
     }
 
     fn counters(&self) -> PortCounters {
-        self.queues.iter().map(PortQueue::counters).fold(PortCounters::default(), sum)
-    }
-}
-
-/// What two queues counted.
-pub(super) fn sum(a: PortCounters, b: PortCounters) -> PortCounters {
-    PortCounters {
-        received_packets: a.received_packets + b.received_packets,
-        received_bytes: a.received_bytes + b.received_bytes,
-        transmitted_packets: a.transmitted_packets + b.transmitted_packets,
-        transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
-        receive_ring_full: a.receive_ring_full + b.receive_ring_full,
-        fill_ring_empty: a.fill_ring_empty + b.fill_ring_empty,
-        receive_invalid: a.receive_invalid + b.receive_invalid,
-        waiting: a.waiting + b.waiting,
+        self.queues.iter().map(PortQueue::counters).fold(PortCounters::default(), Add::add)
     }
 }
 

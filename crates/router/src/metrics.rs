@@ -2,10 +2,10 @@
 
 use crate::stats::{Stats, XdpTraffic};
 use wattline_daemon::metrics::{Exposition, Kind, of_governor};
-use wattline_dataplane::counters::{PortSnapshot, Snapshot};
+use wattline_dataplane::counters::{PortCounters, Snapshot};
 
 /// What of a port counts packets, and under which labels.
-type Column = (&'static str, fn(&PortSnapshot) -> u64);
+type Column = (&'static str, fn(&PortCounters) -> u64);
 
 const PACKETS: &[Column] =
     &[("receive", |port| port.received_packets), ("transmit", |port| port.transmitted_packets)];

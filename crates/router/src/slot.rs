@@ -1,6 +1,6 @@
 //! The place of a port in a worker, whose AF_XDP queues can be replaced while it runs.
 
-use super::bundle::{Bundle, sum};
+use super::bundle::Bundle;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wattline_dataplane::drop_reason::DropReason;
@@ -85,7 +85,7 @@ impl<Q: Replaceable> Slot<Q> {
         let mut table = handover.table();
         self.queues.iter_mut().for_each(|queue| queue.give_back(pool));
         let counted = PortCounters { waiting: 0, ..self.queues.counters() };
-        self.earlier = sum(self.earlier, counted);
+        self.earlier = self.earlier + counted;
         let new = std::mem::take(&mut table.new);
         table.old.extend(self.queues.replace(new));
         handover.waits.store(false, Ordering::Release);
@@ -126,7 +126,7 @@ impl<Q: Replaceable> PortQueue for Slot<Q> {
     }
 
     fn counters(&self) -> PortCounters {
-        sum(self.earlier, self.queues.counters())
+        self.earlier + self.queues.counters()
     }
 }
 

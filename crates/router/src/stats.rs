@@ -3,7 +3,7 @@
 use crate::config::{PowerPlatform, Takeover};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
+use wattline_dataplane::counters::{NodeSnapshot, PortCounters, Snapshot};
 use wattline_governor::account::LatencySummary;
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
@@ -226,20 +226,10 @@ pub struct PortStats {
     /// Why it is `absent`, `failed` or `left`, or what else is not as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Frames handed to workers, or forwarded by the XDP program.
-    pub received_packets: u64,
-    /// Bytes of those.
-    pub received_bytes: u64,
-    /// Frames taken for transmission.
-    pub transmitted_packets: u64,
-    /// Bytes of those, and of frames that XDP programs sent and the interface refused.
-    pub transmitted_bytes: u64,
-    /// Frames lost before a worker saw them: receive ring full.
-    pub receive_ring_full: u64,
-    /// Frames lost before a worker saw them: no free chunk.
-    pub fill_ring_empty: u64,
-    /// Frames that the port refused as malformed or too long.
-    pub receive_invalid: u64,
+    /// What workers and XDP programs received and sent, and what was lost before a worker. Bytes
+    /// sent include frames that XDP programs sent and the interface refused.
+    #[serde(flatten)]
+    pub counters: PortCounters,
     /// Of all that, what XDP programs forwarded by themselves, where they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpTraffic>,
@@ -358,18 +348,8 @@ impl Stats {
             ("impossible", sum.icmp_impossible),
         ];
         let ports = port_names.iter().enumerate().map(|(number, name)| {
-            let port = sum.ports.get(number).copied().unwrap_or_default();
-            PortStats {
-                name: name.clone(),
-                received_packets: port.received_packets,
-                received_bytes: port.received_bytes,
-                transmitted_packets: port.transmitted_packets,
-                transmitted_bytes: port.transmitted_bytes,
-                receive_ring_full: port.receive_ring_full,
-                fill_ring_empty: port.fill_ring_empty,
-                receive_invalid: port.receive_invalid,
-                ..PortStats::default()
-            }
+            let counters = sum.ports.get(number).copied().unwrap_or_default();
+            PortStats { name: name.clone(), counters, ..PortStats::default() }
         });
         Self {
             received: sum.received,
@@ -403,10 +383,10 @@ impl Stats {
             self.received += xdp.transmitted_packets + gone + xdp.refused_packets;
             self.forwarded += xdp.transmitted_packets;
             self.xdp_forwarded += xdp.transmitted_packets;
-            port.received_packets += xdp.received_packets + gone;
-            port.received_bytes += xdp.received_bytes;
-            port.transmitted_packets += xdp.transmitted_packets;
-            port.transmitted_bytes += xdp.transmitted_bytes;
+            port.counters.received_packets += xdp.received_packets + gone;
+            port.counters.received_bytes += xdp.received_bytes;
+            port.counters.transmitted_packets += xdp.transmitted_packets;
+            port.counters.transmitted_bytes += xdp.transmitted_bytes;
             port.xdp = Some(xdp);
         }
     }
@@ -414,5 +394,22 @@ impl Stats {
     /// Frames dropped for whatever reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_port_are_keys_beside_its_name() {
+        let counters = PortCounters { received_packets: 3, waiting: 9, ..PortCounters::default() };
+        let port = PortStats { name: "a".to_owned(), counters, ..PortStats::default() };
+        let json = serde_json::to_value(&port).unwrap();
+        assert_eq!(
+            (json["name"].as_str(), json["received_packets"].as_u64()),
+            (Some("a"), Some(3))
+        );
+        assert!(json.get("waiting").is_none() && json.get("counters").is_none(), "{json}");
     }
 }
