@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test units-test python site bpf rig rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bpf:              ## compile the XDP programs into the objects that are part of 
 
 rig: build        ## knobs and meters on real drivers, in an emulated machine
 	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline check
+
+rig-copi: build   ## in that machine: a memcached profiled and governed, and a suspend; root
+	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline copi
 
 rig-shell: build  ## a prompt in that machine
 	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline shell

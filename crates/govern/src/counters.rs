@@ -93,19 +93,17 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// `/proc/self/stat`, fields 14 and 15 in ticks of a hundredth, and `/proc/self/status`.
+    /// The clock of this process's threads, in nanoseconds (clock_gettime(2)): a governor takes less
+    /// in seconds than a tick of `/proc/self/stat`. And `/proc/self/status`.
     pub fn read() -> Self {
+        use rustix::time::{ClockId, clock_gettime};
         let tree = Tree::live();
-        let stat = tree.text("/proc/self/stat").unwrap_or_default();
-        // The name in brackets may hold anything; field 3 follows the last one.
-        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ticks = rest.split_whitespace().skip(11).take(2);
-        let ticks: u64 = ticks.filter_map(|word| word.parse::<u64>().ok()).sum();
+        let taken = clock_gettime(ClockId::ProcessCPUTime);
         let status = tree.text("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         Self {
-            cpu_seconds: ticks as f64 / 100.0,
+            cpu_seconds: taken.tv_sec as f64 + taken.tv_nsec as f64 * 1e-9,
             resident_bytes: kibibytes.unwrap_or(0).saturating_mul(1024),
         }
     }
@@ -137,6 +135,15 @@ mod tests {
     fn an_interface_that_has_gone_says_so_and_this_process_takes_memory() {
         let gone = Interface::read(&Tree::at("/nowhere"), "eth0");
         assert_eq!((&*gone.state, gone.received_packets), ("gone", 0));
-        assert!(Own::read().resident_bytes > 100_000);
+        let first = Own::read();
+        assert!(first.resident_bytes > 100_000 && first.cpu_seconds > 0.0);
+        // Finer than a tick.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let mut last = first;
+        while last.cpu_seconds <= first.cpu_seconds {
+            assert!(std::time::Instant::now() < end, "its clock stands still");
+            last = Own::read();
+        }
+        assert!(last.cpu_seconds - first.cpu_seconds < 0.01, "{first:?} {last:?}");
     }
 }

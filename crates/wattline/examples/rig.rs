@@ -1,6 +1,6 @@
-//! The virtual hardware lab by itself, as `make rig` and `make rig-shell` run it:
+//! The virtual hardware lab by itself, as `make rig`, `make rig-copi` and `make rig-shell` run it:
 //!
-//!     cargo run --release -p wattline --example rig -- PATH-OF-WATTLINE [check|shell] [--json]
+//!     cargo run --release -p wattline --example rig -- PATH-OF-WATTLINE [check|copi|shell] [--json]
 //!
 //! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
 
@@ -27,11 +27,12 @@ fn main() -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let words: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| *word != "--json").collect();
-    let (wattline, shell) = match words[..] {
-        [wattline] | [wattline, "check"] => (wattline, false),
-        [wattline, "shell"] => (wattline, true),
+    let (wattline, what) = match words[..] {
+        [wattline] | [wattline, "check"] => (wattline, What::All),
+        [wattline, "copi"] => (wattline, What::Copi),
+        [wattline, "shell"] => (wattline, What::Shell),
         _ => {
-            eprintln!("usage: rig PATH-OF-WATTLINE [check|shell] [--json]");
+            eprintln!("usage: rig PATH-OF-WATTLINE [check|copi|shell] [--json]");
             return ExitCode::from(2);
         }
     };
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
             return ExitCode::from(69);
         }
     };
-    match run(&rig, wattline, shell, json) {
+    match run(&rig, wattline, what, json) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -53,21 +54,44 @@ fn main() -> ExitCode {
     }
 }
 
+/// What to do with the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// Every check.
+    All,
+    /// A suspend under a governor, and a memcached that is profiled and governed: nothing else.
+    Copi,
+    /// A prompt.
+    Shell,
+}
+
 /// Whether all checks hold.
-fn run(rig: &Rig, wattline: &str, shell: bool, json: bool) -> Result<bool, Error> {
+fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error> {
     let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
     let options = Options {
         programs: vec![("wattline", wattline.into()), ("agent", agent)],
         cards: 2,
         ..Options::default()
     };
-    if shell {
-        machine::shell(rig, &options)?;
-        return Ok(true);
-    }
-    let mut machine = Machine::boot(rig, &options)?;
     let mut checks =
         if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
+    match what {
+        What::All => {}
+        What::Copi => {
+            let mut machine = Machine::boot(rig, &options)?;
+            checks::suspend(&mut machine, &mut checks)?;
+            machine.power_off()?;
+            if let Some(why) = checks::copi(rig, Path::new(wattline), &mut checks)? {
+                eprintln!("left out: {why}");
+            }
+            return Ok(checks.failed().next().is_none() && !checks.checks.is_empty());
+        }
+        What::Shell => {
+            machine::shell(rig, &options)?;
+            return Ok(true);
+        }
+    }
+    let mut machine = Machine::boot(rig, &options)?;
     checks::all(&mut machine, &mut checks)?;
     checks::server(&mut machine, &mut checks)?;
     let boot = machine.boot.as_secs();

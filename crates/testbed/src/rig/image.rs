@@ -15,8 +15,10 @@ const STEP: Duration = Duration::from_secs(120);
 /// The drivers that the lab is about, the device through which the router hands packets to
 /// its kernel, and the port that commands come through; what they need
 /// besides is loaded before them.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 15] = [
     "tun",
+    // Round trips of connections: a kernel with modprobe loads it by itself.
+    "tcp_diag",
     // Part of newer kernels of Debian.
     "virtio_pci",
     "virtio_console",
@@ -82,6 +84,8 @@ pub struct Contents<'a> {
     pub namespaces: bool,
     /// That, the kernel's ESP and strongSwan.
     pub ipsec: bool,
+    /// A server of requests: memcached.
+    pub memcached: bool,
 }
 
 /// Packs the guest.
@@ -89,7 +93,7 @@ pub struct Contents<'a> {
 /// # Errors
 /// When a part is missing or cannot be packed.
 pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
-    let Contents { programs, ipsec, .. } = contents;
+    let Contents { programs, ipsec, memcached, .. } = contents;
     let namespaces = contents.namespaces || ipsec;
     let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let root = staging.path();
@@ -100,7 +104,13 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     copy(&source().join("rig/init"), &root.join("init"))?;
     let busybox = rig.program("busybox");
     copy(&busybox, &root.join("bin/busybox"))?;
-    let wanted = [("ethtool", true), ("ip", namespaces), ("charon", ipsec), ("swanctl", ipsec)];
+    let wanted = [
+        ("ethtool", true),
+        ("ip", namespaces),
+        ("charon", ipsec),
+        ("swanctl", ipsec),
+        ("memcached", memcached),
+    ];
     let own: Vec<(&str, PathBuf)> = wanted
         .into_iter()
         .filter(|(_, wanted)| *wanted)

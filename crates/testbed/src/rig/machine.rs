@@ -40,6 +40,11 @@ pub struct Options {
     pub namespaces: bool,
     /// That, the kernel's ESP and strongSwan.
     pub ipsec: bool,
+    /// A server of requests: memcached.
+    pub memcached: bool,
+    /// How long the guest may run at most before it switches itself off; a quarter of an hour where
+    /// this is not said.
+    pub limit: Option<Duration>,
     /// The network namespace to run in, where each card's cable ends in a tap, `tap0` upwards,
     /// that is made there. Without one the cables are [`Machine::wires`]. Needs root.
     pub taps: Option<String>,
@@ -94,7 +99,7 @@ impl Machine {
         let at = |name: &str| folder.path().join(name);
         let card = card(rig)?;
         let mut qemu = emulator(rig, options, folder.path())?;
-        qemu.args(["-append", KERNEL]);
+        qemu.arg("-append").arg(kernel_options(options));
         qemu.arg("-serial").arg(format!("file:{}", at("console").display()));
         for _ in 1..4 {
             qemu.args(["-serial", "null"]);
@@ -179,6 +184,28 @@ impl Machine {
         Ok([self.monitor.port(first)?, self.monitor.port(second)?])
     }
 
+    /// Lets the guest suspend to memory (S3), wakes it after `time`, and waits until it takes
+    /// commands again.
+    ///
+    /// # Errors
+    /// When it does not suspend, with what its kernel says of it, or does not wake.
+    pub fn suspend(&mut self, time: Duration) -> Result<(), Error> {
+        let line = "(sleep 1; echo mem > /sys/power/state) > /tmp/suspend 2>&1 & true";
+        self.run(line, START)?;
+        let deadline = Instant::now() + START;
+        while self.monitor.status()? != "suspended" {
+            if Instant::now() >= deadline {
+                let said = self.run("cat /tmp/suspend; dmesg | tail -n 20", START)?;
+                let what = format!("the guest does not suspend: {said}");
+                return Err(Error::Rig { what, console: String::new() });
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        std::thread::sleep(time);
+        self.monitor.wake()?;
+        self.run("true", BOOT).map(drop)
+    }
+
     /// Lets the guest switch itself off.
     ///
     /// # Errors
@@ -253,7 +280,8 @@ impl Drop for Emulator {
 pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
     let folder = scratch()?;
     let mut qemu = emulator(rig, options, folder.path())?;
-    qemu.arg("-append").arg(format!("{KERNEL} rig.shell")).args(["-serial", "mon:stdio"]);
+    let append = format!("{} rig.shell", kernel_options(options));
+    qemu.arg("-append").arg(append).args(["-serial", "mon:stdio"]);
     for _ in 1..4 {
         qemu.args(["-serial", "null"]);
     }
@@ -271,6 +299,12 @@ pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
         status: status.to_string(),
         output: String::new(),
     })
+}
+
+/// The kernel hands what it does not know to the first process, as a variable (`rig/init`).
+fn kernel_options(options: &Options) -> String {
+    let limit = options.limit.map(|limit| format!(" rig_seconds={}", limit.as_secs()));
+    format!("{KERNEL}{}", limit.unwrap_or_default())
 }
 
 /// A folder for a machine, removed with it; those of killed processes are removed here.
@@ -298,8 +332,9 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let image = folder.join("initramfs");
-    let Options { namespaces, ipsec, .. } = *options;
-    image::pack(rig, image::Contents { programs: &programs, namespaces, ipsec }, &image)?;
+    let Options { namespaces, ipsec, memcached, .. } = *options;
+    let contents = image::Contents { programs: &programs, namespaces, ipsec, memcached };
+    image::pack(rig, contents, &image)?;
     let table = folder.join("machine");
     let mut iasl = rig.command("iasl");
     iasl.arg("-p").arg(&table).arg(source().join("rig/machine.asl"));

@@ -60,6 +60,24 @@ impl Monitor {
             .ok_or_else(|| unexpected(&format!("`{line}` was answered {text:?}")))
     }
 
+    /// How the machine runs: `running`, `suspended` and others of QMP's `RunState`.
+    ///
+    /// # Errors
+    /// When the emulator does not answer, or with something else.
+    pub fn status(&mut self) -> Result<String, Error> {
+        let answer = self.execute(&json!({ "execute": "query-status" }))?;
+        let status = answer["status"].as_str();
+        status.map(str::to_owned).ok_or_else(|| unexpected(&format!("its status is {answer}")))
+    }
+
+    /// Wakes a machine that is suspended.
+    ///
+    /// # Errors
+    /// When the emulator does not answer, or cannot.
+    pub fn wake(&mut self) -> Result<(), Error> {
+        self.execute(&json!({ "execute": "system_wakeup" })).map(drop)
+    }
+
     fn execute(&mut self, command: &Value) -> Result<Value, Error> {
         let failed = |e| Error::io("talking to the emulator", e);
         writeln!(self.stream.get_mut(), "{command}").map_err(failed)?;

@@ -3,6 +3,7 @@
 //! Two machines are booted side by side, one for each processor of a small host.
 
 mod checks;
+mod copi;
 mod ipsec;
 
 use checks::Checks;
@@ -49,6 +50,12 @@ fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
 #[test]
 fn a_server_without_a_router_is_governed_and_given_back() {
     hold("a_server_without_a_router_is_governed_and_given_back", checks::server);
+}
+
+#[test]
+#[ignore = "its parts were seen on a busy host, the whole not yet; `make rig-copi` makes it, too"]
+fn a_suspended_machine_is_governed_on_and_given_back() {
+    hold("a_suspended_machine_is_governed_on_and_given_back", checks::suspend);
 }
 
 #[test]

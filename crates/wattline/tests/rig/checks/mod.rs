@@ -2,6 +2,7 @@
 //! driver, and compares it with what is seen from outside.
 
 mod conformance;
+mod copi;
 mod forwarding;
 mod governing;
 mod ipsec;
@@ -10,6 +11,7 @@ mod power;
 mod sensors;
 mod server;
 mod stretch;
+mod suspend;
 
 use serde::Serialize;
 use std::ops::Range;
@@ -18,6 +20,7 @@ use stretch::Stretch;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
+pub use copi::copi;
 pub use ipsec::ipsec;
 
 /// Time for a command inside, on a busy machine.
@@ -129,6 +132,15 @@ pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 pub fn server(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
     server::check(machine, checks)
+}
+
+/// Adds the checks of a suspend under `wattline govern` on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn suspend(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    suspend::check(machine, checks)
 }
 
 /// Adds the checks of what this machine's platform promises, on such a machine.

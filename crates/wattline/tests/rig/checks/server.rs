@@ -1,6 +1,7 @@
 //! `wattline govern` on real drivers: frequencies and watts of a machine whose kernel serves the
 //! packets fall and rise with its load, and all is given back.
 
+use super::ipsec::write;
 use super::knobs::{SETTINGS, differences};
 use super::{Checks, INSIDE, Witness, power, sensors};
 use std::ops::Range;
@@ -19,7 +20,7 @@ const HIGHEST: [u8; 2] = [33; 2];
 const POLICY: &str = "policy = \"conservative:sampling_rate=1s,up_threshold=90,\
     down_threshold=60,freq_step=10\"";
 /// Keeps both CPUs busy, until it is told to stop.
-const BURN: &str = "rm -f /tmp/burn.stop; for i in 0 1; do \
+pub(super) const BURN: &str = "rm -f /tmp/burn.stop; for i in 0 1; do \
     (while [ ! -e /tmp/burn.stop ]; do :; done) > /dev/null 2>&1 & done; true";
 
 /// Governs the guest by a profile that turns every knob, once to an orderly end and once to a
@@ -51,10 +52,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let stats = stats(machine)?;
     let failed = stats["power"]["steps_failed"].as_u64();
     checks.equal("steps of the server's governor that failed", Witness::Inside, &Some(0), &failed);
-    let line = "kill -TERM $(cat /tmp/govern.pid); until [ -s /tmp/govern.status ]; \
-                do sleep 0.1; done; cat /tmp/govern.status";
-    let status = machine.run(line, INSIDE)?;
-    checks.equal("exit code of the server's governor", Witness::Inside, &"0", &status.trim());
+    ends_well(machine, checks)?;
     restored(machine, checks, "the end of the server's governor", resting, &before)?;
 
     start(machine)?;
@@ -70,6 +68,15 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     wait_for(machine, LOWEST)?;
     machine.run("kill -KILL $(cat /tmp/govern.pid)", INSIDE)?;
     restored(machine, checks, "SIGKILL of the server's governor", resting, &before)
+}
+
+/// Tells it to end, and looks at its exit code.
+pub(super) fn ends_well(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let line = "kill -TERM $(cat /tmp/govern.pid); until [ -s /tmp/govern.status ]; \
+                do sleep 0.1; done; cat /tmp/govern.status";
+    let status = machine.run(line, INSIDE)?;
+    checks.equal("exit code of the server's governor", Witness::Inside, &"0", &status.trim());
+    Ok(())
 }
 
 /// Frames that come in are counted by the card's queues.
@@ -94,7 +101,7 @@ fn counted(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     Ok(())
 }
 
-fn stats(machine: &mut Machine) -> Result<serde_json::Value, Error> {
+pub(super) fn stats(machine: &mut Machine) -> Result<serde_json::Value, Error> {
     sensors::json(machine, &format!("wattline stats --json --socket {SOCKET}"))
 }
 
@@ -112,14 +119,23 @@ fn watts_within(machine: &mut Machine, range: &Range<f64>) -> Result<f64, Error>
 }
 
 fn start(machine: &mut Machine) -> Result<(), Error> {
+    start_by(machine, &format!("profile = \"max-save\"\n{POLICY}\n"))
+}
+
+/// Governs by what stands behind `[govern]`, and waits until it answers.
+pub(super) fn start_by(machine: &mut Machine, text: &str) -> Result<(), Error> {
+    start_with(machine, "", text)
+}
+
+/// The same with arguments.
+pub(super) fn start_with(machine: &mut Machine, more: &str, text: &str) -> Result<(), Error> {
     machine.run("rm -f /tmp/govern.*", INSIDE)?;
-    let socket = format!("socket = \"{SOCKET}\"");
-    for line in ["[govern]", "profile = \"max-save\"", POLICY, &socket] {
-        machine.run(&format!("echo '{line}' >> /tmp/govern.toml"), INSIDE)?;
-    }
-    let line = "(sh -c 'echo $$ > /tmp/govern.pid; exec wattline govern /tmp/govern.toml --json' \
-                > /tmp/govern.out 2> /tmp/govern.log; echo $? > /tmp/govern.status) & true";
-    machine.run(line, INSIDE)?;
+    write(machine, "/tmp/govern.toml", &format!("[govern]\nsocket = \"{SOCKET}\"\n{text}"))?;
+    let line = format!(
+        "(sh -c 'echo $$ > /tmp/govern.pid; exec wattline govern {more} /tmp/govern.toml --json' \
+         > /tmp/govern.out 2> /tmp/govern.log; echo $? > /tmp/govern.status) & true"
+    );
+    machine.run(&line, INSIDE)?;
     let wait = format!(
         "until wattline stats --socket {SOCKET} > /tmp/govern.stats 2>&1; do \
          [ -e /tmp/govern.status ] && {{ cat /tmp/govern.log >&2; exit 1; }}; sleep 0.2; done"
@@ -128,7 +144,7 @@ fn start(machine: &mut Machine) -> Result<(), Error> {
 }
 
 /// Waits until the registers are so, and says what they are in the end.
-fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
+pub(super) fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
     let end = Instant::now() + PATIENCE;
     loop {
         let registers = machine.registers()?;
@@ -140,7 +156,7 @@ fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
 }
 
 /// Whether everything is as it was before.
-fn restored(
+pub(super) fn restored(
     machine: &mut Machine,
     checks: &mut Checks,
     after: &str,

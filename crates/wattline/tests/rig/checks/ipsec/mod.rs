@@ -33,6 +33,7 @@ pub fn ipsec(rig: &Rig, wattline: &Path, checks: &mut Checks) -> Result<(), Erro
             ipsec: true,
             namespaces: true,
             taps: site.as_ref().map(|site| site.router.name().to_owned()),
+            ..Options::default()
         },
     )?;
     if let Some(site) = &site {
@@ -45,14 +46,14 @@ pub fn ipsec(rig: &Rig, wattline: &Path, checks: &mut Checks) -> Result<(), Erro
 }
 
 /// Writes a file inside; `text` has no single quotes.
-fn write(machine: &mut Machine, path: &str, text: &str) -> Result<(), Error> {
+pub(super) fn write(machine: &mut Machine, path: &str, text: &str) -> Result<(), Error> {
     let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
     machine.run(&format!("printf '%s\\n' {} > {path}", lines.join(" ")), INSIDE).map(drop)
 }
 
 /// Runs `ip` commands inside, one a line, in a namespace or in none. The shell would take the
 /// `ip` of busybox, which knows nothing of namespaces and associations.
-fn ip(machine: &mut Machine, namespace: Option<&str>, lines: &str) -> Result<(), Error> {
+pub(super) fn ip(machine: &mut Machine, namespace: Option<&str>, lines: &str) -> Result<(), Error> {
     write(machine, "/tmp/batch", lines)?;
     let within = namespace.map_or(String::new(), |name| format!("-n {name} "));
     machine.run(&format!("/bin/ip {within}-batch /tmp/batch"), INSIDE).map(drop)
