@@ -1,6 +1,7 @@
 //! Lines of a stream that comes in pieces.
 
 use crate::protocol::ProtocolError;
+use memchr::memchr;
 
 /// Keeps the beginning of a line until its end arrives, up to a limit.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ impl LineReader {
             self.kept.clear();
             self.complete = false;
         }
-        let Some(length) = input.iter().position(|byte| *byte == b'\n') else {
+        let Some(length) = memchr(b'\n', input) else {
             if self.kept.len() + input.len() > limit {
                 return Err(TOO_LONG);
             }

@@ -166,18 +166,11 @@ impl<'a, P: Protocol> Worker<'a, P> {
             if end.is_some() && self.outstanding == 0 {
                 break;
             }
-            self.take_events()?;
+            let asleep = self.wait_for_events(sent < BURST, end.is_some())?;
+            self.idle += asleep;
+            // The sleep is no part of a turn.
+            turn += asleep;
             let seen = self.events.len();
-            if seen == 0 && sent == 0 && !self.spin {
-                let (before, wake) = (now(), self.next_work(end.is_some()));
-                if wake > before {
-                    self.sleep(wake - before);
-                    let after = now();
-                    self.idle += after - before;
-                    // The sleep is no part of a turn.
-                    turn += after - before;
-                }
-            }
             self.read_all();
             let after = now();
             let length = after.saturating_sub(turn);
@@ -302,8 +295,25 @@ impl<'a, P: Protocol> Worker<'a, P> {
         wake
     }
 
-    /// Waits for an event, or for so long: to a nanosecond, which epoll alone does not offer
-    /// everywhere.
+    /// Takes the events that are there; without any, and where nothing else is to be done
+    /// (`may_sleep`), waits for one until the next work is due. How long it slept.
+    fn wait_for_events(&mut self, may_sleep: bool, ended: bool) -> io::Result<Nanos> {
+        self.take_events()?;
+        if !may_sleep || self.spin || !self.events.is_empty() {
+            return Ok(0);
+        }
+        let (before, wake) = (now(), self.next_work(ended));
+        if wake <= before {
+            return Ok(0);
+        }
+        self.sleep(wake - before);
+        let slept = now() - before;
+        self.take_events()?;
+        Ok(slept)
+    }
+
+    /// Waits for an event, or for so long: to a nanosecond, where epoll by itself rounds up to
+    /// milliseconds.
     fn sleep(&self, length: Nanos) {
         let timeout = Timespec {
             tv_sec: (length / crate::clock::SECOND) as i64,

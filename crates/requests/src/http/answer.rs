@@ -3,6 +3,8 @@
 use super::chunked::Chunked;
 use crate::line::{LineReader, decimal};
 use crate::protocol::{Outcome, ProtocolError, Step};
+use memchr::memchr_iter;
+use std::mem::MaybeUninit;
 
 /// Status line and header fields together are no longer.
 const HEAD_LIMIT: usize = 65_536;
@@ -134,22 +136,21 @@ fn blank_line(kept: &[u8], input: &[u8]) -> Option<usize> {
         Some(index) => Some(input[index]),
         None => kept.len().checked_sub(back - at).map(|index| kept[index]),
     };
-    let ends = |at: &usize| {
-        input[*at] == b'\n'
-            && match before(*at, 1) {
-                Some(b'\n') => true,
-                Some(b'\r') => before(*at, 2) == Some(b'\n'),
-                _ => false,
-            }
+    let ends = |at: &usize| match before(*at, 1) {
+        Some(b'\n') => true,
+        Some(b'\r') => before(*at, 2) == Some(b'\n'),
+        _ => false,
     };
-    (0..input.len()).find(ends).map(|at| at + 1)
+    memchr_iter(b'\n', input).find(ends).map(|at| at + 1)
 }
 
 /// What follows a head; none after an interim answer.
 fn parse_head(to_head: bool, head: &[u8]) -> Result<Option<State>, ProtocolError> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
-    let mut response = httparse::Response::new(&mut fields);
-    match response.parse(head) {
+    // Not cleared: that would be 4 kB for each answer.
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    match parser.parse_response_with_uninit_headers(&mut response, head, &mut fields) {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => return Err(ProtocolError("a head that is cut off")),
         Err(httparse::Error::TooManyHeaders) => {

@@ -5,3 +5,5 @@ mod memcached;
 mod nginx;
 mod stall;
 mod support;
+mod tools;
+mod wire;

@@ -1,6 +1,6 @@
 //! Against memcached: every request that the generator counts is one that memcached counts.
 
-use crate::support::{Running, free_address, load, options, program, start};
+use crate::support::{self, Running, load, options};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,14 +12,11 @@ use wattline_requests::memcached::{
 use wattline_requests::schedule::Arrivals;
 
 fn memcached(test: &str) -> Option<(Running, SocketAddr)> {
-    let Some(mut command) = program("memcached") else {
+    let started = support::memcached();
+    if started.is_none() {
         eprintln!("SKIPPED {test}: needs memcached");
-        return None;
-    };
-    let address = free_address();
-    command.args(["-l", "127.0.0.1", "-t", "1", "-m", "256", "-u", "nobody"]);
-    command.arg("-p").arg(address.port().to_string());
-    Some((start(&mut command, address), address))
+    }
+    started
 }
 
 /// A counter of memcached's own.

@@ -57,6 +57,43 @@ pub fn start(command: &mut Command, address: SocketAddr) -> Running {
     running
 }
 
+/// A memcached with one thread; none where it is absent.
+pub fn memcached() -> Option<(Running, SocketAddr)> {
+    let mut command = program("memcached")?;
+    let address = free_address();
+    command.args(["-l", "127.0.0.1", "-t", "1", "-m", "256", "-c", "4096", "-u", "nobody"]);
+    command.arg("-p").arg(address.port().to_string());
+    Some((start(&mut command, address), address))
+}
+
+/// An nginx with one process and a few pages, all it writes in `folder`; none where it is absent.
+pub fn nginx(folder: &Path) -> Option<(Running, SocketAddr)> {
+    let mut command = program("nginx")?;
+    let address = free_address();
+    let root = folder.join("pages");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("small"), "x".repeat(100)).unwrap();
+    std::fs::write(root.join("large"), "y".repeat(300_000)).unwrap();
+    std::fs::write(
+        folder.join("nginx.conf"),
+        format!(
+            "daemon off; master_process off; worker_processes 1; pid {0}/pid; error_log {0}/error;
+             events {{ worker_connections 4096; }}
+             http {{ access_log off; keepalive_requests 10000000; client_body_temp_path {0}/b;
+               proxy_temp_path {0}/p; fastcgi_temp_path {0}/f; uwsgi_temp_path {0}/u;
+               scgi_temp_path {0}/s;
+               server {{ listen {address}; root {0}/pages;
+                 location /chunked {{ ssi on; ssi_types *; default_type text/html; alias {0}/pages/small; }}
+                 location /busy {{ return 503; }} }} }}",
+            folder.display()
+        ),
+    )
+    .unwrap();
+    command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+    command.arg("-e").arg(folder.join("error"));
+    Some((start(&mut command, address), address))
+}
+
 /// A load of one second over one connection.
 pub fn options(rate: f64) -> LoadOptions {
     LoadOptions {
