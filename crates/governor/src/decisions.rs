@@ -11,7 +11,7 @@ use wattline_units::{Span, Time};
 
 /// A nap or a moderation that differs by less than this factor is the same: a policy may fit them
 /// to the traffic at every look.
-const MUCH: f64 = 1.25;
+const MUCH: f64 = 2.0;
 
 /// How active cores wait, without the length of their naps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
