@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod duration;
 mod envelope;
+mod explain;
 mod fit;
 pub mod generate;
 mod govern;
@@ -52,6 +53,8 @@ pub enum Command {
     Govern(govern::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
+    /// Say why a running router or governor has its cores and frequencies: its last decisions.
+    Explain(explain::Args),
     /// Look at what a running router knows: ports, routes, neighbours, the way to an address, flows.
     Show(show::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
@@ -117,6 +120,7 @@ impl Command {
             Self::Demo(args) => demo::run(args, json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
+            Self::Explain(args) => explain::run(&args, json),
             Self::Show(args) => show::run(&args, json),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),
