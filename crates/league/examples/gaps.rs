@@ -1,15 +1,19 @@
 //! Policies against the lower bound alone, without the search for schedules: a league for tuning.
-//! `cargo run --release -p wattline-league --example gaps -- [FILE]`
+//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule]]`: with `why` every
+//! change of a policy with its reason, with `schedule` how far the found schedule is above the bound.
 
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
-use wattline_league::{Arrivals, Budget, Case, LeagueError, Plan, plan, play_policy};
+use wattline_league::{
+    Arrivals, Budget, Case, LeagueError, Plan, Played, best_fixed, best_schedule, plan, play_policy,
+};
 
 fn main() -> Result<(), LeagueError> {
     let plan = match std::env::args().nth(1) {
         None => Plan::quick()?,
         Some(path) => Plan::load(Path::new(&path))?,
     };
+    let more = std::env::args().nth(2).unwrap_or_default();
     let mut cases = Vec::new();
     for server in &plan.servers {
         for (text, traffic) in &plan.traffics {
@@ -28,6 +32,20 @@ fn main() -> Result<(), LeagueError> {
         let slack = case.slack_seconds(allowed, 64)?;
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
         let bound = lower_bound(case, allowed, &arrivals)?;
+        if more == "schedule" {
+            let fixed = best_fixed(case, allowed, &arrivals)?;
+            let found = best_schedule(case, allowed, &arrivals, fixed.as_ref())?;
+            let above = |played: &Played| (played.energy_joules / bound.joules - 1.0) * 100.0;
+            println!(
+                "{text:<46} seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}",
+                case.seed,
+                fixed.as_ref().map(|fixed| above(&fixed.played)),
+                found.as_ref().map(|found| above(&found.played)),
+                bound.joules,
+                bound.base_joules,
+                bound.late_price_joules,
+            );
+        }
         for written in &plan.policies {
             let spec = plan::policy(written, *budget)
                 .map_err(|problem| LeagueError::File { place: written.clone(), problem })?;
@@ -46,6 +64,11 @@ fn main() -> Result<(), LeagueError> {
                 played.cores_active_mean,
                 played.changes_per_second,
             );
+            if more == "why" {
+                for change in &played.last_changes {
+                    println!("{:>5} {:>11.6} s  {change}", change.number, change.at_seconds);
+                }
+            }
         }
         Ok(())
     };

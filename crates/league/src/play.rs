@@ -6,6 +6,7 @@ use crate::error::LeagueError;
 use crate::script::{FixedPoint, Script};
 use serde::Serialize;
 use wattline_cores::ModelError;
+use wattline_governor::decisions::Decision;
 use wattline_policy::{PolicySpec, build};
 use wattline_sim::Report;
 use wattline_units::{Span, Time};
@@ -36,6 +37,9 @@ pub struct Played {
     /// Late packets by interval, where intervals were asked for.
     #[serde(skip)]
     pub late_by_interval: Vec<u64>,
+    /// The policy's last changes with their reasons, the oldest first.
+    #[serde(skip)]
+    pub last_changes: Vec<Decision>,
 }
 
 impl Played {
@@ -58,6 +62,7 @@ impl Played {
             cores_active_mean: report.cores_active_mean,
             feasible: report.dropped_packets == 0 && late_fraction <= budget.late,
             late_by_interval: report.intervals.iter().map(of_interval).collect(),
+            last_changes: report.last_changes.clone(),
         }
     }
 }

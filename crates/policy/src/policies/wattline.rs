@@ -77,9 +77,8 @@ const DRAIN: Span = Span::from_micros(200);
 const SURPRISE: f64 = 10.0;
 /// A leap may go so far beyond the highest one that was seen.
 const MARGIN: f64 = 1.25;
-/// What moving an entry of the table costs besides watts, in joules: packets that wait for the
-/// order of their flow. A guess, to be measured.
-const MOVE_JOULES: f64 = 20e-6;
+/// Processor time to write the table of a port, in seconds: one request to its driver.
+const TABLE_SECONDS: f64 = 50e-6;
 /// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
 const JUDGE_SECONDS: f64 = 50e-3;
 const GOAL: f64 = 0.4;
@@ -107,11 +106,17 @@ struct Wattline {
     account: Account,
     nap_share: f64,
     alerted: bool,
+    /// A leap was answered and nothing was taken back since; and whether one ever came.
+    leapt: bool,
+    leaps: bool,
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
-    /// Scratch space of a search.
+    /// Scratch space of a search, and the last one's outcome with what was asked.
     found: Vec<Choice>,
+    searched: Option<(Asked, Choice)>,
+    /// The same of a point that stayed: cores, frequency, and its naps where it may stay.
+    reckoned: Option<(Asked, (usize, usize), Option<Choice>)>,
     reasons: Reasons,
 }
 
@@ -161,9 +166,13 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         account: Account::default(),
         nap_share: 0.7,
         alerted: false,
+        leapt: false,
+        leaps: false,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
         found: Vec::with_capacity(machine.points()),
+        searched: None,
+        reckoned: None,
         reasons: Reasons::default(),
         machine,
     }))
@@ -197,7 +206,7 @@ impl Wattline {
             surprise,
             leap: Leap {
                 rate: surprise,
-                late: self.account.allows(),
+                late: self.account.allows(self.leaps),
                 transition: self.transition,
                 burst: self.demand.burst(),
             },
@@ -224,15 +233,40 @@ impl Wattline {
         }
     }
 
+    /// The cheapest point for what is asked; that of the last search where it holds.
+    fn search(&mut self, asked: &Asked) -> Choice {
+        match self.searched {
+            Some((planned, best)) if planned.covers(asked) => best,
+            _ => {
+                let best = self.machine.choose(asked, &mut self.found);
+                self.searched = Some((*asked, best));
+                best
+            }
+        }
+    }
+
+    /// The naps that fit with these cores and frequency; none where nothing fits.
+    fn reckon(&mut self, point: (usize, usize), asked: &Asked) -> Option<Choice> {
+        match self.reckoned {
+            Some((planned, of, choice)) if of == point && planned.covers(asked) => choice,
+            _ => {
+                let choice = self.machine.reckon(point.0, point.1, asked);
+                self.reckoned = Some((*asked, point, choice));
+                choice
+            }
+        }
+    }
+
     /// What going from one point to another and back costs, in joules.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let fewer = from.cores.abs_diff(to.cores) as f64;
         let deepest = self.machine.idle.last().map_or(0.0, |state| state.1);
         let wake = deepest + self.machine.wake[to.frequency];
-        let moved = fewer * 128.0 * self.ports as f64 / from.cores.max(to.cores) as f64;
+        let tables = if from.cores == to.cores { 0.0 } else { self.ports as f64 };
+        let write = TABLE_SECONDS * self.machine.awake[to.frequency];
         // A change of frequency alone costs its own delay on all cores, some microseconds.
         let change = 20e-6 * self.machine.awake[from.frequency] * from.cores as f64;
-        fewer * wake * self.machine.awake[to.frequency] + moved * MOVE_JOULES + change
+        fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
     fn take(
@@ -349,7 +383,9 @@ impl Policy for Wattline {
         if let Some(present) = self.present
             && news
         {
-            self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores);
+            if self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores) {
+                (self.searched, self.reckoned) = (None, None);
+            }
             self.cores.copy_from_slice(seen.cores);
         }
         let first = now < Time::ZERO + LEARN;
@@ -393,6 +429,8 @@ impl Wattline {
             // how far, and what is too much is taken back when it is over.
             let goes_on = now < self.hold;
             self.hold = now + HOLD;
+            self.leapt = true;
+            self.leaps = true;
             self.saved = 0.0;
             let asked = self.asked(need);
             let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
@@ -405,11 +443,11 @@ impl Wattline {
         let asked = self.asked(need.max(more));
         // Another point has to serve what waits beyond the plan, too.
         let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
-        let best = self.machine.choose(&wanted, &mut self.found);
+        let best = self.search(&wanted);
         let Some(present) = self.present else { return (best, Why::Start) };
         let carries = present.capacity * MOST_LOAD >= asked.need && present.cores >= asked.floor;
         // The same cores and frequency with the naps that fit now.
-        let same = self.machine.reckon(present.cores, present.frequency, &asked);
+        let same = self.reckon((present.cores, present.frequency), &asked);
         let Some(same) = same.filter(|_| carries) else {
             self.saved = 0.0;
             let why = match (carries, crowded) {
@@ -425,6 +463,11 @@ impl Wattline {
         };
         if now < self.hold {
             return (same, Why::Leap);
+        }
+        // What a leap was answered with was no choice of what is cheap, so nothing is waited for.
+        if std::mem::take(&mut self.leapt) {
+            self.saved = 0.0;
+            return (best, Why::Settled);
         }
         let saves = (same.watts - best.watts) * seconds;
         self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };

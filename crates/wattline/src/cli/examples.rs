@@ -73,6 +73,16 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "explain",
+        &[
+            ("The last decisions of what runs, with their reasons", "wattline explain"),
+            (
+                "The same of one of several, for a script",
+                "wattline explain --json --socket /run/wattline/a.sock",
+            ),
+        ],
+    ),
+    (
         "show",
         &[
             ("Why each port forwards as it does", "wattline show ports"),
@@ -172,6 +182,10 @@ const EXAMPLES: &[Examples] = &[
             (
                 "PowerSave on its own server",
                 "wattline sim --server westmere-2010 --policy powersave --traffic poisson:5Mpps,size=64",
+            ),
+            (
+                "Why Wattline's own policy decides as it does",
+                "wattline sim --policy wattline:p99=100us --traffic day:8Mpps,duration=100ms --explain",
             ),
             (
                 "memcached on the kernel's stack",

@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod duration;
 mod envelope;
+mod explain;
 mod fit;
 pub mod generate;
 mod govern;
@@ -53,6 +54,9 @@ pub enum Command {
     Govern(govern::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
+    /// Explain the last decisions of a running router or governor: why it uses these cores and
+    /// frequencies.
+    Explain(explain::Args),
     /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
     /// flows.
     Show(show::Args),
@@ -120,6 +124,7 @@ impl Command {
             Self::Demo(args) => demo::run(args, json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
+            Self::Explain(args) => explain::run(&args, json),
             Self::Show(args) => show::run(&args, json),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),

@@ -1,5 +1,6 @@
 //! `wattline sim`: one policy on a server model in virtual time.
 
+use super::explain;
 use super::sim_requests;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
@@ -7,6 +8,7 @@ use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
+use wattline_governor::decisions::Decision;
 use wattline_server::Application;
 use wattline_sim::{KnobBehaviour, Report, Scenario};
 use wattline_units::Span;
@@ -64,6 +66,9 @@ pub struct Args {
     /// all.
     #[arg(long, default_value = "", hide_default_value = true)]
     knob_faults: String,
+    /// Print the last 1,000 changes of the operating point with the policy's reasons.
+    #[arg(long, conflicts_with = "requests")]
+    explain: bool,
     /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -81,6 +86,8 @@ struct Output<'a> {
     knob_faults: &'a str,
     /// What stands in for something else.
     notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_changes: Option<Vec<Decision>>,
     #[serde(flatten)]
     report: Report,
 }
@@ -135,6 +142,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         seed: args.seed,
         profile: false,
     };
+    let mut report = scenario.run_on(knobs)?;
+    let last_changes = args.explain.then(|| std::mem::take(&mut report.last_changes));
     let result = Output {
         server: &server.name,
         policy: policy_text,
@@ -144,7 +153,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         output_links: args.output_links,
         knob_faults: &args.knob_faults,
         notes: traffic.notes().into_iter().chain(scaled).collect(),
-        report: scenario.run_on(knobs)?,
+        last_changes,
+        report,
     };
     output::print(&result, json, |out, result| table(out, result))
 }
@@ -230,6 +240,10 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             report.simulated_packets_per_second / 1e6
         ),
     )?;
+    if let Some(changes) = &output.last_changes {
+        writeln!(out)?;
+        explain::print(changes, out)?;
+    }
     intervals(out, &report.intervals)
 }
 

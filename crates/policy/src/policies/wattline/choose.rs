@@ -38,7 +38,7 @@ impl Machine {
     /// fastest where nothing carries the need. `found` is scratch space.
     pub fn choose(&self, asked: &Asked, found: &mut Vec<Choice>) -> Choice {
         found.clear();
-        self.each(asked, |choice| found.push(choice));
+        self.each(asked, found);
         let least = found.iter().map(|choice| choice.watts).fold(f64::INFINITY, f64::min);
         let near = found.iter().filter(|choice| choice.watts <= least * (1.0 + TIE));
         let best = near.max_by(|a, b| a.capacity.total_cmp(&b.capacity));
@@ -50,18 +50,31 @@ impl Machine {
         self.cores * (FASTER + 1)
     }
 
-    /// Every point worth a look.
-    fn each(&self, asked: &Asked, mut look: impl FnMut(Choice)) {
+    /// Every point worth a look: one whose work alone draws more than the best so far with its
+    /// naps is none.
+    fn each(&self, asked: &Asked, found: &mut Vec<Choice>) {
         let fastest = self.frequencies.len() - 1;
+        let mut least = f64::INFINITY;
         for cores in asked.floor.clamp(1, self.cores)..=self.cores {
             let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= asked.need;
             let Some(slowest) = (0..=fastest).find(carries) else { continue };
             for frequency in slowest..=(slowest + FASTER).min(fastest) {
+                if self.work_watts(cores, frequency, asked) > least * (1.0 + TIE) {
+                    continue;
+                }
                 if let Some(choice) = self.reckon(cores, frequency, asked) {
-                    look(choice);
+                    least = least.min(choice.watts);
+                    found.push(choice);
                 }
             }
         }
+    }
+
+    /// Watts without a nap and a wake-up: no point draws less.
+    fn work_watts(&self, cores: usize, frequency: usize, asked: &Asked) -> f64 {
+        let awake = (asked.mean * self.service(cores, frequency)).min(cores as f64);
+        let any = 1.0 - (1.0 - awake / cores as f64).powi(cores as i32);
+        self.base + awake * self.awake[frequency] + any * self.uncore[frequency]
     }
 
     /// All cores at the fastest frequency, awake at the first packet.

@@ -71,7 +71,9 @@ impl Demand {
         self.surely = (came - 2.0 * chance).max(0.0) / span;
         let beyond = came - self.mean * span;
         let chances = NEW_RATE * chance + self.burst;
-        if beyond > chances {
+        let usual = (self.mean * span * self.dispersion.max(1.0)).sqrt();
+        let fewer = NEW_RATE * usual + self.burst;
+        if beyond > chances || beyond < -fewer {
             self.known = 0.0;
         }
         let same_rate = beyond.abs() <= chances;
@@ -188,6 +190,19 @@ mod tests {
         assert!(!demand.leaps(80e-3, count) && !demand.leaps(80e-3, count + 100));
         assert!(demand.leaps(80e-3, count + 400));
         assert!(demand.leaps(79.1e-3, count - 600), "400 in a tenth of the time");
+    }
+
+    #[test]
+    fn a_fall_beyond_all_chance_is_a_new_rate_as_well() {
+        let mut demand = Demand::default();
+        let mut count = 0;
+        for look in 0..50u64 {
+            demand.look(look as f64 * 2e-4, count);
+            count += if look < 48 { 3_600 } else { 360 };
+        }
+        // One look after the fall the mean is of that look alone; what is unsure is added.
+        assert!((demand.mean / 1.8e6 - 1.0).abs() < 0.01, "{}", demand.mean);
+        assert!((1.8e6..2.3e6).contains(&demand.need()), "{}", demand.need());
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Machine {
         }
         // Until all that came too early has left: late packets make it longer.
         let wake = self.wake[frequency];
-        let until = asked.slack + late / rate - wake - transition;
+        let until = until(asked.slack, late / rate) - wake - transition;
         let others = (self.cores - cores) as f64 / self.cores as f64;
         let room = asked.slack + late / (rate * others) - wake - transition;
         let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room)?;
@@ -43,6 +43,17 @@ impl Machine {
         let nap = seen_within * all;
         (nap > 0.0).then_some(Guard { nap, parked })
     }
+}
+
+/// The longest that a leap may hold packets up, in seconds, when `late` seconds of its packets may be
+/// late. It comes at any moment of a nap, so it holds them up by anything up to that, the `D` of it
+/// all alike likely; those of the first `D - slack` are late, on average (D - slack)^2 / 2 D.
+fn until(slack: f64, late: f64) -> f64 {
+    if late <= 0.0 {
+        return slack + late;
+    }
+    let most = slack + late;
+    most + (most * most - slack * slack).sqrt()
 }
 
 /// Seconds until a leap to this rate shows in a queue.
@@ -76,6 +87,22 @@ mod tests {
             ring: 2048.0,
             surprise: 10e6,
             leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0 },
+        }
+    }
+
+    /// Against the mean over moments at which the leap comes.
+    #[test]
+    fn on_average_no_more_are_late_than_allowed() {
+        assert_eq!((until(90e-6, 0.0), until(90e-6, -10e-6)), (90e-6, 80e-6));
+        for late in [1e-6, 10e-6, 100e-6, 1e-3] {
+            let most = until(90e-6, late);
+            let moments = 10_000;
+            let of = |moment: i32| {
+                let held = most * (f64::from(moment) + 0.5) / f64::from(moments);
+                (held - 90e-6).max(0.0)
+            };
+            let mean = (0..moments).map(of).sum::<f64>() / f64::from(moments);
+            assert!((mean / late - 1.0).abs() < 1e-3, "{late}: {mean}");
         }
     }
 

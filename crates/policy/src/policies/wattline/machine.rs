@@ -113,10 +113,11 @@ impl Machine {
     }
 
     /// Learns from what cores did since the last look at an unchanged operating point: useful
-    /// time over packets. It has the work of waking in it, so it errs to the safe side.
-    pub fn learn(&mut self, point: (usize, usize), before: &[CoreView], now: &[CoreView]) {
+    /// time over packets. It has the work of waking in it, so it errs to the safe side. Says whether
+    /// anything was learnt.
+    pub fn learn(&mut self, point: (usize, usize), before: &[CoreView], now: &[CoreView]) -> bool {
         if self.known {
-            return;
+            return false;
         }
         let (mut packets, mut useful) = (0u64, 0.0);
         for (before, now) in before.iter().zip(now) {
@@ -124,7 +125,7 @@ impl Machine {
             useful += (now.useful - before.useful).as_seconds();
         }
         if packets < PACKETS || useful <= 0.0 {
-            return;
+            return false;
         }
         let seen = useful / packets as f64;
         let (cores, frequency) = point;
@@ -136,5 +137,6 @@ impl Machine {
             }
             _ => (cores, frequency, seen),
         });
+        true
     }
 }

@@ -17,13 +17,22 @@ pub(super) enum Why {
     Need,
     /// The naps that fit would be too short for a leap, or for the budget.
     Guard,
+    /// A leap was answered, and what it needs is known.
+    Settled,
     /// Waiting has cost as much as a change does.
     Cheaper,
 }
 
 impl Why {
-    const ALL: [Self; 6] =
-        [Self::Start, Self::Leap, Self::Crowded, Self::Need, Self::Guard, Self::Cheaper];
+    const ALL: [Self; 7] = [
+        Self::Start,
+        Self::Leap,
+        Self::Crowded,
+        Self::Need,
+        Self::Guard,
+        Self::Settled,
+        Self::Cheaper,
+    ];
 
     fn words(self) -> &'static str {
         match self {
@@ -32,6 +41,7 @@ impl Why {
             Self::Crowded => "a queue grew though no more came",
             Self::Need => "more came than the point carried",
             Self::Guard => "a leap would have made too many packets late",
+            Self::Settled => "a leap was answered, and what it needs is known",
             Self::Cheaper => "waiting had cost as much as the change does",
         }
     }
