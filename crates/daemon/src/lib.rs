@@ -6,3 +6,4 @@ mod group;
 pub mod metrics;
 pub mod notify;
 pub mod socket;
+pub mod stream;

@@ -1,10 +1,12 @@
 //! The control socket: one JSON request per line, one JSON answer per line.
 //!
-//! `{"request":"stats"}` is answered by `{"ok":{…}}` or `{"error":"…"}`. The socket can be
-//! opened by its owner, and by members of the group `wattline` if there is one ([`super::group`]);
-//! members may read, but change nothing.
+//! `{"request":"stats"}` is answered by `{"ok":{…}}` or `{"error":"…"}`. Captures and traces send
+//! more after their answer ([`super::stream`]). The socket can be opened by its owner, and by
+//! members of the group `wattline` if there is one ([`super::group`]); members may read, but change
+//! nothing.
 
 use super::group::{self, GROUP};
+use super::stream::{Inlet, Outlet};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,15 +14,18 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
+/// Most connections at once; each has a thread of its own.
+const CONNECTIONS_MAX: usize = 64;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A request to a daemon, which refuses what it does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Its counters.
@@ -48,14 +53,39 @@ pub enum Request {
         /// Most entries.
         most: u32,
     },
+    /// Send packets that pass a router, as a capture file.
+    Capture(Look),
+    /// Send the ways of packets through a router.
+    Trace(Look),
+    /// Let what is shown of a router's counters begin at 0.
+    ClearCounters,
+}
+
+/// Which packets a capture or trace looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    /// A filter, in the router's language.
+    pub filter: String,
+    /// Most bytes of a packet.
+    pub snap: u16,
+    /// Most packets per second and worker.
+    pub rate: u32,
+    /// Packets after which it ends; without end if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<u64>,
+    /// Leaves to XDP programs what they forward, and does not see it.
+    #[serde(default)]
+    pub keep_xdp: bool,
 }
 
 impl Request {
     /// Whether it only reads.
-    pub fn only_looks(self) -> bool {
+    pub fn only_looks(&self) -> bool {
         match self {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
-            Self::Active { .. } | Self::Reload | Self::Stop => false,
+            Self::Capture(_) | Self::Trace(_) => true,
+            Self::Active { .. } | Self::Reload | Self::Stop | Self::ClearCounters => false,
         }
     }
 }
@@ -104,6 +134,23 @@ pub enum Answer {
     Ok(Value),
     /// Why the request was refused.
     Error(String),
+}
+
+/// What is sent over the connection after an answer.
+pub type Body = Box<dyn FnOnce(&mut Outlet<'_>) -> io::Result<()> + Send>;
+
+/// A daemon's reply to a request.
+pub enum Reply {
+    /// The whole reply.
+    Answer(Answer),
+    /// The answer is this value, and more follows until the connection ends.
+    Stream(Value, Body),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
 }
 
 /// Why a request failed.
@@ -250,20 +297,34 @@ fn remove_dead(directory: &Path) {
 
 /// Answers whoever connects, in threads that end with the process: one for each connection, so
 /// that a silent one does not keep others out. `answer` is as for [`serve`].
-pub fn serve_all(
+pub fn serve_all<R: Into<Reply>>(
     listener: UnixListener,
-    answer: impl Fn(Request) -> Option<Answer> + Clone + Send + 'static,
+    answer: impl Fn(Request) -> Option<R> + Clone + Send + 'static,
 ) {
     std::thread::spawn(move || {
+        // Each thread holds one of these while it lives.
+        let open = Arc::new(());
         for stream in listener.incoming().flatten() {
-            let answer = answer.clone();
+            if Arc::strong_count(&open) > CONNECTIONS_MAX {
+                let message = format!("{CONNECTIONS_MAX} connections are open, which is the most");
+                // Whoever connected may have gone, and must not be waited for.
+                let _ = stream.set_nonblocking(true);
+                let _ = (&stream).write_all(format!("{}\n", json_error(&message)).as_bytes());
+                continue;
+            }
+            let (answer, place) = (answer.clone(), open.clone());
             std::thread::spawn(move || {
                 if let Err(error) = serve(&stream, answer) {
                     tracing::debug!("control socket: {error}");
                 }
+                drop(place);
             });
         }
     });
+}
+
+fn json_error(message: &str) -> String {
+    serde_json::json!({ "error": message }).to_string()
 }
 
 /// Answers one connection, request by request, until it ends. `answer` gives nothing when the
@@ -271,7 +332,10 @@ pub fn serve_all(
 ///
 /// # Errors
 /// When the connection fails.
-pub fn serve(stream: &UnixStream, answer: impl Fn(Request) -> Option<Answer>) -> io::Result<()> {
+pub fn serve<R: Into<Reply>>(
+    stream: &UnixStream,
+    answer: impl Fn(Request) -> Option<R>,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let may_change = group::may_change(stream);
@@ -282,19 +346,28 @@ pub fn serve(stream: &UnixStream, answer: impl Fn(Request) -> Option<Answer>) ->
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let answer = match serde_json::from_str::<Request>(&line) {
-            Ok(request) if !may_change && !request.only_looks() => Answer::Error(format!(
+        let refused = |message: String| Reply::Answer(Answer::Error(message));
+        let reply = match serde_json::from_str::<Request>(&line) {
+            Ok(request) if !may_change && !request.only_looks() => refused(format!(
                 "only its owner and root may change it; members of the group {GROUP} may look"
             )),
             Ok(request) => {
-                answer(request).unwrap_or_else(|| Answer::Error("it has just ended".to_owned()))
+                let reply = answer(request).map(Into::into);
+                reply.unwrap_or_else(|| refused("it has just ended".to_owned()))
             }
-            Err(error) => Answer::Error(format!("not a request: {error}")),
+            Err(error) => refused(format!("not a request: {error}")),
+        };
+        let (answer, body) = match reply {
+            Reply::Answer(answer) => (answer, None),
+            Reply::Stream(head, body) => (Answer::Ok(head), Some(body)),
         };
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');
         let mut writer = stream;
         writer.write_all(text.as_bytes())?;
+        if let Some(body) = body {
+            return body(&mut Outlet::new(stream));
+        }
     }
 }
 
@@ -317,6 +390,29 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
     match exchange().map_err(silent)? {
         Answer::Ok(value) => Ok(value),
         Answer::Error(message) => Err(SocketError::Refused(message)),
+    }
+}
+
+/// Asks the daemon at `path` for what goes on for a while: its answer, and where the rest comes.
+///
+/// # Errors
+/// When it does not answer or refuses.
+pub fn listen(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketError> {
+    let silent = |source| SocketError::Silent { path: path.to_owned(), source };
+    let begin = || -> io::Result<(Answer, Inlet)> {
+        let stream = UnixStream::connect(path)?;
+        let mut text = serde_json::to_string(request)?;
+        text.push('\n');
+        (&stream).write_all(text.as_bytes())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut inlet = Inlet::new(stream);
+        let answer = serde_json::from_value(inlet.line()?)?;
+        inlet.wait_without_end()?;
+        Ok((answer, inlet))
+    };
+    match begin().map_err(silent)? {
+        (Answer::Ok(head), inlet) => Ok((head, inlet)),
+        (Answer::Error(message), _) => Err(SocketError::Refused(message)),
     }
 }
 
@@ -467,6 +563,31 @@ mod tests {
                 assert_eq!(lines.len(), text.count());
             }
         });
+    }
+
+    /// Connections that say nothing take their places until they are cut off; others are told so.
+    #[test]
+    fn a_crowd_is_told_that_it_is_too_many_and_cannot_keep_others_out_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.sock");
+        let server = Server::bind(&path).unwrap();
+        serve_all(server.listener().unwrap(), |_| Some(Answer::Ok(7.into())));
+        assert_eq!(ask(&path, Request::Stats).unwrap(), 7);
+        let crowd: Vec<_> =
+            (0..2 * CONNECTIONS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let refused = (crowd.iter().rev()).find_map(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).ok().filter(|read| *read > 0)?;
+            Some(line)
+        });
+        assert!(refused.unwrap().contains("64 connections are open"));
+        drop(crowd);
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while ask(&path, Request::Stats).is_err() {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]

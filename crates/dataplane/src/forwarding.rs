@@ -124,10 +124,11 @@ impl Table {
             NextHop::Unreachable => plain(HopKind::Unreachable),
             NextHop::Prohibit => plain(HopKind::Prohibit),
             NextHop::Forward(adjacency) => forward(adjacency),
-            NextHop::Resolve { port, gateway } => {
+            NextHop::Resolve { port, gateway, vlan } => {
                 self.gateways.push(*gateway);
                 let index = (self.gateways.len() - 1) as u32;
-                Hop { kind: HopKind::Resolve, port: *port, index, ..NO_HOP }
+                let vlan = vlan.unwrap_or(0);
+                Hop { kind: HopKind::Resolve, port: *port, vlan, index, ..NO_HOP }
             }
             NextHop::Group(members) => {
                 self.groups.push(members.as_slice().into());

@@ -24,6 +24,9 @@ pub enum NextHop {
         port: PortId,
         /// Address of the neighbour, unless it is the packet's destination.
         gateway: Option<IpAddr>,
+        /// VLAN id of the egress interface when that is a VLAN subinterface. A link-local address
+        /// does not say on which of a port's links it is.
+        vlan: Option<u16>,
     },
     /// Leave to the kernel: the packet is for this machine or for an interface outside Wattline.
     Punt,

@@ -369,7 +369,7 @@ mod tests {
     use crate::port::PortId;
 
     fn resolve(port: u16) -> NextHop {
-        NextHop::Resolve { port: PortId(port), gateway: None }
+        NextHop::Resolve { port: PortId(port), gateway: None, vlan: None }
     }
 
     fn net(text: &str) -> IpNet {

@@ -219,6 +219,12 @@ impl Daemon {
                 Answer::Ok(json!({}))
             }
             Request::Graph => Answer::Error("a governor has no graph: a router has".to_owned()),
+            Request::Capture(_) | Request::Trace(_) => {
+                Answer::Error("a governor sees no packets: a router does".to_owned())
+            }
+            Request::ClearCounters => {
+                Answer::Error("a governor's counters cannot be cleared: a router's can".to_owned())
+            }
             Request::Show { .. } => {
                 Answer::Error("a governor has no ports and no routes: a router has".to_owned())
             }

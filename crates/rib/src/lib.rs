@@ -171,7 +171,10 @@ impl Rib {
 
     /// Link through which a packet leaves `port` for the neighbour `address`: the port's own link,
     /// or a VLAN subinterface of it.
-    pub fn link_towards(&self, port: PortId, address: IpAddr) -> Option<u32> {
+    pub fn link_towards(&self, port: PortId, vlan: u16, address: IpAddr) -> Option<u32> {
+        if vlan != 0 {
+            return self.links.of_vlan(port, vlan);
+        }
         let on_link = self
             .on_link(address)
             .map(|(link, _)| link)

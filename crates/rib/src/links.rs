@@ -172,6 +172,13 @@ impl Links {
         self.port_links().find(|(id, _)| *id == port).map(|(_, link)| link.index)
     }
 
+    /// Subinterface of a port with this VLAN id.
+    pub fn of_vlan(&self, port: PortId, vlan: u16) -> Option<u32> {
+        let below = self.of_port(port)?;
+        let is_it = |link: &&Link| link.vlan == Some((below, vlan));
+        self.links.values().map(|(link, _)| link).find(is_it).map(|link| link.index)
+    }
+
     /// Links that are ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.values().filter_map(|(link, _)| Some((self.own_port(link)?, link)))

@@ -138,7 +138,7 @@ impl Rib {
                 let mtu = route_mtu.map_or(mtu, |limit| limit.min(mtu));
                 NextHop::Forward(Adjacency { port, mtu, destination_mac, source_mac: mac, vlan })
             }
-            None => NextHop::Resolve { port, gateway },
+            None => NextHop::Resolve { port, gateway, vlan },
         }
     }
 }

@@ -81,7 +81,7 @@ fn forward_mtu(port: u16, mac: [u8; 6], mtu: u16) -> NextHop {
 }
 
 fn resolve(port: u16, gateway: Option<&str>) -> NextHop {
-    NextHop::Resolve { port: PortId(port), gateway: gateway.map(ip) }
+    NextHop::Resolve { port: PortId(port), gateway: gateway.map(ip), vlan: None }
 }
 
 #[test]
@@ -204,6 +204,19 @@ fn what_a_lost_link_leaves_of_a_multipath_leads_straight_to_known_neighbours() {
     bench.kernel([neighbour(1, "10.1.1.1", Some(MACS[0]))]);
     bench.kernel([link(3, false)]);
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+}
+
+/// A link-local address is on every link: that of the route counts.
+#[test]
+fn a_link_local_gateway_behind_a_vlan_is_asked_for_there() {
+    let mut bench = Bench::new();
+    bench.kernel([route("2001:db8:9::/48", 0, vec![via(4, "fe80::1")])]);
+    let gateway = Some(ip("fe80::1"));
+    let expected = NextHop::Resolve { port: PortId(0), gateway, vlan: Some(7) };
+    assert_eq!(bench.towards("2001:db8:9::1"), expected);
+    assert_eq!(bench.rib.link_towards(PortId(0), 7, ip("fe80::1")), Some(4));
+    assert_eq!(bench.rib.link_towards(PortId(0), 0, ip("fe80::1")), Some(1));
+    assert_eq!(bench.rib.link_towards(PortId(0), 8, ip("fe80::1")), None);
 }
 
 #[test]
@@ -469,7 +482,7 @@ impl Naive {
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
         match mac {
             Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500).min(1500)),
-            None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway },
+            None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway, vlan: None },
         }
     }
 }

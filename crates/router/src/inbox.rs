@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use wattline_daemon::socket::{Answer, Request, serve_all};
+use wattline_daemon::socket::{Reply, Request, serve_all};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
@@ -17,7 +17,7 @@ pub(super) enum Message {
     /// A signal came.
     Signal(i32),
     /// Someone asks over the socket.
-    Request(Request, Sender<Answer>),
+    Request(Request, Sender<Reply>),
     /// A worker has ended by itself.
     WorkerEnded,
 }
@@ -59,7 +59,7 @@ impl Bell {
     }
 
     /// Asks the control thread and waits for its answer; nothing once it has ended.
-    pub fn ask(&self, request: Request) -> Option<Answer> {
+    pub fn ask(&self, request: Request) -> Option<Reply> {
         let (sender, receiver) = channel();
         self.ring(Message::Request(request, sender));
         receiver.recv_timeout(PATIENCE).ok()

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_rib::{Rib, Source};
@@ -279,8 +280,9 @@ impl KernelSide {
     }
 
     /// Asks for a neighbour that a worker has packets for.
-    pub fn resolve(&mut self, rib: &Rib, port: PortId, address: IpAddr) {
-        if let Some(link) = rib.link_towards(port, address) {
+    pub fn resolve(&mut self, rib: &Rib, request: NeighbourRequest) {
+        let NeighbourRequest { port, vlan, address } = request;
+        if let Some(link) = rib.link_towards(port, vlan, address) {
             self.ask(link, address);
         }
     }

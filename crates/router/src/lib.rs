@@ -17,6 +17,7 @@
 pub mod application;
 mod attachments;
 mod bundle;
+mod cleared;
 pub mod config;
 mod error;
 mod fallback;
@@ -36,6 +37,7 @@ mod statics;
 pub mod stats;
 mod takeover;
 mod tun;
+mod watch;
 mod workers;
 mod xdp_forward;
 
@@ -46,6 +48,7 @@ use crate::application::Application;
 use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
 use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
+use cleared::Cleared;
 use inbox::{Bell, Message};
 use kernel::KernelSide;
 use pulse::Change;
@@ -54,8 +57,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takeover::Lookout;
+use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
-use wattline_daemon::socket::{Answer, Request, Server};
+use wattline_daemon::socket::{Answer, Reply, Request, Server};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::routes::Routes;
@@ -101,6 +105,10 @@ pub struct Router {
     signals: Option<signal_hook::iterator::Handle>,
     socket: Server,
     stopping: bool,
+    /// Since when counters are shown.
+    cleared: Option<Cleared>,
+    /// Captures and traces.
+    watchers: Watchers,
 }
 
 impl Router {
@@ -221,9 +229,16 @@ impl Router {
             }
             self.apply_statics();
         }
-        if let Some(kernel) = &mut self.kernel {
-            kernel.look_at_ways_out(&self.rib, now);
-        }
+        self.look_at_ways_out();
+    }
+
+    /// Lets XDP programs forward what they may.
+    fn look_at_ways_out(&mut self) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let mut obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
+        obstacles.extend(self.watchers.divert().then_some(watchers::OBSTACLE));
+        kernel.set_obstacles_of_forwarding(obstacles);
+        kernel.look_at_ways_out(&self.rib, Instant::now());
     }
 
     /// What arrives for a worker that hangs goes by the kernel.
@@ -279,7 +294,7 @@ impl Router {
         match message {
             Message::Neighbour(request) => {
                 if let Some(kernel) = &mut self.kernel {
-                    kernel.resolve(&self.rib, request.port, request.address);
+                    kernel.resolve(&self.rib, request);
                 }
             }
             Message::Signal(signal_hook::consts::SIGHUP) => match self.reload() {
@@ -290,14 +305,19 @@ impl Router {
             Message::WorkerEnded => {}
             Message::Request(request, answer) => {
                 // Whoever asked may have gone.
-                let _ = answer.send(self.answer(request));
+                let reply = match request {
+                    Request::Capture(look) => self.watch(watchers::Kind::Capture, &look),
+                    Request::Trace(look) => self.watch(watchers::Kind::Trace, &look),
+                    request => Reply::Answer(self.answer(request)),
+                };
+                let _ = answer.send(reply);
             }
         }
     }
 
     fn answer(&mut self, request: Request) -> Answer {
         match request {
-            Request::Stats => to_answer(&self.stats()),
+            Request::Stats => to_answer(&self.shown_stats()),
             Request::Metrics => {
                 let text = crate::metrics::of_router(&self.stats(), &self.workers.snapshots());
                 Answer::Ok(text.into())
@@ -321,6 +341,12 @@ impl Router {
                 Ok(report) => to_answer(&report),
                 Err(error) => Answer::Error(error.to_string()),
             },
+            Request::ClearCounters => {
+                self.cleared = Some(Cleared::now(self.stats()));
+                Answer::Ok(json!({}))
+            }
+            // Answered by `handle`, as more comes after their answers.
+            Request::Capture(_) | Request::Trace(_) => Answer::Error("not here".to_owned()),
             Request::Stop => {
                 self.stopping = true;
                 Answer::Ok(json!({}))
@@ -383,8 +409,17 @@ impl Router {
         stats
     }
 
-    fn graph(&self) -> Graph {
+    /// What is counted since counters were cleared.
+    fn shown_stats(&self) -> Stats {
         let stats = self.stats();
+        match &self.cleared {
+            Some(cleared) => cleared.since(stats),
+            None => stats,
+        }
+    }
+
+    fn graph(&self) -> Graph {
+        let stats = self.shown_stats();
         let edges = self.workers.edges().iter();
         Graph {
             nodes: stats.nodes,

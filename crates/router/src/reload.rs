@@ -1,10 +1,9 @@
 //! Reading the configuration again while traffic flows.
 
+use super::Router;
 use super::takeover::Lookout;
-use super::{Router, xdp_forward};
 use crate::config::{Config, ConfigError, routes_file};
 use std::fmt;
-use std::time::Instant;
 
 /// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -63,11 +62,7 @@ impl Router {
             }
             self.apply_statics();
         }
-        if let Some(kernel) = &mut self.kernel {
-            let obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
-            kernel.set_obstacles_of_forwarding(obstacles);
-            kernel.look_at_ways_out(&self.rib, Instant::now());
-        }
+        self.look_at_ways_out();
         report.not_as_configured = self.attachments.complaints().collect();
         Ok(report)
     }

@@ -125,10 +125,11 @@ impl Router {
                 "vlan": to.vlan,
                 "mtu": to.mtu,
             }),
-            NextHop::Resolve { port, gateway } => json!({
+            NextHop::Resolve { port, gateway, vlan } => json!({
                 "action": "hold and ask for the neighbour",
                 "port": self.port_name(*port),
                 "gateway": gateway,
+                "vlan": vlan,
             }),
             NextHop::Punt => json!({ "action": "leave to the kernel" }),
             NextHop::Blackhole => json!({ "action": "discard" }),

@@ -10,6 +10,7 @@ use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
 use super::takeover::Lookout;
 use super::tun::Tunnel;
+use super::watch::watchers::Watchers;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
@@ -20,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
-use wattline_daemon::socket::{self, Answer, Request};
+use wattline_daemon::socket::{self, Answer, Reply, Request};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink};
 use wattline_dataplane::routes::Routes;
@@ -228,6 +229,8 @@ impl Router {
             signals: Some(signals),
             socket: server,
             stopping: false,
+            cleared: None,
+            watchers: Watchers::default(),
         })
     }
 }
@@ -295,7 +298,7 @@ fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {
 fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
     let bell = bell.clone();
     let metrics = move || match bell.ask(Request::Metrics)? {
-        Answer::Ok(serde_json::Value::String(text)) => Some(text),
+        Reply::Answer(Answer::Ok(serde_json::Value::String(text))) => Some(text),
         _ => None,
     };
     let failed = format!("[metrics] listen = \"{address}\": listening there");

@@ -15,6 +15,10 @@ use wattline_xdp::Verdict;
 pub struct Stats {
     /// How long it has run.
     pub uptime_seconds: f64,
+    /// How long ago counters were cleared, if they were: all but those of applications and of the
+    /// governor count from then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleared_seconds_ago: Option<f64>,
     /// Frames taken from ports.
     pub received: u64,
     /// Frames that ports took.

@@ -5,6 +5,7 @@ use super::inbox::{Bell, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
 use super::pulse::{Change, Pulse};
 use super::queues::WorkerQueues;
+use super::watch::watchers::Entrance;
 use crate::config::{Mode, RouterSettings};
 use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,6 +20,7 @@ use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::PuntSink;
+use wattline_dataplane::tap::door::Door;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -38,6 +40,8 @@ struct Thread {
     waker: Waker,
     handle: Option<JoinHandle<()>>,
     pulse: Pulse,
+    /// How captures and traces reach it, and the number of chunks of its memory.
+    taps: (Door, u32),
     /// Whether it may wait for the other end of a pipe.
     has_captures: bool,
     /// Message of its panic.
@@ -49,6 +53,8 @@ pub(super) struct Workers {
     threads: Vec<Thread>,
     /// The nodes' edges, the same in every worker.
     edges: Vec<(&'static str, &'static str)>,
+    /// The nodes by number, the same in every worker.
+    nodes: Vec<&'static str>,
 }
 
 /// How the workers ended.
@@ -81,7 +87,7 @@ pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError
 
 impl Workers {
     pub fn new() -> Self {
-        Self { threads: Vec::new(), edges: Vec::new() }
+        Self { threads: Vec::new(), edges: Vec::new(), nodes: Vec::new() }
     }
 
     /// Starts one more.
@@ -105,6 +111,8 @@ impl Workers {
         })?;
         let (control, counters) = (worker.control(), worker.counters());
         self.edges = worker.graph().edges();
+        self.nodes = worker.graph().names();
+        let taps = (worker.tap_door(), worker.pool().chunks());
         let cpu = settings.cpus.get(number).copied();
         let panic = Arc::new(OnceLock::new());
         let last_words = panic.clone();
@@ -134,7 +142,7 @@ impl Workers {
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
         let (handle, pulse) = (Some(handle), Pulse::new());
-        let thread = Thread { control, counters, waker, handle, pulse, has_captures, panic };
+        let thread = Thread { control, counters, waker, handle, pulse, taps, has_captures, panic };
         self.threads.push(thread);
         Ok(())
     }
@@ -289,6 +297,20 @@ impl Workers {
             waker: thread.waker.clone(),
         };
         self.threads.iter().map(handle).collect()
+    }
+
+    /// Where captures and traces reach each of them.
+    pub fn entrances(&self) -> Vec<Entrance> {
+        let entrance = |thread: &Thread| {
+            let (door, chunks) = thread.taps.clone();
+            Entrance { door, waker: thread.waker.clone(), chunks }
+        };
+        self.threads.iter().map(entrance).collect()
+    }
+
+    /// Names of the nodes, by their number.
+    pub fn nodes(&self) -> &[&'static str] {
+        &self.nodes
     }
 
     /// Which node leads to which.

@@ -39,6 +39,8 @@ const ASK_AGAIN: Span = Span::from_millis(1_000);
 pub struct NeighbourRequest {
     /// Port on which the neighbour is.
     pub port: PortId,
+    /// VLAN id of the subinterface on which it is, 0 for the port itself.
+    pub vlan: u16,
     /// IP address of the neighbour.
     pub address: IpAddr,
 }
@@ -138,7 +140,8 @@ impl Node for NeighbourHold {
                 continue;
             }
             let address = table.gateway(&hop).or(destination);
-            let request = address.map(|address| NeighbourRequest { port: hop.port, address });
+            let of = |address| NeighbourRequest { port: hop.port, vlan: hop.vlan, address };
+            let request = address.map(of);
             *edge = match request {
                 Some(request) if self.hold(context, request, *packet) => CONSUMED,
                 _ => {
@@ -229,7 +232,7 @@ mod tests {
         requests: Receiver<NeighbourRequest>,
     }
 
-    const GATEWAY: NextHop = NextHop::Resolve { port: PortId(1), gateway: None };
+    const GATEWAY: NextHop = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
 
     impl Held {
         fn new() -> Self {
@@ -256,7 +259,7 @@ mod tests {
         held.bench.routes.publish().unwrap();
         assert_eq!((held.hold(&bytes), held.hold(&bytes)), (CONSUMED, CONSUMED));
         let address = "203.0.113.5".parse().unwrap();
-        let request = NeighbourRequest { port: PortId(1), address };
+        let request = NeighbourRequest { port: PortId(1), vlan: 0, address };
         assert_eq!(held.requests.try_iter().collect::<Vec<_>>(), [request], "asked once");
         assert_eq!(held.bench.context.counters.snapshot().held, 2);
         assert!(held.tick().is_empty());
@@ -265,6 +268,21 @@ mod tests {
         held.bench.routes.publish().unwrap();
         assert_eq!(held.tick(), [LOOKUP4, LOOKUP4]);
         assert_eq!(held.bench.context.counters.snapshot().held, 0);
+    }
+
+    /// The same link-local address can be on each of a port's links: they are asked for, and waited
+    /// for, one by one.
+    #[test]
+    fn neighbours_on_several_vlans_of_a_port_are_told_apart() {
+        let mut held = Held::new();
+        let gateway = Some("fe80::1".parse().unwrap());
+        for vlan in [Some(7), Some(8), None] {
+            let next_hop = NextHop::Resolve { port: PortId(1), gateway, vlan };
+            let packet = held.bench.packet_via(&frame6(MAC_A, 64, b"x"), &next_hop);
+            assert_eq!(held.bench.process(&mut held.node, packet).0, CONSUMED);
+        }
+        let asked: Vec<u16> = held.requests.try_iter().map(|request| request.vlan).collect();
+        assert_eq!(asked, [7, 8, 0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod kernel;
 mod kernel_terms;
 mod keys;
 mod origin;
+mod reservation;
 mod store;
 mod tunnel;
 

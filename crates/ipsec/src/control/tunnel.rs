@@ -2,6 +2,7 @@
 
 use super::keys;
 use super::origin::Progress;
+use super::reservation::Reservation;
 use super::store::{Number, Store};
 use crate::esp::algorithm::Algorithm;
 use crate::esp::association::{Common, DontFragment, Dscp, Inbound, Outbound};
@@ -98,7 +99,7 @@ impl Age {
 /// A sending SA with its numbers on disk.
 pub(super) struct Sending {
     pub association: Arc<Outbound>,
-    number: Number,
+    number: Reservation,
     age: Age,
     told: bool,
 }
@@ -114,23 +115,32 @@ impl Sending {
         let sequence = Sequence::new(number.value().max(terms.used), terms.extended);
         let common = terms.common()?;
         let association = Arc::new(Outbound { common, sequence, salt, dscp, dont_fragment, mtu });
+        let number = Reservation::new(number);
         let mut sending = Self { association, number, age: Age::new(terms), told: false };
-        sending.reserve()?;
+        if let Some(wanted) = sending.wanted() {
+            sending.number.write(wanted)?;
+            sending.association.sequence.reserve(wanted);
+        }
         Ok(sending)
     }
 
-    /// Reserves a stretch of numbers ahead; it is on disk before it may be used.
-    fn reserve(&mut self) -> Result<(), String> {
+    /// Up to which number the disk should be told, if it is time: half a stretch before the numbers
+    /// run out, so that not every call has to write.
+    fn wanted(&self) -> Option<u64> {
         let sequence = &self.association.sequence;
-        let wanted = sequence.last().saturating_add(STRETCH).min(sequence.most());
-        // Half a stretch, so that not every call has to write.
-        if sequence.reserved() < sequence.last().saturating_add(STRETCH / 2).min(sequence.most())
-            || self.number.value() < sequence.reserved()
-        {
-            self.number.write(wanted.max(sequence.reserved()), true)?;
-            sequence.reserve(wanted);
+        let ahead = |numbers| sequence.last().saturating_add(numbers).min(sequence.most());
+        let is_time =
+            sequence.reserved() < ahead(STRETCH / 2) || self.number.value() < sequence.reserved();
+        is_time.then(|| ahead(STRETCH).max(sequence.reserved()))
+    }
+
+    /// Reserves a stretch of numbers ahead, without waiting for the disk; it is on disk before it may
+    /// be used.
+    fn reserve(&mut self) -> Result<(), String> {
+        if let Some(written) = self.number.poll()? {
+            self.association.sequence.reserve(written);
         }
-        Ok(())
+        self.wanted().map_or(Ok(()), |wanted| self.number.begin(wanted))
     }
 
     pub fn tick(&mut self, now: Instant) {
@@ -152,7 +162,7 @@ impl Sending {
 
     /// Ends the use of numbers: the next router may continue right here.
     pub fn finish(&mut self) {
-        if let Err(error) = self.number.write(self.association.sequence.last(), true) {
+        if let Err(error) = self.number.write(self.association.sequence.last()) {
             tracing::warn!("ipsec: {error}");
         }
     }
@@ -342,6 +352,32 @@ mod tests {
             let progress = sending.progress();
             assert_eq!((progress.expiring, progress.ended), (after >= 60, ended));
         }
+    }
+
+    /// The control thread goes on, and nothing is sent beyond what is on disk.
+    #[test]
+    fn a_disk_that_hangs_holds_back_numbers_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
+        let terms = terms(Lifetime::default(), Lifetime::default());
+        let mut sending = Sending::new(&terms, &store, 0, outer).unwrap();
+        let sequence = &sending.association.clone().sequence;
+        assert_eq!(sequence.reserved(), STRETCH);
+        let (disk, lets) = crate::control::reservation::tests::disk();
+        sending.number = Reservation::new(disk);
+        // That disk knows of nothing yet: it is told, and hangs.
+        for _ in 0..3 {
+            sending.tick(Instant::now());
+        }
+        assert_eq!((sequence.reserved(), sending.number.value()), (STRETCH, 0));
+        lets.send(true).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while sending.number.value() == 0 {
+            assert!(Instant::now() < deadline);
+            sending.tick(Instant::now());
+        }
+        assert_eq!((sequence.reserved(), sending.number.value()), (STRETCH, STRETCH));
     }
 
     #[test]

@@ -9,11 +9,15 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const GCOALESCE: u32 = 0x0e;
 const SCOALESCE: u32 = 0x0f;
 const GRINGPARAM: u32 = 0x10;
+const GFLAGS: u32 = 0x25;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
 const GRSSH: u32 = 0x46;
 const SRSSH: u32 = 0x47;
 const PERQUEUE: u32 = 0x4b;
+
+/// ETH_FLAG_RXVLAN: tags of received frames are taken off.
+const FLAG_RXVLAN: u32 = 1 << 8;
 
 /// Words of `struct ethtool_coalesce`, command included.
 const COALESCE_WORDS: usize = 23;
@@ -149,6 +153,12 @@ pub(super) fn rings(interface: &str) -> io::Result<Rings> {
     request(interface, &mut words)?;
     let [_, most_receive, _, _, most_transmit, receive, _, _, transmit] = words;
     Ok(Rings { receive, most_receive, transmit, most_transmit })
+}
+
+pub(super) fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
+    let mut words = [GFLAGS, 0];
+    request(interface, &mut words)?;
+    Ok(words[1] & FLAG_RXVLAN != 0)
 }
 
 /// One request: `words` starts with the command, holds the whole structure that belongs to

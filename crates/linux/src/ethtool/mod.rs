@@ -115,6 +115,15 @@ pub fn rings(interface: &str) -> io::Result<Rings> {
     either(|ethtool| ethtool.rings(interface), || ioctl::rings(interface))
 }
 
+/// Whether an interface takes 802.1Q tags off the frames that it receives (`rxvlan`): programs and
+/// sockets of XDP then see frames that look untagged.
+///
+/// # Errors
+/// When there is no such interface.
+pub fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
+    ioctl::strips_vlan_tags(interface)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +143,32 @@ mod tests {
         assert_eq!(queue_coalesce("lo", 0).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         let none = queue_coalesce("lo", 4096).unwrap_err();
         assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn whether_tags_are_taken_off_is_read() {
+        let name = format!("wl-rxvlan-{}", std::process::id());
+        let made = || {
+            let namespace = crate::namespace::Namespace::create(name)?;
+            namespace.ip("link add v0 type veth peer name v1")?;
+            Ok::<_, crate::namespace::NamespaceError>(namespace)
+        };
+        let namespace = match made() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let read = namespace.enter(|| {
+            for (setting, strips) in [("off", false), ("on", true)] {
+                let ethtool = ["-K", "v0", "rxvlan", setting];
+                match std::process::Command::new("ethtool").args(ethtool).status() {
+                    Ok(status) if status.success() => {}
+                    other => return println!("skipped: ethtool: {other:?}"),
+                }
+                assert_eq!(strips_vlan_tags("v0").unwrap(), strips);
+            }
+            assert!(strips_vlan_tags("no-such-if").is_err());
+        });
+        read.unwrap();
     }
 
     /// Both ways say the same of devices that the kernel makes, and refuse the same.

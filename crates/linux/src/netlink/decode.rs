@@ -4,7 +4,7 @@ use super::model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo};
-use netlink_packet_route::link::{LinkLayerType, LinkMessage};
+use netlink_packet_route::link::{LinkLayerType, LinkMessage, VlanProtocol};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -71,12 +71,19 @@ fn link(message: &LinkMessage) -> Option<Link> {
     Some(link)
 }
 
+/// The id of a subinterface by 802.1Q. One by 802.1ad has tags of another EtherType, which is not
+/// written here: it is an interface like any other that is no port.
 fn vlan(info: &[LinkInfo]) -> Option<u16> {
-    info.iter().find_map(|info| match info {
-        LinkInfo::Data(InfoData::Vlan(data)) => data.iter().find_map(|data| match data {
-            InfoVlan::Id(id) => Some(*id),
-            _ => None,
-        }),
+    let data = info.iter().find_map(|info| match info {
+        LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
+        _ => None,
+    })?;
+    let other = |data: &InfoVlan| matches!(data, InfoVlan::Protocol(protocol) if *protocol != VlanProtocol::Ieee8021Q);
+    if data.iter().any(other) {
+        return None;
+    }
+    data.iter().find_map(|data| match data {
+        InfoVlan::Id(id) => Some(*id),
         _ => None,
     })
 }
@@ -236,5 +243,23 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
         RouteAddress::Inet(address) => Some((*address).into()),
         RouteAddress::Inet6(address) => Some((*address).into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_subinterfaces_by_802_1q_have_a_vlan() {
+        let of = |protocol: Option<VlanProtocol>| {
+            let mut data = vec![InfoVlan::Id(7)];
+            data.extend(protocol.map(InfoVlan::Protocol));
+            vlan(&[LinkInfo::Data(InfoData::Vlan(data))])
+        };
+        assert_eq!(of(Some(VlanProtocol::Ieee8021Q)), Some(7));
+        assert_eq!(of(None), Some(7));
+        assert_eq!(of(Some(VlanProtocol::Ieee8021Ad)), None);
+        assert_eq!(vlan(&[]), None);
     }
 }

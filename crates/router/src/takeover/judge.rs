@@ -35,6 +35,8 @@ pub(super) struct Circumstances<'a> {
     pub guards: bool,
     /// The reverse-path filter in force on an interface.
     pub reverse_path: &'a dyn Fn(&str) -> u8,
+    /// Whether an interface takes tags off the frames that it receives.
+    pub strips_tags: &'a dyn Fn(&str) -> bool,
 }
 
 /// Everything that would be passed by.
@@ -122,6 +124,17 @@ pub(super) fn judge(
         add(Some(of.port), text);
     }
     for of in ports {
+        // The interface itself, before its subinterfaces.
+        let [(_, name), subinterfaces @ ..] = &of.links[..] else { continue };
+        if !subinterfaces.is_empty() && (circumstances.strips_tags)(name) {
+            let text = format!(
+                "{name} has VLANs and takes the tags off their frames before Wattline sees them \
+                 (`ethtool -K {name} rxvlan off` changes that)"
+            );
+            reasons.push(Reason { port: Some(of.port), is_mild: false, text });
+        }
+    }
+    for of in ports {
         for (_, name) in &of.links {
             let (kind, is_mild) = match (circumstances.reverse_path)(name) {
                 0 => continue,
@@ -162,7 +175,12 @@ mod tests {
     }
 
     fn judged(found: &ForwardPath) -> Vec<(Option<u16>, String)> {
-        let around = Circumstances { follows_kernel: true, guards: false, reverse_path: &|_| 0 };
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            reverse_path: &|_| 0,
+            strips_tags: &|_| false,
+        };
         let reasons = judge(found, &ports(), &around);
         reasons.into_iter().map(|it| (it.port.map(|port| port.0), it.text)).collect()
     }
@@ -211,7 +229,12 @@ mod tests {
 
     #[test]
     fn circumstances_make_some_of_it_harmless() {
-        let around = Circumstances { follows_kernel: false, guards: true, reverse_path: &|_| 0 };
+        let around = Circumstances {
+            follows_kernel: false,
+            guards: true,
+            reverse_path: &|_| 0,
+            strips_tags: &|_| false,
+        };
         let mut found = rule(None);
         found.ipsec_policies = 3;
         assert_eq!(judge(&found, &ports(), &around), []);
@@ -233,7 +256,12 @@ mod tests {
             "eth1" => 1,
             _ => 0,
         };
-        let around = Circumstances { follows_kernel: true, guards: false, reverse_path: &filter };
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            reverse_path: &filter,
+            strips_tags: &|_| false,
+        };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
         let left = left(&reasons, &ports());
@@ -241,9 +269,29 @@ mod tests {
         assert!(left[&PortId(1)].contains("eth1 is strict"), "{left:?}");
     }
 
+    /// Tagged frames would look untagged, and be forwarded as such.
+    #[test]
+    fn a_port_with_vlans_whose_tags_are_taken_off_is_left() {
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            reverse_path: &|_| 0,
+            strips_tags: &|name| name.starts_with("eth"),
+        };
+        let reasons = judge(&ForwardPath::default(), &ports(), &around);
+        let left = left(&reasons, &ports());
+        assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(0)], "the other has no VLANs");
+        assert!(left[&PortId(0)].contains("ethtool -K eth0 rxvlan off"), "{left:?}");
+    }
+
     #[test]
     fn what_cannot_be_told_by_port_leaves_all() {
-        let around = Circumstances { follows_kernel: true, guards: false, reverse_path: &|_| 0 };
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            reverse_path: &|_| 0,
+            strips_tags: &|_| false,
+        };
         let reasons = judge(&rule(None), &ports(), &around);
         assert_eq!(left(&reasons, &ports()).len(), 2);
     }

@@ -12,6 +12,7 @@ use judge::{Circumstances, Interfaces, Reason};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
+use wattline_linux::ethtool;
 use wattline_linux::netlink::forward_path::{self, Watch};
 use wattline_rib::Rib;
 
@@ -68,6 +69,7 @@ impl Lookout {
             follows_kernel: config.router.kernel_routes,
             guards: self.guards,
             reverse_path: &forward_path::reverse_path_filter,
+            strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
         };
         let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
         let left = match config.router.takeover {

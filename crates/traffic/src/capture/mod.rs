@@ -1,4 +1,4 @@
-//! Packet captures: reads pcap and pcapng, writes pcap.
+//! Packet captures: reads and writes pcap and pcapng.
 //!
 //! A capture is data from outside. Reading it gives packets or one clear [`CaptureError`], whatever
 //! it contains. It never panics, and memory is bounded.
@@ -11,6 +11,7 @@ mod pcap;
 mod pcapng;
 mod read;
 mod write;
+pub mod write_pcapng;
 
 pub use error::{CaptureError, Problem};
 pub use link_type::LinkType;

@@ -90,6 +90,39 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "trace",
+        &[
+            (
+                "The next three packets to an address, node by node",
+                "wattline trace -c 3 dst host 198.51.100.7",
+            ),
+            (
+                "ICMP by a port for ten seconds, a line of JSON for each packet",
+                "wattline trace --for 10s --json icmp and interface left",
+            ),
+        ],
+    ),
+    (
+        "capture",
+        &[
+            ("DNS, into a file for Wireshark", "wattline capture udp port 53 -w dns.pcapng"),
+            (
+                "A hundred packets of a network, read by tcpdump",
+                "wattline capture -c 100 net 2001:db8::/32 -w - | tcpdump -nr -",
+            ),
+        ],
+    ),
+    (
+        "clear",
+        &[
+            ("What `stats` and `top` show begins at 0", "wattline clear counters"),
+            (
+                "Of one of several routers",
+                "wattline clear counters --socket /run/wattline/edge.sock",
+            ),
+        ],
+    ),
+    (
         "graph",
         &[
             ("Nodes as text", "wattline graph"),

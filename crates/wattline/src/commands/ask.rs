@@ -4,6 +4,7 @@ use crate::exit::ExitError;
 use serde_json::Value;
 use std::path::PathBuf;
 use wattline_daemon::socket::{self, Request, SocketError};
+use wattline_daemon::stream::Inlet;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -16,11 +17,16 @@ pub struct Which {
 impl Which {
     /// Its answer to a request.
     pub fn ask(&self, request: Request) -> Result<Value, ExitError> {
-        let path = match &self.socket {
-            Some(path) => path.clone(),
-            None => socket::find()?,
-        };
-        Ok(socket::ask(&path, request)?)
+        Ok(socket::ask(&self.path()?, request)?)
+    }
+
+    /// Its first answer to a request for what goes on for a while, and where the rest comes.
+    pub fn listen(&self, request: &Request) -> Result<(Value, Inlet), ExitError> {
+        Ok(socket::listen(&self.path()?, request)?)
+    }
+
+    fn path(&self) -> Result<PathBuf, SocketError> {
+        self.socket.clone().map_or_else(socket::find, Ok)
     }
 }
 

@@ -3,6 +3,8 @@
 mod active;
 mod ask;
 mod bench;
+mod capture;
+mod clear;
 mod config;
 mod demo;
 mod duration;
@@ -15,6 +17,7 @@ mod graph;
 mod guard;
 mod league;
 mod load;
+mod looking;
 mod lookup;
 mod meter;
 mod nics;
@@ -38,6 +41,7 @@ mod stats;
 mod stop;
 mod sweep;
 mod top;
+mod trace;
 
 use crate::exit::ExitError;
 use clap::Subcommand;
@@ -60,6 +64,12 @@ pub enum Command {
     /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
     /// flows.
     Show(show::Args),
+    /// Write packets that pass a running router into a capture file, with what became of them.
+    Capture(capture::Args),
+    /// Show the ways of single packets through a running router, with the reason of their end.
+    Trace(trace::Args),
+    /// Let the counters of a running router begin anew.
+    Clear(clear::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
     /// Draw the nodes of a running router with their packets, cycles and drops.
@@ -126,6 +136,9 @@ impl Command {
             Self::Stats(args) => stats::run(&args, json),
             Self::Explain(args) => explain::run(&args, json),
             Self::Show(args) => show::run(&args, json),
+            Self::Capture(args) => capture::run(&args, json),
+            Self::Trace(args) => trace::run(&args, json),
+            Self::Clear(args) => clear::run(&args, json),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),

@@ -34,6 +34,9 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     if stats["govern"].is_object() {
         return governor::print(stats, out);
     }
+    if let Some(seconds) = stats["cleared_seconds_ago"].as_f64() {
+        writeln!(out, "since counters were cleared {seconds:.0} s ago\n")?;
+    }
     writeln!(out, "{:<24} {:>16}", "frames", "packets")?;
     for key in ["received", "generated", "forwarded", "punted", "held"] {
         writeln!(out, "{key:<24} {:>16}", number(&stats[key]))?;

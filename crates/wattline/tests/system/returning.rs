@@ -25,10 +25,10 @@ quietly_with_every_forwarder!(
 );
 
 /// Pings fifty times a second; ended when dropped.
-struct Pings(Child);
+pub struct Pings(Child);
 
 impl Pings {
-    fn start(topology: &Topology) -> Self {
+    pub fn start(topology: &Topology) -> Self {
         let mut ping = topology.source.command("ping");
         ping.args(["-n", "-q", "-i", "0.02", &SINK.v4.to_string()]).stdout(Stdio::null());
         Self(command::spawn(&mut ping).unwrap())
@@ -43,14 +43,14 @@ impl Drop for Pings {
 }
 
 /// Makes `right` and the sink's end of it again, as the topology has them.
-fn make_again(topology: &Topology) {
+pub fn make_again(topology: &Topology) {
     let Topology { router, sink, options, .. } = topology;
     connect(router, RIGHT, sink, SINK, options.sink_mtu, options.queues).unwrap();
     routes_again(topology);
 }
 
 /// The routes that went with the interfaces.
-fn routes_again(topology: &Topology) {
+pub fn routes_again(topology: &Topology) {
     for (namespace, gateway) in [(&topology.sink, RIGHT), (&topology.router, SINK)] {
         let (v4, v6) = (gateway.v4, gateway.v6);
         namespace
@@ -60,7 +60,7 @@ fn routes_again(topology: &Topology) {
 }
 
 /// Makes the sink take frames of XDP programs again, where the forwarder sends such.
-fn take_xdp_frames(topology: &Topology, forwarder: Forwarder) -> Option<PassAll> {
+pub fn take_xdp_frames(topology: &Topology, forwarder: Forwarder) -> Option<PassAll> {
     let by_xdp = matches!(forwarder, Forwarder::Wattline { mode: Mode::XdpForward, .. });
     let attach = || PassAll::attach(interface_index(SINK.interface).unwrap()).unwrap();
     by_xdp.then(|| topology.sink.enter(attach).unwrap())
@@ -78,7 +78,7 @@ fn log(bench: &Bench) -> String {
 }
 
 /// Waits until the port `right` is in a state; what is said of it then.
-fn until_right_is(bench: &Bench, state: &str) -> Value {
+pub fn until_right_is(bench: &Bench, state: &str) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let Some(port) = right(bench) else { return Value::Null };
@@ -92,7 +92,7 @@ fn until_right_is(bench: &Bench, state: &str) -> Value {
 
 /// Twenty pings get there and back, by Wattline where there is one: not by the kernel, which
 /// would forward behind the back of a port that is not served.
-fn all_pass_by_the_port(bench: &Bench, address: &str) {
+pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     let count = |port: &Option<Value>, key| port.as_ref().map_or(0, |it| it[key].as_u64().unwrap());
     let before = right(bench);
     let ping = ["-n", "-c", "20", "-i", "0.02", "-W", "5", address];
@@ -112,7 +112,7 @@ fn all_pass_by_the_port(bench: &Bench, address: &str) {
     }
 }
 
-fn both_pass_by_the_port(bench: &Bench, since: Instant) {
+pub fn both_pass_by_the_port(bench: &Bench, since: Instant) {
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
         assert!(reaches(&bench.topology, &address), "{:?}\n{}", right(bench), log(bench));
         let elapsed = since.elapsed();

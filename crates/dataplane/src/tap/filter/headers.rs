@@ -1,5 +1,7 @@
 //! What a filter asks of a frame, read once for all its tests.
 
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wattline_packet::ethernet;
 
 /// Headers of IPv6 that may stand before the payload and are looked through (RFC 8200): hop-by-hop
@@ -15,7 +17,7 @@ const WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
 /// What is known of a frame; a part that is cut off is not known.
 #[derive(Debug, Default)]
-pub(super) struct Headers {
+pub struct Headers {
     /// 4 or 6; 0 for anything but IP.
     pub version: u8,
     /// What IP carries.
@@ -108,10 +110,62 @@ impl Headers {
     }
 }
 
+/// As people write it: `192.0.2.9:1000 > 203.0.113.5:53 udp`.
+impl fmt::Display for Headers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(vlan) = self.vlan {
+            write!(out, "vlan {vlan} ")?;
+        }
+        if self.version == 0 {
+            return out.write_str("not IP");
+        }
+        let end = |address: u128, port: Option<u16>| {
+            let address = match self.version {
+                4 => Ipv4Addr::from_bits(address as u32).into(),
+                _ => Ipv6Addr::from_bits(address).into(),
+            };
+            port.map_or_else(
+                || format!("{address}"),
+                |port| SocketAddr::new(address, port).to_string(),
+            )
+        };
+        let (source, destination) = self.addresses;
+        let (from, to) = (self.ports.map(|it| it.0), self.ports.map(|it| it.1));
+        write!(out, "{} > {}", end(source, from), end(destination, to))?;
+        match self.protocol {
+            None => Ok(()),
+            Some(1) if self.version == 4 => out.write_str(" icmp"),
+            Some(6) => out.write_str(" tcp"),
+            Some(17) => out.write_str(" udp"),
+            Some(50) => out.write_str(" esp"),
+            Some(58) if self.version == 6 => out.write_str(" icmp6"),
+            Some(protocol) => write!(out, " proto {protocol}"),
+        }
+    }
+}
+
 fn byte(bytes: &[u8], at: usize) -> usize {
     bytes.get(at).map_or(0, |byte| usize::from(*byte))
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|half| u16::from_be_bytes(*half))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MAC_A, frame4_vlan, frame6};
+
+    #[test]
+    fn packets_are_said_in_a_line() {
+        let said = |frame: &[u8]| Headers::of(frame).to_string();
+        let mut six = frame6(MAC_A, 64, &[0, 9, 0, 53, 0, 8, 0, 0]);
+        assert_eq!(said(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
+        six[14 + 6] = 58;
+        assert_eq!(said(&six), "2001:db8:1::9 > 2001:db8:3::5 icmp6");
+        let tagged = frame4_vlan(MAC_A, 7);
+        assert_eq!(said(&tagged), "vlan 7 192.0.2.9:28769 > 203.0.113.5:31084 udp");
+        assert_eq!(said(&[0; 13]), "not IP");
+    }
 }

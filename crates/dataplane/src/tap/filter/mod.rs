@@ -17,56 +17,17 @@
 
 mod headers;
 mod parse;
+mod program;
 
-use headers::Headers;
+pub use headers::Headers;
 pub use parse::FilterError;
-
-/// Most tests and operators of a filter. A stack of bits in one word holds what is not yet joined.
-pub const OPERATIONS_MAX: usize = 64;
+use program::{Operation, Test};
 
 /// A filter, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     /// Tests and operators, each operator behind what it joins.
     operations: Vec<Operation>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Test(Test),
-    Not,
-    And,
-    Or,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Test {
-    All,
-    Version(u8),
-    Protocol(u8),
-    /// Version and protocol: ICMP is one protocol for IPv4 and another for IPv6.
-    ProtocolOf(u8, u8),
-    Net {
-        side: Side,
-        version: u8,
-        network: u128,
-        mask: u128,
-    },
-    Port {
-        side: Side,
-        from: u16,
-        to: u16,
-    },
-    Interface(u16),
-    Vlan(u16),
-}
-
-/// Which end of a packet's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Source,
-    Destination,
-    Either,
 }
 
 impl Filter {
@@ -102,39 +63,6 @@ impl Filter {
             }
         }
         stack & 1 != 0
-    }
-}
-
-impl Test {
-    fn holds(self, at: u16, headers: &Headers) -> bool {
-        match self {
-            Self::All => true,
-            Self::Version(version) => headers.version == version,
-            Self::Protocol(protocol) => headers.protocol == Some(protocol),
-            Self::ProtocolOf(version, protocol) => {
-                headers.version == version && headers.protocol == Some(protocol)
-            }
-            Self::Net { side, version, network, mask } => {
-                let within = |address: u128| address & mask == network;
-                headers.version == version && side.holds(headers.addresses, within)
-            }
-            Self::Port { side, from, to } => {
-                let within = |port: u16| (from..=to).contains(&port);
-                headers.ports.is_some_and(|ports| side.holds(ports, within))
-            }
-            Self::Interface(port) => port == at,
-            Self::Vlan(vlan) => headers.vlan == Some(vlan),
-        }
-    }
-}
-
-impl Side {
-    fn holds<T>(self, (source, destination): (T, T), test: impl Fn(T) -> bool) -> bool {
-        match self {
-            Self::Source => test(source),
-            Self::Destination => test(destination),
-            Self::Either => test(source) || test(destination),
-        }
     }
 }
 

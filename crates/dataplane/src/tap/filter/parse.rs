@@ -1,6 +1,6 @@
 //! Reads the language of filters.
 
-use super::{OPERATIONS_MAX, Operation, Side, Test};
+use super::program::{OPERATIONS_MAX, Operation, Side, Test};
 use ipnet::IpNet;
 use std::net::IpAddr;
 

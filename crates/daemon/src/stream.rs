@@ -1,0 +1,178 @@
+//! What goes over a connection of the control socket after an answer: parts, each announced by a line
+//! of JSON.
+//!
+//! `{"bytes":N}` is followed by N bytes; `{"event":…}` and `{"end":…}` are complete. Whoever listens
+//! asks for the end by closing its sending side, and still gets what has come so far.
+
+use rustix::net::RecvFlags;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+/// Longest line that is read.
+const LONGEST_LINE: u64 = 1 << 20;
+/// Most bytes of one part.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The sending end. What the other side does not take within its patience is an error.
+pub struct Outlet<'a> {
+    stream: &'a UnixStream,
+}
+
+impl<'a> Outlet<'a> {
+    pub(super) fn new(stream: &'a UnixStream) -> Self {
+        Self { stream }
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// When the connection fails or is too slow.
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.line(&json!({ "bytes": bytes.len() }))?;
+        self.stream.write_all(bytes)
+    }
+
+    /// Sends a value.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.line(&json!({ "event": event }))
+    }
+
+    /// Says that this was all, and a last word.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn end(&mut self, end: &Value) -> io::Result<()> {
+        self.line(&json!({ "end": end }))
+    }
+
+    /// Whether the other side still wants more.
+    pub fn is_wanted(&self) -> bool {
+        let mut byte = [0; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(self.stream, &mut byte, flags) {
+            Ok((_, received)) => received > 0,
+            Err(error) => error == rustix::io::Errno::AGAIN || error == rustix::io::Errno::INTR,
+        }
+    }
+
+    fn line(&mut self, value: &Value) -> io::Result<()> {
+        let mut text = value.to_string();
+        text.push('\n');
+        self.stream.write_all(text.as_bytes())
+    }
+}
+
+/// A part that arrived.
+#[derive(Debug, PartialEq)]
+pub enum Part {
+    /// Bytes of a file.
+    Bytes(Vec<u8>),
+    /// A value.
+    Event(Value),
+    /// The last word.
+    End(Value),
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Inlet {
+    reader: BufReader<UnixStream>,
+}
+
+/// Asks for the end of what an [`Inlet`] gets, from another thread.
+#[derive(Debug)]
+pub struct Stopper(UnixStream);
+
+impl Stopper {
+    /// Asks for it.
+    pub fn stop(&self) {
+        // Where that fails the connection has ended already.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+}
+
+impl Inlet {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self { reader: BufReader::new(stream) }
+    }
+
+    pub(super) fn wait_without_end(&self) -> io::Result<()> {
+        self.reader.get_ref().set_read_timeout(None)
+    }
+
+    /// What asks for the end.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        self.reader.get_ref().try_clone().map(Stopper)
+    }
+
+    /// The next part.
+    ///
+    /// # Errors
+    /// When the connection fails or ends without a last word, or when what comes is no part.
+    pub fn part(&mut self) -> io::Result<Part> {
+        let mut line = self.line()?;
+        if let Some(count) = line["bytes"].as_u64().filter(|count| *count <= MOST_BYTES) {
+            let mut bytes = vec![0; count as usize];
+            self.reader.read_exact(&mut bytes)?;
+            return Ok(Part::Bytes(bytes));
+        }
+        for (name, part) in [("event", Part::Event as fn(Value) -> Part), ("end", Part::End)] {
+            if let Some(value) = line.get_mut(name) {
+                return Ok(part(value.take()));
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it sent what is no part of an answer"))
+    }
+
+    pub(super) fn line(&mut self) -> io::Result<Value> {
+        let mut line = String::new();
+        if (&mut self.reader).take(LONGEST_LINE).read_line(&mut line)? == 0 {
+            let message = "it ended without a last word";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_arrive_and_the_end_can_be_asked_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut outlet = Outlet::new(&ours);
+        let mut inlet = Inlet::new(theirs);
+        outlet.bytes(b"a\n\0b").unwrap();
+        outlet.event(&json!({ "n": 1 })).unwrap();
+        assert_eq!(inlet.part().unwrap(), Part::Bytes(b"a\n\0b".to_vec()));
+        assert_eq!(inlet.part().unwrap(), Part::Event(json!({ "n": 1 })));
+        assert!(outlet.is_wanted());
+        inlet.stopper().unwrap().stop();
+        assert!(!outlet.is_wanted());
+        outlet.end(&json!("done")).unwrap();
+        assert_eq!(inlet.part().unwrap(), Part::End(json!("done")));
+        drop(ours);
+        assert_eq!(inlet.part().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// Whatever comes is a part or an error.
+    #[test]
+    fn any_bytes_are_taken() {
+        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            ours.write_all(bytes).unwrap();
+            drop(ours);
+            let mut inlet = Inlet::new(theirs);
+            while inlet.part().is_ok() {}
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! Writing a number to the disk beside the control thread: a disk that is slow, or hangs, holds up the
+//! numbers that wait for it and nothing else.
+
+use super::store::Number;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// How long the first number and the last one are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where a number is kept.
+pub(super) trait Keep: Send + 'static {
+    /// The number as last written.
+    fn value(&self) -> u64;
+    /// Writes another; it is safe when this returns.
+    fn write(&mut self, value: u64) -> Result<(), String>;
+}
+
+impl Keep for Number {
+    fn value(&self) -> u64 {
+        self.value()
+    }
+    fn write(&mut self, value: u64) -> Result<(), String> {
+        self.write(value, true)
+    }
+}
+
+/// A keeper when it has written, and how that went.
+type Written = (Box<dyn Keep>, Result<(), String>);
+
+enum State {
+    Idle(Box<dyn Keep>),
+    Writing(Receiver<Written>),
+    /// The thread that wrote is gone.
+    Lost,
+}
+
+/// See the module.
+pub(super) struct Reservation {
+    state: State,
+    written: u64,
+}
+
+impl Reservation {
+    pub fn new(keeper: impl Keep) -> Self {
+        Self { written: keeper.value(), state: State::Idle(Box::new(keeper)) }
+    }
+
+    /// The number that is known to be on disk.
+    pub fn value(&self) -> u64 {
+        self.written
+    }
+
+    /// Begins to write a number, unless one is being written.
+    ///
+    /// # Errors
+    /// When there can be no thread, or the last one is gone.
+    pub fn begin(&mut self, value: u64) -> Result<(), String> {
+        let keeper = match std::mem::replace(&mut self.state, State::Lost) {
+            State::Idle(keeper) => keeper,
+            State::Lost => return Err("nobody writes sequence numbers any more".to_owned()),
+            writing @ State::Writing(_) => {
+                self.state = writing;
+                return Ok(());
+            }
+        };
+        let (sender, receiver) = sync_channel(1);
+        // The thread gets it by a channel, so that it is not lost where there can be none.
+        let (hand, taken) = sync_channel::<Box<dyn Keep>>(1);
+        let work = move || {
+            let Ok(mut keeper) = taken.recv() else { return };
+            let result = keeper.write(value);
+            // Whoever waited may have gone.
+            let _ = sender.send((keeper, result));
+        };
+        match std::thread::Builder::new().name("sequence".to_owned()).spawn(work) {
+            Ok(_) => {
+                // It waits for this.
+                let _ = hand.send(keeper);
+                self.state = State::Writing(receiver);
+                Ok(())
+            }
+            Err(error) => {
+                self.state = State::Idle(keeper);
+                Err(format!("cannot start a thread that writes sequence numbers: {error}"))
+            }
+        }
+    }
+
+    /// The number that has been written since, if one was.
+    ///
+    /// # Errors
+    /// When it could not be; the one before is still there.
+    pub fn poll(&mut self) -> Result<Option<u64>, String> {
+        let State::Writing(receiver) = &self.state else { return Ok(None) };
+        match receiver.try_recv() {
+            Ok(written) => self.finish(written).map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(self.lose()),
+        }
+    }
+
+    /// Writes a number, and waits until it is on disk.
+    ///
+    /// # Errors
+    /// When it could not be written, or the disk does not answer.
+    pub fn write(&mut self, value: u64) -> Result<(), String> {
+        self.wait()?;
+        self.begin(value)?;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        let State::Writing(receiver) = &self.state else { return Ok(()) };
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(written) => self.finish(written).map(|_| ()),
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = PATIENCE.as_secs();
+                Err(format!("the disk of [ipsec] state has not answered for {seconds} s"))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.lose()),
+        }
+    }
+
+    fn finish(&mut self, (keeper, result): Written) -> Result<u64, String> {
+        self.written = keeper.value();
+        self.state = State::Idle(keeper);
+        result.map(|()| self.written)
+    }
+
+    fn lose(&mut self) -> String {
+        self.state = State::Lost;
+        "the thread that writes sequence numbers is gone".to_owned()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::sync::mpsc::SyncSender;
+    use std::time::Instant;
+
+    /// A disk that writes when it is let, or fails.
+    pub struct Disk {
+        value: u64,
+        lets: Receiver<bool>,
+    }
+
+    impl Keep for Disk {
+        fn value(&self) -> u64 {
+            self.value
+        }
+        fn write(&mut self, value: u64) -> Result<(), String> {
+            match self.lets.recv() {
+                Ok(true) => {
+                    self.value = value;
+                    Ok(())
+                }
+                _ => Err("full".to_owned()),
+            }
+        }
+    }
+
+    /// One, and what lets it write.
+    pub fn disk() -> (Disk, SyncSender<bool>) {
+        let (sender, lets) = sync_channel(9);
+        (Disk { value: 0, lets }, sender)
+    }
+
+    fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(value) = done() {
+                return value;
+            }
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_nobody_up() {
+        let (disk, lets) = disk();
+        let mut reservation = Reservation::new(disk);
+        reservation.begin(7).unwrap();
+        // It hangs: neither is waited for.
+        reservation.begin(8).unwrap();
+        assert_eq!((reservation.poll(), reservation.value()), (Ok(None), 0));
+        lets.send(true).unwrap();
+        let written = until(|| reservation.poll().unwrap());
+        assert_eq!((written, reservation.value()), (7, 7));
+        // At the end it is waited for, but not for ever.
+        let began = Instant::now();
+        assert!(reservation.write(9).unwrap_err().contains("has not answered"));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_said_and_tried_again() {
+        let (disk, lets) = disk();
+        let mut reservation = Reservation::new(disk);
+        lets.send(false).unwrap();
+        assert_eq!(reservation.write(7), Err("full".to_owned()));
+        assert_eq!(reservation.value(), 0);
+        lets.send(true).unwrap();
+        reservation.write(7).unwrap();
+        assert_eq!(reservation.value(), 7);
+    }
+}

@@ -1,0 +1,122 @@
+//! Counters as people see them after `wattline clear counters`: what was counted since. What machines
+//! read (metrics, the account at the end) goes on from the start.
+
+use crate::stats::{NodeStats, PortStats, Stats, WorkerStats, XdpTraffic};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The counters when they were cleared.
+pub(super) struct Cleared {
+    at: Instant,
+    then: Stats,
+}
+
+impl Cleared {
+    /// As they are now.
+    pub fn now(stats: Stats) -> Self {
+        Self { at: Instant::now(), then: stats }
+    }
+
+    /// What has been counted since.
+    pub fn since(&self, mut now: Stats) -> Stats {
+        let then = &self.then;
+        now.cleared_seconds_ago = Some(self.at.elapsed().as_secs_f64());
+        for (count, old) in [
+            (&mut now.received, then.received),
+            (&mut now.forwarded, then.forwarded),
+            (&mut now.xdp_forwarded, then.xdp_forwarded),
+            (&mut now.punted, then.punted),
+            (&mut now.generated, then.generated),
+        ] {
+            less(count, old);
+        }
+        less_each(&mut now.dropped, &then.dropped);
+        less_each(&mut now.icmp_not_sent, &then.icmp_not_sent);
+        for (port, old) in now.ports.iter_mut().zip(&then.ports) {
+            of_port(port, old);
+        }
+        for (worker, old) in now.workers.iter_mut().zip(&then.workers) {
+            of_worker(worker, old);
+        }
+        for (node, old) in now.nodes.iter_mut().zip(&then.nodes) {
+            let NodeStats { packets, batches, .. } = node;
+            less(packets, old.packets);
+            less(batches, old.batches);
+        }
+        now
+    }
+}
+
+fn less(count: &mut u64, old: u64) {
+    *count = count.saturating_sub(old);
+}
+
+fn less_each(counts: &mut BTreeMap<String, u64>, old: &BTreeMap<String, u64>) {
+    for (name, count) in &mut *counts {
+        less(count, old.get(name).copied().unwrap_or(0));
+    }
+    counts.retain(|_, count| *count > 0);
+}
+
+fn of_port(port: &mut PortStats, old: &PortStats) {
+    less(&mut port.received_packets, old.received_packets);
+    less(&mut port.received_bytes, old.received_bytes);
+    less(&mut port.transmitted_packets, old.transmitted_packets);
+    less(&mut port.transmitted_bytes, old.transmitted_bytes);
+    less(&mut port.receive_ring_full, old.receive_ring_full);
+    less(&mut port.fill_ring_empty, old.fill_ring_empty);
+    less(&mut port.receive_invalid, old.receive_invalid);
+    less_each(&mut port.verdicts, &old.verdicts);
+    if let (Some(xdp), Some(old)) = (&mut port.xdp, &old.xdp) {
+        let XdpTraffic {
+            received_packets,
+            received_bytes,
+            transmitted_packets,
+            transmitted_bytes,
+            refused_packets,
+        } = xdp;
+        less(received_packets, old.received_packets);
+        less(received_bytes, old.received_bytes);
+        less(transmitted_packets, old.transmitted_packets);
+        less(transmitted_bytes, old.transmitted_bytes);
+        less(refused_packets, old.refused_packets);
+    }
+}
+
+fn of_worker(worker: &mut WorkerStats, old: &WorkerStats) {
+    less(&mut worker.received, old.received);
+    less(&mut worker.forwarded, old.forwarded);
+    less(&mut worker.useful_iterations, old.useful_iterations);
+    less(&mut worker.empty_iterations, old.empty_iterations);
+    less(&mut worker.useful_cycles, old.useful_cycles);
+    less(&mut worker.empty_cycles, old.empty_cycles);
+    less(&mut worker.sleeping_cycles, old.sleeping_cycles);
+    less(&mut worker.sleeps, old.sleeps);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_begin_anew_and_levels_stay() {
+        let stats = |count: u64| {
+            let port = PortStats { received_packets: count, ..PortStats::default() };
+            let worker = WorkerStats { active: true, received: count, ..WorkerStats::default() };
+            let dropped = BTreeMap::from([("old".to_owned(), 3), ("both".to_owned(), count)]);
+            Stats {
+                received: count,
+                held: 7,
+                dropped,
+                ports: vec![port],
+                workers: vec![worker],
+                ..Stats::default()
+            }
+        };
+        let since = Cleared::now(stats(10)).since(stats(15));
+        assert_eq!((since.received, since.held), (5, 7));
+        assert_eq!(since.dropped, BTreeMap::from([("both".to_owned(), 5)]));
+        assert_eq!((since.ports[0].received_packets, since.workers[0].received), (5, 5));
+        assert!(since.workers[0].active && since.cleared_seconds_ago.is_some());
+    }
+}

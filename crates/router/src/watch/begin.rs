@@ -1,0 +1,106 @@
+//! The beginning of a capture or trace.
+
+use super::form::Form;
+use super::rounds::Rounds;
+use super::session::Session;
+use super::watchers::Kind;
+use super::{capture, trace};
+use crate::Router;
+use serde_json::json;
+use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::tap::door::PLACES;
+use wattline_dataplane::tap::filter::Filter;
+use wattline_dataplane::tap::tap::{Look, Tap};
+
+impl Router {
+    /// Begins a capture or a trace.
+    pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
+        let refused = |message: String| Reply::Answer(Answer::Error(message));
+        let number = |name: &str| {
+            let place = self.config.ports.iter().position(|port| port.name == name)?;
+            u16::try_from(place).ok()
+        };
+        let filter = match Filter::parse(&wanted.filter, &number) {
+            Ok(filter) => filter,
+            Err(error) => return refused(error.to_string()),
+        };
+        if wanted.rate == 0 || wanted.snap == 0 || wanted.most == Some(0) {
+            return refused("rate, snap and the number of packets begin at 1".to_owned());
+        }
+        let Some(place) = self.watchers.take_place() else {
+            return refused(format!("{PLACES} captures and traces run already, which is the most"));
+        };
+        let nodes = kind == Kind::Trace;
+        let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
+        let entrances = self.workers.entrances();
+        let can_forward = self.kernel.as_ref().is_some_and(|kernel| kernel.can_forward());
+        let mut session = Session {
+            watchers: self.watchers.clone(),
+            bell: self.bell.clone(),
+            place,
+            diverts: can_forward && !wanted.keep_xdp,
+            rounds: Rounds::default(),
+            entrances,
+            most: wanted.most.unwrap_or(u64::MAX),
+        };
+        for entrance in &session.entrances {
+            let (tap, records, counters) = Tap::new(look.clone(), entrance.chunks);
+            session.rounds.add(records, counters);
+            entrance.door.put(place, tap);
+            entrance.waker.wake();
+        }
+        if session.diverts {
+            self.watchers.count_diverting(true);
+            self.look_at_ways_out();
+        }
+        let unseen = self.unseen(wanted.keep_xdp);
+        let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();
+        let mut form: Box<dyn Form> = match kind {
+            Kind::Capture => {
+                let remark = format!("filter: {}; not seen: {}", wanted.filter, unseen.join("; "));
+                Box::new(capture::Capture::new(self.described(), &remark, wanted.snap))
+            }
+            Kind::Trace => Box::new(trace::Trace::new(names, self.workers.nodes().to_vec())),
+        };
+        let head = json!({ "unseen": unseen, "diverts_xdp": session.diverts });
+        Reply::Stream(head, Box::new(move |out| session.run(&mut *form, out)))
+    }
+
+    /// The ports with what they are.
+    fn described(&self) -> Vec<(String, String)> {
+        let ports = self.config.ports.iter().enumerate();
+        let interface = |number: usize| {
+            let link = self.rib.link_of(PortId(number as u16))?;
+            Some(format!("interface {}", link.name))
+        };
+        ports
+            .map(|(number, port)| (port.name.clone(), interface(number).unwrap_or_default()))
+            .collect()
+    }
+
+    /// Packets that are not seen, in words.
+    fn unseen(&self, keep_xdp: bool) -> Vec<String> {
+        let Some(kernel) = &self.kernel else { return Vec::new() };
+        let mut unseen = vec![
+            "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
+             machine, multicast, IPv4 options, packets whose time to live ends here): tcpdump on the \
+             interface sees that"
+                .to_owned(),
+        ];
+        for (number, port) in self.config.ports.iter().enumerate() {
+            let number = PortId(number as u16);
+            match self.attachments.state(number) {
+                Some((state @ ("left" | "absent" | "failed"), reason)) => {
+                    let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
+                    unseen.push(format!("port {}, which is {state}{reason}", port.name));
+                }
+                _ if keep_xdp && kernel.forwards_to(number) => {
+                    unseen.push(format!("what XDP programs send to port {}", port.name));
+                }
+                _ => {}
+            }
+        }
+        unseen
+    }
+}

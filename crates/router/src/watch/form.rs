@@ -1,0 +1,15 @@
+//! What is sent of what was seen.
+
+use super::rounds::Seen;
+use std::io;
+use wattline_daemon::stream::Outlet;
+
+/// See the module.
+pub(super) trait Form: Send {
+    /// What comes before all else.
+    fn begin(&mut self, out: &mut Outlet<'_>) -> io::Result<()>;
+    /// Sends what becomes of a worker's iteration; the number of packets that are complete now.
+    fn round(&mut self, round: &Seen, out: &mut Outlet<'_>) -> io::Result<u64>;
+    /// Sends what is left; the number of packets.
+    fn end(&mut self, matched: u64, missed: u64, out: &mut Outlet<'_>) -> io::Result<u64>;
+}

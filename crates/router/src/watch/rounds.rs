@@ -1,0 +1,64 @@
+//! Reads the rings of all workers, iteration by iteration.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wattline_dataplane::tap::record::{Kind, Record, Records};
+use wattline_dataplane::tap::tap::TapCounters;
+
+/// Records that are taken from one worker before the others have their turn.
+const AT_ONCE: usize = 10_000;
+
+/// What a worker saw in one iteration.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Its number.
+    pub worker: usize,
+    /// Events in the order in which they came about.
+    pub records: Vec<Record>,
+}
+
+struct Source {
+    records: Records,
+    counters: Arc<TapCounters>,
+    /// Of an iteration whose end has not come.
+    begun: Vec<Record>,
+}
+
+/// The rings of one capture or trace.
+#[derive(Default)]
+pub(super) struct Rounds {
+    sources: Vec<Source>,
+}
+
+impl Rounds {
+    /// Adds the ring of the next worker.
+    pub fn add(&mut self, records: Records, counters: Arc<TapCounters>) {
+        self.sources.push(Source { records, counters, begun: Vec::new() });
+    }
+
+    /// What is complete, by time.
+    pub fn read(&mut self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for (worker, source) in self.sources.iter_mut().enumerate() {
+            for _ in 0..AT_ONCE {
+                let Some(record) = source.records.next() else { break };
+                if record.kind == Kind::Round {
+                    seen.push(Seen { worker, records: std::mem::take(&mut source.begun) });
+                } else {
+                    source.begun.push(record);
+                }
+            }
+        }
+        seen.sort_by_key(|seen| seen.records.first().map(|record| record.time_nanos));
+        seen
+    }
+
+    /// Packets that the filter took, and those of them that were missed.
+    pub fn counted(&self) -> (u64, u64) {
+        let sum = |count: &dyn Fn(&TapCounters) -> u64| {
+            self.sources.iter().map(|source| count(&source.counters)).sum()
+        };
+        let missed = sum(&|it| it.missed.load(Ordering::Relaxed));
+        (sum(&|it| it.matched.load(Ordering::Relaxed)), missed)
+    }
+}

@@ -1,0 +1,176 @@
+//! The ways of packets through the nodes, one value each.
+
+use super::capture::reason_name;
+use super::form::Form;
+use super::rounds::Seen;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io;
+use wattline_daemon::stream::Outlet;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::tap::filter::Headers;
+use wattline_dataplane::tap::record::{Kind, Record};
+
+/// Most packets whose end has not come; beyond, the oldest is told as it is.
+const OPEN_MOST: usize = 4096;
+
+/// A packet on its way.
+#[derive(Debug, Clone)]
+struct Way {
+    first: Record,
+    made_by: Option<u8>,
+    nodes: Vec<u8>,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Sent(u16),
+    Dropped(u8),
+    LeftToKernel,
+    Consumed,
+}
+
+/// See the module.
+pub(super) struct Trace {
+    ports: Vec<String>,
+    nodes: Vec<&'static str>,
+    open: HashMap<(usize, u32), Way>,
+}
+
+impl Trace {
+    /// A trace in a router with these ports and nodes.
+    pub fn new(ports: Vec<String>, nodes: Vec<&'static str>) -> Self {
+        Self { ports, nodes, open: HashMap::new() }
+    }
+
+    fn node(&self, number: u8) -> &'static str {
+        self.nodes.get(usize::from(number)).copied().unwrap_or("unknown")
+    }
+
+    fn port(&self, number: u16) -> &str {
+        self.ports.get(usize::from(number)).map_or("unknown", String::as_str)
+    }
+
+    fn note(&mut self, worker: usize, record: &Record) {
+        let key = (worker, record.packet);
+        let made_by = match record.kind {
+            Kind::Made(by) => Some(by),
+            Kind::Received => None,
+            _ => {
+                let Some(way) = self.open.get_mut(&key) else { return };
+                match record.kind {
+                    Kind::Visits(node) => way.nodes.push(node),
+                    Kind::Sent => way.end = Some(End::Sent(record.port)),
+                    Kind::Dropped(reason) => way.end = Some(End::Dropped(reason)),
+                    Kind::LeftToKernel => way.end = Some(End::LeftToKernel),
+                    Kind::Consumed(_) => way.end = Some(End::Consumed),
+                    Kind::Held(_) | Kind::Received | Kind::Made(_) | Kind::Round => {}
+                }
+                return;
+            }
+        };
+        let way = Way { first: record.clone(), made_by, nodes: Vec::new(), end: None };
+        self.open.insert(key, way);
+    }
+
+    /// The packets that `are_told`, the oldest first.
+    fn told(&mut self, are_told: impl Fn(&Way) -> bool) -> Vec<(usize, Way)> {
+        let told = self.open.extract_if(|_, way| are_told(way));
+        let mut told: Vec<_> = told.map(|((worker, _), way)| (worker, way)).collect();
+        told.sort_by_key(|(worker, way)| (way.first.time_nanos, *worker, way.first.packet));
+        told
+    }
+
+    fn said(&self, worker: usize, way: &Way) -> Value {
+        let Record { packet, port, time_nanos, length, bytes, .. } = &way.first;
+        let (end, reason, to) = match way.end {
+            Some(End::Sent(port)) => ("sent", None, Some(self.port(port))),
+            Some(End::Dropped(reason)) => ("dropped", Some(reason), None),
+            Some(End::LeftToKernel) => ("left to the kernel", None, None),
+            Some(End::Consumed) => ("went on in other packets", None, None),
+            None => ("held for its neighbour", None, None),
+        };
+        let means = reason.and_then(|reason| DropReason::ALL.get(usize::from(reason)));
+        json!({
+            "packet": packet,
+            "worker": worker,
+            "time_seconds": *time_nanos as f64 / 1e9,
+            "port": self.port(*port),
+            "made_by": way.made_by.map(|node| self.node(node)),
+            "headers": Headers::of(bytes).to_string(),
+            "length_bytes": length,
+            "nodes": way.nodes.iter().map(|node| self.node(*node)).collect::<Vec<_>>(),
+            "end": end,
+            "port_out": to,
+            "reason": reason.map(reason_name),
+            "meaning": means.map(|reason| reason.description().trim()),
+        })
+    }
+
+    fn send(&self, told: &[(usize, Way)], out: &mut Outlet<'_>) -> io::Result<u64> {
+        for (worker, way) in told {
+            out.event(&self.said(*worker, way))?;
+        }
+        Ok(told.len() as u64)
+    }
+}
+
+impl Form for Trace {
+    fn begin(&mut self, _: &mut Outlet<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn round(&mut self, seen: &Seen, out: &mut Outlet<'_>) -> io::Result<u64> {
+        for record in &seen.records {
+            self.note(seen.worker, record);
+        }
+        let mut told = self.told(|way| way.end.is_some());
+        if self.open.len() > OPEN_MOST {
+            told.extend(self.told(|_| true));
+        }
+        self.send(&told, out)
+    }
+
+    fn end(&mut self, _: u64, _: u64, out: &mut Outlet<'_>) -> io::Result<u64> {
+        let told = self.told(|_| true);
+        self.send(&told, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_is_told_once_with_its_end() {
+        let mut trace = Trace::new(vec!["a".to_owned(), "b".to_owned()], vec!["in", "drop"]);
+        let record = |kind, port| Record {
+            kind,
+            packet: 1,
+            port,
+            time_nanos: 5_000_000_000,
+            length: 60,
+            bytes: Vec::new(),
+        };
+        for (kind, port) in [(Kind::Received, 1), (Kind::Visits(0), 1), (Kind::Held(0), 0)] {
+            trace.note(0, &record(kind, port));
+        }
+        assert!(trace.told(|way| way.end.is_some()).is_empty());
+        trace.note(0, &record(Kind::Visits(1), 1));
+        trace.note(0, &record(Kind::Dropped(DropReason::NeighbourTimeout as u8), 0));
+        // Of a packet whose beginning was missed.
+        trace.note(1, &record(Kind::Sent, 0));
+        let told = trace.told(|way| way.end.is_some());
+        assert_eq!(told.len(), 1);
+        let said = trace.said(told[0].0, &told[0].1);
+        assert_eq!((&said["port"], &said["nodes"]), (&json!("b"), &json!(["in", "drop"])));
+        assert_eq!(
+            (&said["end"], &said["reason"]),
+            (&json!("dropped"), &json!("neighbour-timeout"))
+        );
+        assert_eq!(said["time_seconds"], 5.0);
+        assert!(said["meaning"].as_str().unwrap().contains("did not answer"), "{said}");
+        assert!(trace.open.is_empty());
+    }
+}

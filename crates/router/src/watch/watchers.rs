@@ -1,0 +1,60 @@
+//! What captures and traces of a router share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use wattline_dataplane::tap::door::{Door, PLACES};
+use wattline_ports::waiter::Waker;
+
+/// What stands against forwarding in XDP programs while one sees everything.
+pub(crate) const OBSTACLE: &str = "a capture or trace looks at all packets";
+
+/// Which of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Capture,
+    Trace,
+}
+
+/// A worker, as far as taps go.
+pub(crate) struct Entrance {
+    pub door: Door,
+    pub waker: Waker,
+    /// Chunks of its memory.
+    pub chunks: u32,
+}
+
+/// What is under way.
+#[derive(Default, Clone)]
+pub(crate) struct Watchers {
+    places: Arc<Mutex<[bool; PLACES]>>,
+    /// Those that see what XDP programs would forward.
+    diverting: Arc<AtomicUsize>,
+}
+
+impl Watchers {
+    /// Whether XDP programs have to leave everything to workers.
+    pub fn divert(&self) -> bool {
+        self.diverting.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on one more sees, or ceases to see, what XDP programs would forward.
+    pub fn count_diverting(&self, one_more: bool) {
+        match one_more {
+            true => self.diverting.fetch_add(1, Ordering::Relaxed),
+            false => self.diverting.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// A place at the workers' doors; `None` if all are taken.
+    pub fn take_place(&self) -> Option<usize> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = places.iter().position(|taken| !taken)?;
+        places[free] = true;
+        Some(free)
+    }
+
+    /// The place is free again.
+    pub fn give_place_back(&self, place: usize) {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)[place] = false;
+    }
+}

@@ -1,0 +1,55 @@
+//! `wattline capture`: packets that pass a running router, as a capture file.
+
+use super::looking::{Looking, part, summary};
+use crate::exit::ExitError;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use wattline_daemon::socket::Request;
+use wattline_daemon::stream::Part;
+
+/// Which packets, and where to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    looking: Looking,
+    /// The file (pcapng), or - for standard output.
+    #[arg(short = 'w', long, value_name = "FILE")]
+    write: PathBuf,
+    /// Most bytes of a packet.
+    #[arg(long, value_name = "BYTES", default_value_t = u16::MAX, value_parser = clap::value_parser!(u16).range(1..))]
+    snap: u16,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let to_output = args.write == Path::new("-");
+    if to_output && io::stdout().is_terminal() {
+        let message = "a capture is no text: pipe it on, say to `tcpdump -nr -`, or name a file";
+        return Err(ExitError::new(ExitError::USAGE, message));
+    }
+    let (_, mut inlet) = args.looking.begin(args.snap, Request::Capture)?;
+    let mut out: Box<dyn Write> = match to_output {
+        true => Box::new(io::stdout().lock()),
+        false => Box::new(File::create(&args.write).map_err(|error| {
+            let path = args.write.display();
+            ExitError::new(ExitError::IO, format_args!("cannot write {path}: {error}"))
+        })?),
+    };
+    loop {
+        match part(&mut inlet)? {
+            Part::Bytes(bytes) => {
+                out.write_all(&bytes)?;
+                out.flush()?;
+            }
+            Part::Event(_) => {}
+            Part::End(end) if json && !to_output => {
+                return Ok(writeln!(io::stdout(), "{end:#}")?);
+            }
+            Part::End(end) => {
+                eprintln!("{}", summary(&end));
+                return Ok(());
+            }
+        }
+    }
+}

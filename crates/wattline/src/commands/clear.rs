@@ -1,0 +1,33 @@
+//! `wattline clear`: counters of a running router begin anew.
+
+use super::ask::Which;
+use crate::exit::ExitError;
+use std::io::Write;
+use wattline_daemon::socket::Request;
+
+/// What.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Clone, Copy, clap::Subcommand)]
+enum What {
+    /// What `stats`, `top` and `graph` show of packets, ports, workers and nodes begins at 0. Metrics
+    /// and the account at the end go on from the start.
+    Counters,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let answer = match args.what {
+        What::Counters => args.which.ask(Request::ClearCounters)?,
+    };
+    if json {
+        writeln!(std::io::stdout(), "{answer:#}")?;
+    }
+    Ok(())
+}

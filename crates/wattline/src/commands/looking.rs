@@ -1,0 +1,105 @@
+//! What `wattline capture` and `wattline trace` share: a filter, bounds, and the end.
+
+use super::ask::Which;
+use super::duration;
+use crate::exit::ExitError;
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wattline_daemon::socket::{Look, Request};
+use wattline_daemon::stream::{Inlet, Part, Stopper};
+use wattline_dataplane::tap::filter::Filter;
+use wattline_units::Span;
+
+/// Which packets, and how many.
+#[derive(Debug, clap::Args)]
+pub struct Looking {
+    /// Which packets, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
+    /// `interface left`, `vlan 7`, `not (tcp or icmp)`; all without it.
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
+    /// End after so many packets.
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after so long.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    time: Option<Span>,
+    /// Most packets per second and worker; what comes beyond is counted as missed.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    /// Let XDP programs forward on, and do not see what they forward. Otherwise workers forward
+    /// everything meanwhile, which takes more of the machine's time.
+    #[arg(long)]
+    keep_xdp: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Looking {
+    /// Begins; gives what the router says first, and where the rest comes. It ends by a signal, the
+    /// time or the number of packets.
+    pub fn begin(
+        &self,
+        snap: u16,
+        request: fn(Look) -> Request,
+    ) -> Result<(Value, Inlet), ExitError> {
+        let filter = self.filter.join(" ");
+        // Mistakes are told before a router is looked for, which knows the names of its ports.
+        Filter::parse(&filter, &|_| Some(0))
+            .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
+        let look =
+            Look { filter, snap, rate: self.rate, most: self.count, keep_xdp: self.keep_xdp };
+        let (head, inlet) = self.which.listen(&request(look))?;
+        stop_by_signal(inlet.stopper()?)?;
+        if let Some(time) = self.time {
+            let stopper = inlet.stopper()?;
+            std::thread::spawn(move || {
+                std::thread::sleep(time.into());
+                stopper.stop();
+            });
+        }
+        say_unseen(&head);
+        Ok((head, inlet))
+    }
+}
+
+/// The first signal asks for the end; the router then still sends what it has seen.
+fn stop_by_signal(stopper: Stopper) -> std::io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            stopper.stop();
+        }
+    });
+    Ok(())
+}
+
+fn say_unseen(head: &Value) {
+    for what in head["unseen"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        eprintln!("not seen: {what}");
+    }
+    if head["diverts_xdp"] == true {
+        eprintln!(
+            "workers forward what XDP programs would, until this ends (--keep-xdp lets them)"
+        );
+    }
+}
+
+/// How it went, in a line.
+pub fn summary(end: &Value) -> String {
+    let number = |key: &str| end[key].as_u64().unwrap_or(0);
+    let missed = match number("missed") {
+        0 => "none missed".to_owned(),
+        missed => format!("{missed} missed, as they came too fast (--rate, or a slow reader)"),
+    };
+    format!(
+        "{} packets shown; {} matched, {missed}; {:.1} s",
+        number("packets"),
+        number("matched"),
+        end["duration_seconds"].as_f64().unwrap_or(0.0)
+    )
+}
+
+/// The next part, whatever it is.
+pub fn part(inlet: &mut Inlet) -> Result<Part, ExitError> {
+    inlet.part().map_err(|error| ExitError::new(ExitError::IO, format_args!("the router: {error}")))
+}
