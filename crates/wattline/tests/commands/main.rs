@@ -15,6 +15,7 @@ mod metrics;
 mod nics;
 mod power;
 mod profile;
+mod prometheus;
 mod redundancy;
 mod server_commands;
 mod service;
