@@ -59,6 +59,7 @@ pub struct Daemon {
     started: Instant,
     socket: Server,
     inbox: Receiver<Message>,
+    bell: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
 }
@@ -100,7 +101,7 @@ impl Daemon {
         let session = Session::begin(&config, &options.tree)?;
         serve_all(listener, asking(sender.clone()));
         if let Some(address) = config.metrics {
-            let ask = asking(sender);
+            let ask = asking(sender.clone());
             let text = move || match ask(Request::Metrics)? {
                 Answer::Ok(text) => text.as_str().map(str::to_owned),
                 Answer::Error(_) => None,
@@ -124,6 +125,7 @@ impl Daemon {
             fingerprint,
             socket,
             inbox,
+            bell: sender,
         };
         daemon.introduce();
         daemon.look_for_rivals();
@@ -221,6 +223,16 @@ impl Daemon {
             }
         };
         (answer, Ok(()))
+    }
+
+    /// What asks this daemon for its statistics, from any thread; nothing is answered while it does
+    /// not run.
+    pub fn statistics(&self) -> impl Fn() -> Option<Value> + Send + Sync + 'static {
+        let ask = asking(self.bell.clone());
+        move || match ask(Request::Stats)? {
+            Answer::Ok(stats) => Some(stats),
+            Answer::Error(_) => None,
+        }
     }
 
     fn stats(&mut self) -> Value {
@@ -340,7 +352,9 @@ enum Reload {
 }
 
 /// Asks the daemon's thread and waits for its answer; nothing once it has ended.
-fn asking(sender: Sender<Message>) -> impl Fn(Request) -> Option<Answer> + Clone + Send + 'static {
+fn asking(
+    sender: Sender<Message>,
+) -> impl Fn(Request) -> Option<Answer> + Clone + Send + Sync + 'static {
     move |request| {
         let (answer, receiver) = channel();
         sender.send(Message::Request(request, answer)).ok()?;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::account::{Interval, Totals};
+use wattline_governor::changes::Change;
 use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
@@ -59,6 +60,8 @@ pub(crate) struct Seen {
     pub recent: Interval,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
+    /// The last changes, the oldest first.
+    pub changes: Vec<Change>,
     /// Each source of latency.
     pub sources: Vec<SourceState>,
     /// The name of the policy.
@@ -140,6 +143,7 @@ impl Session {
                 platform: governor.platform().clone(),
                 point: governor.point().clone(),
                 knobs: governor.ledger().entries().cloned().collect(),
+                changes: governor.changes().copied().collect(),
                 sources: feed.lock().unwrap_or_else(PoisonError::into_inner).states(now),
                 policy: governor.policy_name(),
                 totals,

@@ -66,7 +66,7 @@ fn cores(session: &Session, seen: &Seen) -> Vec<Value> {
 
 /// What the governor did and what was drawn, by the names of `wattline_router::stats::PowerStats`.
 fn power(session: &Session, seen: &Seen) -> Value {
-    let Seen { platform, point, totals, recent, knobs, policy, view, .. } = seen;
+    let Seen { platform, point, totals, recent, knobs, changes, policy, view, .. } = seen;
     let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
     // What runs at a frequency that nobody sets runs at one that nobody here knows.
     let frequencies: Vec<f64> = if platform.can.set_frequency {
@@ -119,6 +119,7 @@ fn power(session: &Session, seen: &Seen) -> Value {
         "steps_altered": totals.own.altered,
         "steps_failed": totals.own.failed,
         "knobs": knobs,
+        "changes": changes,
         "host": session.status(),
     })
 }

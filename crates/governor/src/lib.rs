@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod changes;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod energy;
@@ -29,6 +30,7 @@ pub mod under_way;
 mod tests;
 
 use account::{LoopTotals, MachineTotals, Totals};
+use changes::{Change, Changes};
 use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
@@ -48,6 +50,7 @@ pub struct Governor<M> {
     wishes: AskAgain,
     ask: AskAgain,
     totals: LoopTotals,
+    changes: Changes,
     /// Up to here the integrals over the operating point are booked.
     now: Time,
 }
@@ -64,6 +67,7 @@ impl<M: Machine> Governor<M> {
             wishes: AskAgain::NEVER,
             ask: AskAgain::NEVER,
             totals: LoopTotals::default(),
+            changes: Changes::default(),
             now: Time::ZERO,
             machine,
         }
@@ -127,6 +131,9 @@ impl<M: Machine> Governor<M> {
         }
         self.totals.decisions += 1;
         if self.wanted != *self.transition.target() {
+            let points = [self.transition.target(), &self.wanted];
+            let reason = self.policy.reason();
+            self.changes.note(now, self.machine.platform(), points, trigger, reason);
             self.apply();
         }
         self.show_ask();
@@ -205,6 +212,11 @@ impl<M: Machine> Governor<M> {
     /// The policy's name.
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// The last changes that the policy asked for, the oldest first.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter()
     }
 
     /// What became of the steps.

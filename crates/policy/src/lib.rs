@@ -79,6 +79,11 @@ pub trait Policy: Send {
         None
     }
 
+    /// Why its last decision was not the one before, where it can tell.
+    fn reason(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What a user should know of its decisions, such as that no point meets its target.
     fn remark(&self) -> Option<String> {
         None

@@ -13,6 +13,7 @@ use wattline_cores::Latency;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
 use wattline_governor::account::Totals;
+use wattline_governor::changes::Change;
 use wattline_governor::ledger::Entry;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -70,6 +71,8 @@ pub struct Seen {
     pub platform: Platform,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
+    /// The last changes that the policy asked for, the oldest first.
+    pub changes: Vec<Change>,
 }
 
 /// A platform with its governor.

@@ -166,7 +166,7 @@ impl Power {
     }
 
     fn compose(&self, totals: &Totals, recent: &Interval, seen: Seen) -> PowerStats {
-        let Seen { point, platform, knobs } = seen;
+        let Seen { point, platform, knobs, changes } = seen;
         let settings = &self.plan.settings;
         let emulated = settings.platform == PowerPlatform::Scale;
         let energy = &totals.machine.energy;
@@ -203,6 +203,7 @@ impl Power {
             steps_altered: totals.own.altered,
             steps_failed: totals.own.failed,
             knobs,
+            changes,
             details: serde_json::Map::new(),
         }
     }

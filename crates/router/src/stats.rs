@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, Snapshot};
 use wattline_governor::account::LatencySummary;
+use wattline_governor::changes::Change;
 use wattline_governor::ledger::Entry;
 use wattline_units::{Accuracy, Provenance, Source};
 use wattline_xdp::Verdict;
@@ -134,6 +135,8 @@ pub struct PowerStats {
     pub steps_failed: u64,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
+    /// The last changes that the policy asked for, the oldest first.
+    pub changes: Vec<Change>,
     /// What one platform alone has to tell, by name. On `scale`: `disturbance`, how far threads
     /// lagged behind the model, and `holds`, what was held back to keep flows in order while tables
     /// were rewritten. On `host`: `host`, what this machine has to tell of its knobs.
@@ -177,6 +180,7 @@ impl Default for PowerStats {
             steps_altered: 0,
             steps_failed: 0,
             knobs: Vec::new(),
+            changes: Vec::new(),
             details: serde_json::Map::new(),
         }
     }

@@ -85,6 +85,9 @@ impl Policy for Moderated {
             Choice::Fixed(_) => None,
         }
     }
+    fn reason(&self) -> Option<&'static str> {
+        self.policy.reason()
+    }
     fn remark(&self) -> Option<String> {
         self.policy.remark()
     }

@@ -309,6 +309,10 @@ impl Policy for Wattline {
         Looks::WHOLE.and_late(self.late_after)
     }
 
+    fn reason(&self) -> Option<&'static str> {
+        self.reasons.last()
+    }
+
     fn remark(&self) -> Option<String> {
         self.reasons.tell(&self.machine.frequencies)
     }

@@ -4,6 +4,7 @@ mod active;
 mod ask;
 mod bench;
 mod config;
+mod dashboard;
 mod demo;
 mod duration;
 mod envelope;
@@ -23,6 +24,7 @@ mod policies;
 mod probe;
 mod profile;
 mod reload;
+mod report;
 mod reproduce;
 mod restore;
 mod root;
@@ -106,6 +108,8 @@ pub enum Command {
     Profile(profile::Args),
     /// Make the figures and tables of the papers again, ours beside theirs.
     Reproduce(reproduce::Args),
+    /// Compare runs, each of several repetitions, with confidence intervals.
+    Report(report::Args),
     /// Measure how fast Wattline itself is on this machine.
     Bench(bench::Args),
 }
@@ -144,6 +148,7 @@ impl Command {
             Self::Load(args) => load::run(&args, json),
             Self::Profile(args) => profile::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
+            Self::Report(args) => report::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }
     }

@@ -10,5 +10,6 @@ pub(super) fn seen<M: Machine>(governor: &mut Governor<M>) -> Seen {
         point: governor.point().clone(),
         platform: governor.platform().clone(),
         knobs: governor.ledger().entries().cloned().collect(),
+        changes: governor.changes().copied().collect(),
     }
 }

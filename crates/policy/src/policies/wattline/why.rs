@@ -49,6 +49,11 @@ impl Reasons {
         self.last = Some((why, choice.cores, choice.frequency, rate));
     }
 
+    /// Of the last change; nothing before the first.
+    pub fn last(&self) -> Option<&'static str> {
+        self.last.map(|(why, ..)| why.words())
+    }
+
     /// In words; nothing before the first change.
     pub fn tell(&self, frequencies: &[f64]) -> Option<String> {
         let (why, cores, frequency, rate) = self.last?;
