@@ -46,8 +46,8 @@ impl Comparison {
     pub(super) fn sentences(&self) -> Vec<String> {
         let (shown, intervals) = self.counts();
         let mut sentences = vec![format!(
-            "{shown} differences are shown among {intervals} intervals at 95 %: about {} of them would \
-             be by chance if nothing differed.",
+            "Intervals at 95 %: {intervals}, of which {shown} show a difference; about {} would do so \
+             by chance if nothing differed.",
             (intervals as f64 / 20.0).ceil()
         )];
         if self.runs.iter().any(|run| run.repetitions.len() < 2) {
@@ -145,10 +145,10 @@ mod tests {
             "left out: 9.json: is empty",
             "200 ± 5",
             "150 ± 2.5",
-            "-50 ± 4.3 (-25.0 %)",
+            "-50 ± 5.6 (-25.0 %)",
             "less",
             "1 more, without",
-            "1 differences are shown among 1 intervals",
+            "Intervals at 95 %: 1, of which 1 show a difference",
         ] {
             assert!(text.contains(words), "{words:?} is missing in\n{text}");
         }
@@ -159,7 +159,7 @@ mod tests {
     fn a_page_has_every_figure_and_no_name_becomes_markup() {
         let page = comparison().html();
         assert!(page.contains("&lt;saver&gt;") && !page.contains("<saver>"), "{page}");
-        for words in ["lost", "the same", "-50 ± 4.3 (-25.0 %)", "left out", "<svg"] {
+        for words in ["lost", "the same", "-50 ± 5.6 (-25.0 %)", "left out", "<svg"] {
             assert!(page.contains(words), "{words:?}");
         }
     }
