@@ -63,6 +63,7 @@ pub struct Daemon {
     started: Instant,
     socket: Server,
     inbox: Receiver<Message>,
+    bell: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
 }
@@ -105,7 +106,7 @@ impl Daemon {
         let session = Session::begin(&config, &options.tree)?;
         serve_all(listener, asking(sender.clone()));
         if let Some(address) = config.metrics {
-            let ask = asking(sender);
+            let ask = asking(sender.clone());
             let text = move || match ask(Request::Metrics)? {
                 Answer::Ok(text) => text.as_str().map(str::to_owned),
                 Answer::Error(_) => None,
@@ -130,6 +131,7 @@ impl Daemon {
             slept: Slept::until_now(),
             socket,
             inbox,
+            bell: sender,
         };
         daemon.introduce();
         daemon.look_for_rivals();
@@ -233,6 +235,16 @@ impl Daemon {
             }
         };
         (answer, Ok(()))
+    }
+
+    /// What asks this daemon for its statistics, from any thread; nothing is answered while it does
+    /// not run.
+    pub fn statistics(&self) -> impl Fn() -> Option<Value> + Send + Sync + 'static {
+        let ask = asking(self.bell.clone());
+        move || match ask(Request::Stats)? {
+            Answer::Ok(stats) => Some(stats),
+            Answer::Error(_) => None,
+        }
     }
 
     fn stats(&mut self) -> Value {
@@ -360,7 +372,9 @@ enum Reload {
 }
 
 /// Asks the daemon's thread and waits for its answer; nothing once it has ended.
-fn asking(sender: Sender<Message>) -> impl Fn(Request) -> Option<Answer> + Clone + Send + 'static {
+fn asking(
+    sender: Sender<Message>,
+) -> impl Fn(Request) -> Option<Answer> + Clone + Send + Sync + 'static {
     move |request| {
         let (answer, receiver) = channel();
         sender.send(Message::Request(request, answer)).ok()?;

@@ -12,7 +12,7 @@ use wattline_units::{Hertz, Span};
 
 const CORES: usize = 4;
 
-fn platform() -> Platform {
+pub(crate) fn platform() -> Platform {
     let idle = |name: &str, micros| IdleState {
         name: name.to_owned(),
         exit_latency: Span::from_micros(micros),

@@ -11,10 +11,13 @@ pub mod columns;
 mod escape;
 pub mod page;
 pub mod plot;
+pub mod runs;
 mod sparkline;
+mod spread;
 pub mod table;
 
 pub use check::{Check, Grounds, Verdict};
 pub use escape::escape;
 pub use sparkline::sparkline;
+pub use spread::Spread;
 pub use table::Table;

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// The rules for what is not a plot.
-const STYLE: &str = include_str!("page.css");
+/// The rules for what is not a plot, for pages that are served as well.
+pub const STYLE: &str = include_str!("page.css");
 /// What a page adds for those who look at it on a screen; all can be read without it.
 const SCRIPT: &str = include_str!("page.js");
 

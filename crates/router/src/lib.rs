@@ -151,6 +151,16 @@ impl Router {
         self.end()
     }
 
+    /// What asks this router for its statistics, from any thread; nothing is answered while it does
+    /// not run.
+    pub fn statistics(&self) -> impl Fn() -> Option<serde_json::Value> + Send + Sync + 'static {
+        let bell = self.bell.clone();
+        move || match bell.ask(Request::Stats)? {
+            Answer::Ok(stats) => Some(stats),
+            Answer::Error(_) => None,
+        }
+    }
+
     fn end(mut self) -> (Stats, Result<(), RouterError>) {
         if let Some(signals) = &self.signals {
             signals.close();

@@ -302,6 +302,7 @@ mod tests {
         assert_eq!(report.steps.len(), 13);
         let page = html(&report);
         assert!(page.contains("a line &lt;b&gt;") && page.contains("no meter"));
+        crate::looked_at("eer", &page);
         let mut text = Vec::new();
         table(&mut text, &report).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -11,7 +11,7 @@ pub fn html(report: &Report) -> String {
     let description = &report.description;
     let title = format!("Energy efficiency: {}", description.device);
     let mut page = page::begin(&title);
-    put(&mut page, format_args!("<main><h1>{}</h1>\n", escape(&title)));
+    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
     put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
     put(&mut page, format_args!("<p>Power: {}.</p>\n<ul>\n", escape(&description.power_from)));
     for note in &description.notes {
@@ -87,7 +87,7 @@ pub fn html(report: &Report) -> String {
         "<p>EER: weighted throughput over weighted power (draft-ietf-bmwg-powerbench, after ETSI ES \
          203 136). The proportionality index is 1 where power is in proportion to the load and 0 \
          where it is always the same; the dynamic range is the share of full power that is saved \
-         when idle.</p>\n</main>\n",
+         when idle.</p>\n",
     );
     page::end(&mut page);
     page

@@ -113,6 +113,7 @@ mod tests {
             for elsewhere in ["src=", "href=\"http", "url(", "@import"] {
                 assert!(!page.contains(elsewhere), "a page needs nothing from elsewhere");
             }
+            crate::looked_at("rfc2544", &page);
             let mut text = Vec::new();
             table(&mut text, &report).unwrap();
             assert!(String::from_utf8(text).unwrap().contains("64"));

@@ -10,7 +10,7 @@ use wattline_report::plot::{Axis, Chart, Mark};
 pub fn html(report: &Report) -> String {
     let title = format!("RFC 2544: {}", report.conditions.device_words);
     let mut page = page::begin(&title);
-    put(&mut page, format_args!("<main><h1>{}</h1>\n", escape(&title)));
+    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
     put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
     put(&mut page, format_args!("<p>{}</p>\n<ul>\n", escape(&compliance(report))));
     for deviation in &report.deviations {
@@ -27,7 +27,6 @@ pub fn html(report: &Report) -> String {
         of_length(&mut page, length);
     }
     conditions(&mut page, report);
-    page.push_str("</main>\n");
     page::end(&mut page);
     page
 }

@@ -14,7 +14,6 @@ mod machine;
 mod page;
 mod points;
 mod run;
-mod spread;
 
 pub use grid::{At, Grid};
 pub use live::{Live, Loader, loader, within};
@@ -22,7 +21,7 @@ pub use machine::{Machine, MachineError};
 pub use page::page;
 pub use points::{Head, Points, PointsError, Profiled};
 pub use run::Run;
-pub use spread::Spread;
+pub use wattline_report::Spread;
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! What was measured so far, in a file that is written anew after every point.
 
+use super::Spread;
 use super::grid::{At, Grid};
 use super::run::Run;
-use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

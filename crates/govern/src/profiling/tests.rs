@@ -238,4 +238,12 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert!(!tables.has_power() && tables.conditions.arrivals_per_request.is_empty());
     let page = page(&points);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
+    let Some(mut browser) = wattline_browser::Browser::start("the page of a profile") else {
+        return;
+    };
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, page).unwrap();
+    let url = wattline_browser::url_of(&path);
+    let wrong = wattline_browser::look(&mut browser, "profile", &url, "true");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -3,7 +3,7 @@
 use super::fixed;
 use crate::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Platform, Policy, PolicyInfo, Trigger, Wait,
+    Parameters, Reason, Platform, Policy, PolicyInfo, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 
@@ -80,6 +80,8 @@ struct PowerSave {
     silence: Span,
     /// By number of the port.
     counters: Vec<Counters>,
+    /// What led to the last step.
+    why: &'static str,
 }
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
@@ -98,6 +100,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         nap: fixed::idle_state(parameters, context.platform)?,
         silence: parameters.span("silence"),
         counters: vec![Counters::default(); ports],
+        why: "",
     }))
 }
 
@@ -148,6 +151,10 @@ impl Policy for PowerSave {
         INFO.name
     }
 
+    fn reason(&self) -> Option<Reason> {
+        Some(Reason { words: self.why, rate: None })
+    }
+
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }
@@ -161,6 +168,7 @@ impl Policy for PowerSave {
         let platform = seen.platform;
         match seen.trigger {
             Trigger::Start => {
+                self.why = "nothing was known yet";
                 let cores = if platform.can.set_cores { 1 } else { platform.cores };
                 point.set_active(cores, self.nap, platform.deepest());
                 point.set_frequency(0);
@@ -170,10 +178,15 @@ impl Policy for PowerSave {
             Trigger::Batch { queue, batches, .. } => {
                 let fill = u64::from(seen.queues[queue].fill);
                 if let Some(up) = self.sample(platform.queues[queue].port, fill, batches.into()) {
+                    let marks = ["queues stayed below q_l", "queues stayed above q_h"];
+                    self.why = marks[usize::from(up)];
                     self.step(up, platform, point);
                 }
             }
-            Trigger::Timer | Trigger::EmptyPolls { .. } => self.step(false, platform, point),
+            Trigger::Timer | Trigger::EmptyPolls { .. } => {
+                self.why = "no batch came for as long as `silence` says";
+                self.step(false, platform, point);
+            }
             Trigger::Fill { .. } => {}
         }
         let estimator = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
@@ -295,8 +308,10 @@ mod tests {
         let ask = bench.batch(&mut *powersave, 0, 50);
         assert_eq!(bench.rung(), (2, 0));
         assert_eq!(ask.at, bench.now + Span::from_millis(1));
+        assert_eq!(powersave.reason().unwrap().words, "queues stayed above q_h");
         bench.pass(&mut *powersave, Span::from_millis(1), &[], 0);
         assert_eq!(bench.rung(), (1, 0));
+        assert!(powersave.reason().unwrap().words.contains("silence"));
     }
 
     /// On the ladder the first rung that carries a rate costs less than 5 W above the lower

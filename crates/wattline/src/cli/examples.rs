@@ -15,6 +15,10 @@ const EXAMPLES: &[Examples] = &[
                 "wattline run /etc/wattline/router.toml",
             ),
             ("Forward captures in memory, without root", "wattline run examples/captures.toml"),
+            (
+                "The same, shown in a browser at http://127.0.0.1:9418",
+                "wattline run examples/captures.toml --dashboard 127.0.0.1:9418",
+            ),
         ],
     ),
     (
@@ -135,6 +139,20 @@ const EXAMPLES: &[Examples] = &[
             ("By the built-in profile", "wattline govern"),
             ("The same, with metrics for Prometheus", "wattline govern --metrics 127.0.0.1:9417"),
             ("A profile to start from", "wattline govern --print-profile latency > govern.toml"),
+            (
+                "Shown in a browser at http://127.0.0.1:9418",
+                "wattline govern --dashboard 127.0.0.1:9418",
+            ),
+        ],
+    ),
+    (
+        "report",
+        &[
+            (
+                "What a policy changes: files of `wattline sim ... --json`, one for each seed",
+                "wattline report poll powersave --page compared.html",
+            ),
+            ("Only watts, for a script", "wattline report poll powersave --only watts --json"),
         ],
     ),
     (

@@ -15,7 +15,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         "Work with models",
         &["sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise"],
     ),
-    ("Measure and compare", &["demo", "load", "bench", "reproduce"]),
+    ("Measure and compare", &["demo", "load", "bench", "report", "reproduce"]),
 ];
 
 /// Lets the help show the commands in groups; one that is in none comes last.

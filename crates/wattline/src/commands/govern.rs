@@ -1,5 +1,6 @@
 //! `wattline govern`: the governor of this machine, without a router.
 
+use super::dashboard::Dashboard;
 use super::root::Root;
 use super::{run, stats};
 use crate::exit::ExitError;
@@ -29,6 +30,8 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
+    dashboard: Dashboard,
+    #[command(flatten)]
     root: Root,
 }
 
@@ -42,6 +45,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         write!(std::io::stdout(), "{}", profile.text)?;
         return Ok(());
     }
+    let dashboard = args.dashboard.open()?;
     let level = run::log_to_standard_error();
     let set_log_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
     let tree = args.root.tree()?;
@@ -54,6 +58,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let daemon = Daemon::start(options)?;
     tracing::info!("control socket {}", daemon.socket_path().display());
+    dashboard.show("governor", daemon.statistics())?;
     let (account, outcome) = daemon.run();
     let printed = print(&account, json);
     // What went wrong matters more than a reader who has gone.

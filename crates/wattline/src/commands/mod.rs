@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod clear;
 mod config;
+mod dashboard;
 mod demo;
 mod duration;
 mod envelope;
@@ -27,6 +28,7 @@ mod policies;
 mod probe;
 mod profile;
 mod reload;
+mod report;
 mod reproduce;
 mod restore;
 mod root;
@@ -123,6 +125,8 @@ pub enum Command {
     Profile(profile::Args),
     /// Reproduce the figures and tables of the papers, and compare ours with theirs.
     Reproduce(reproduce::Args),
+    /// Compare runs, each of several repetitions, with confidence intervals.
+    Report(report::Args),
     /// Measure how fast Wattline itself is on this machine.
     Bench(bench::Args),
 }
@@ -165,6 +169,7 @@ impl Command {
             Self::Load(args) => load::run(&args, json),
             Self::Profile(args) => profile::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
+            Self::Report(args) => report::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }
     }

@@ -1,5 +1,6 @@
 //! `wattline run`: the router.
 
+use super::dashboard::Dashboard;
 use super::stats;
 use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
@@ -23,14 +24,19 @@ const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platform
 pub struct Args {
     /// The configuration (TOML); `wattline config` prints every key.
     config: PathBuf,
+    #[command(flatten)]
+    dashboard: Dashboard,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let dashboard = args.dashboard.open()?;
     let level = log_to_standard_error();
     let set_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
     let router = Router::start(&args.config, EXTENSIONS, Box::new(set_level))?;
     tracing::info!("control socket {}", router.socket_path().display());
+    let name = args.config.file_stem().unwrap_or_default().to_string_lossy();
+    dashboard.show(&name, router.statistics())?;
     let (account, outcome) = router.run();
     let printed = print(&account, json);
     // What went wrong matters more than a reader who has gone.

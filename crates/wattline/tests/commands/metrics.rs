@@ -1,6 +1,5 @@
-//! The metrics endpoint, read by Prometheus itself.
+//! The metrics endpoint. Prometheus itself reads it in `prometheus.rs`.
 
-use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use wattline_traffic::capture::{LinkType, Resolution, Writer};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Killed when dropped.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -21,18 +20,18 @@ impl Drop for Running {
 }
 
 /// A program of Debian's prometheus: installed, or unpacked by `make tools`.
-fn program(name: &str) -> Option<PathBuf> {
+pub fn program(name: &str) -> Option<PathBuf> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr/bin");
     let found = [PathBuf::from("/usr/bin"), unpacked].map(|folder| folder.join(name));
     found.into_iter().find(|path| path.exists())
 }
 
 /// A TCP port of this machine that nobody listens on.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn get(port: u16, path: &str) -> Option<String> {
+pub fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
     let mut answer = String::new();
@@ -41,7 +40,7 @@ fn get(port: u16, path: &str) -> Option<String> {
     head.contains(" 200 ").then(|| body.to_owned())
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -90,7 +89,12 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
 }
 
 /// A router between captures: seven packets at once, and one long after, so that it goes on.
-fn router(folder: &Path, metrics: u16, more: &str) -> Running {
+pub fn router(folder: &Path, metrics: u16, more: &str) -> Running {
+    router_with(folder, metrics, more, &[])
+}
+
+/// The same, with further arguments of `wattline run`.
+pub fn router_with(folder: &Path, metrics: u16, more: &str, arguments: &[&str]) -> Running {
     let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
         .ipv4([192, 0, 2, 9], [203, 0, 113, 5], 64)
         .udp(1000, 2000);
@@ -115,49 +119,6 @@ fn router(folder: &Path, metrics: u16, more: &str) -> Running {
     );
     std::fs::write(folder.join("router.toml"), config).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
-    command.arg("run").arg(folder.join("router.toml"));
+    command.arg("run").arg(folder.join("router.toml")).args(arguments);
     Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
-#[test]
-fn prometheus_reads_what_the_router_counts() {
-    let (Some(promtool), Some(prometheus)) = (program("promtool"), program("prometheus")) else {
-        eprintln!("SKIPPED prometheus_reads_what_the_router_counts: needs prometheus");
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let metrics = free_port();
-    let _router = router(folder.path(), metrics, "");
-    let forwarded = "wattline_packets_total{port=\"b\",queue=\"0\",direction=\"transmit\"} 7\n";
-    let text = until("seven packets are counted", || {
-        get(metrics, "/metrics").filter(|text| text.contains(forwarded))
-    });
-
-    let mut check = Command::new(&promtool);
-    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut check = check.stderr(Stdio::piped()).spawn().unwrap();
-    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let verdict = check.wait_with_output().unwrap();
-    let complaints = String::from_utf8_lossy(&verdict.stderr).into_owned();
-    assert!(verdict.status.success() && complaints.is_empty(), "{complaints}");
-
-    let scrape = format!(
-        "scrape_configs:\n- job_name: wattline\n  scrape_interval: 1s\n  static_configs:\n  \
-         - targets: ['127.0.0.1:{metrics}']\n"
-    );
-    std::fs::write(folder.path().join("prometheus.yml"), scrape).unwrap();
-    let port = free_port();
-    let mut server = Command::new(&prometheus);
-    server.arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()));
-    server.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-    server.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-    let _server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let query = "/api/v1/query?query=sum(wattline_packets_total%7Bdirection=%22transmit%22%7D)";
-    let value = until("Prometheus has a sample", || {
-        let answer: Value = serde_json::from_str(&get(port, query)?).ok()?;
-        Some(answer["data"]["result"].get(0)?["value"][1].as_str()?.to_owned())
-    });
-    assert_eq!(value, "7");
-    let version = Command::new(&prometheus).arg("--version").output().unwrap();
-    println!("{}", String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default());
 }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(path: &str) -> String {
+pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -189,8 +189,8 @@ fn metrics(text: &str, mark: char) -> BTreeSet<String> {
     text.split(mark).filter(of_metric).map(str::to_owned).collect()
 }
 
-#[test]
-fn the_page_of_metrics_has_every_metric_and_no_other() {
+/// Names of all metrics that the program makes.
+pub fn metrics_of_code() -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for file in ["router/src/metrics.rs", "daemon/src/metrics/power.rs", "govern/src/metrics.rs"] {
         let source = read(&format!("crates/{file}"));
@@ -199,6 +199,12 @@ fn the_page_of_metrics_has_every_metric_and_no_other() {
         assert!(found.len() > 5, "{file}: {found:?}");
         known.extend(found);
     }
+    known
+}
+
+#[test]
+fn the_page_of_metrics_has_every_metric_and_no_other() {
+    let known = metrics_of_code();
     let shown = metrics(&read("docs/reference/metrics.md"), '`');
     let missing: Vec<_> = known.difference(&shown).collect();
     let unknown: Vec<_> = shown.difference(&known).collect();

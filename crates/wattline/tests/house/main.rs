@@ -2,6 +2,7 @@
 //! the recorded examples of how to add to it apply.
 
 mod architecture;
+mod board;
 mod circles;
 mod documents;
 mod examples;

@@ -1,12 +1,12 @@
 //! A frame of the view, and the same as plain text.
 
-use super::sample::Glance;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 use std::fmt::Write as _;
+use wattline_daemon::glance::Glance;
 
 /// Looks that the curves hold at most.
 const HISTORY: usize = 512;
@@ -128,7 +128,7 @@ fn table<'a, const N: usize>(
 }
 
 fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
-    let row = |port: &super::sample::Port| {
+    let row = |port: &wattline_daemon::glance::Port| {
         [
             port.name.clone(),
             packets(port.offered_rate_pps),
@@ -140,7 +140,7 @@ fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
 }
 
 fn worker_rows(glance: &Glance) -> Vec<[String; 6]> {
-    let row = |(index, worker): (usize, &super::sample::Worker)| {
+    let row = |(index, worker): (usize, &wattline_daemon::glance::Worker)| {
         let state = if worker.active { "" } else { " (parked)" };
         [
             format!("{index}{state}"),
@@ -160,7 +160,7 @@ fn worker_rows(glance: &Glance) -> Vec<[String; 6]> {
 }
 
 fn drop_rows(glance: &Glance) -> Vec<[String; 3]> {
-    let row = |drop: &super::sample::Drop| {
+    let row = |drop: &wattline_daemon::glance::Drop| {
         [drop.reason.clone(), drop.packets.to_string(), packets(drop.rate_pps)]
     };
     glance.drops.iter().map(row).collect()
@@ -217,10 +217,34 @@ fn packets(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Sample, tests::stats};
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use serde_json::{Value, json};
+    use wattline_daemon::glance::Sample;
+
+    /// A router after so many seconds, with so many packets.
+    fn stats(seconds: f64, packets: u64) -> Value {
+        json!({
+            "uptime_seconds": seconds,
+            "dropped": {"no-route": packets / 10, "ttl": 0},
+            "ports": [
+                {"name": "left", "state": "up", "received_packets": packets},
+                {"name": "right", "state": "up", "transmitted_packets": packets / 2},
+            ],
+            "workers": [
+                {"active": true, "received": packets, "useful_cycles": 30 * packets,
+                 "empty_cycles": 10 * packets, "sleeping_cycles": 80 * packets,
+                 "sleeps": packets / 100},
+                {"active": false},
+            ],
+            "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
+                      "accuracy": "static", "frequency_hertz": [1.6e9, 3.3e9], "cores_active": 1,
+                      "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
+                      "host": {"kernel": [{"worker": 1, "softirq_share": 0.25,
+                                           "ksoftirqd_share": 0.1}]}},
+        })
+    }
 
     fn glance() -> Glance {
         Glance::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)))

@@ -1,15 +1,14 @@
 //! `wattline top`: a running router at a glance.
 
 mod frame;
-mod sample;
 mod screen;
 
 use super::ask::Which;
 use crate::exit::ExitError;
 use crate::output;
-use sample::{Glance, Sample};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
+use wattline_daemon::glance::{Glance, Sample};
 use wattline_router::config::parse_duration;
 
 /// Which router, and how.

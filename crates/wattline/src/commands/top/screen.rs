@@ -1,13 +1,13 @@
 //! The view on a terminal, which is given back as it was, whatever happens.
 
 use super::frame::{History, draw};
-use super::sample::{Glance, Sample};
 use crate::exit::ExitError;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use wattline_daemon::glance::{Glance, Sample};
 
 /// How long a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! `wattline govern`: its life on a copy of a machine's files, and on this machine.
 
-mod running;
+pub mod running;
 
 use running::{BINARY, CPUS, Machine, until};
 use serde_json::Value;

@@ -150,6 +150,11 @@ impl Machine {
 
     /// Begins, and waits until it is ready.
     pub fn start(&mut self, text: &str) {
+        self.start_with(text, &[]);
+    }
+
+    /// The same, with further arguments.
+    pub fn start_with(&mut self, text: &str, arguments: &[&str]) {
         self.configure(text);
         // What an earlier one told.
         self.manager.set_nonblocking(true).unwrap();
@@ -161,6 +166,7 @@ impl Machine {
             .arg(self.path("govern.toml"))
             .arg("--root")
             .arg(self.root.path())
+            .args(arguments)
             .env("NOTIFY_SOCKET", self.path("notify"))
             .env("WATCHDOG_USEC", "400000")
             .stdout(Stdio::null())

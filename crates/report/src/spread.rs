@@ -16,8 +16,14 @@ const STUDENT: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// Beyond that, the normal distribution's: never less than what holds.
-const NORMAL: f64 = 2.042;
+/// Beyond that, the last of them: never less than what holds.
+const LARGE: f64 = 2.042;
+
+/// How many standard errors a mean can be off, for degrees of freedom from 1; infinite below.
+pub(crate) fn student(degrees: usize) -> f64 {
+    let below = degrees.checked_sub(1);
+    below.map_or(f64::INFINITY, |below| STUDENT.get(below).copied().unwrap_or(LARGE))
+}
 
 impl Spread {
     /// Of these values.
@@ -29,8 +35,7 @@ impl Spread {
         }
         let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
         let deviation = (squares / (count - 1) as f64).sqrt();
-        let student = STUDENT.get(count - 2).copied().unwrap_or(NORMAL);
-        Self { mean, half: student * deviation / (count as f64).sqrt() }
+        Self { mean, half: student(count - 1) * deviation / (count as f64).sqrt() }
     }
 
     /// Whether the mean is known to this share of it.

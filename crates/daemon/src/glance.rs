@@ -274,7 +274,7 @@ impl Glance {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 

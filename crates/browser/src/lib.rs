@@ -1,0 +1,187 @@
+//! What a browser makes of a page: for tests of pages and of the dashboard.
+//!
+//! [`Browser`] drives a headless Chromium by the DevTools protocol over a pipe
+//! (chromedevtools.github.io/devtools-protocol), without driver and without port. [`look`] opens a
+//! page wide and narrow, light and dark, and says what is wrong with it. Where there is no Chromium,
+//! tests say that they are skipped.
+#![forbid(unsafe_code)]
+
+mod look;
+mod pipe;
+
+pub use look::{Views, look};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pipe::{PATIENCE, Pipe};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A browser with one page; ends with the value.
+pub struct Browser {
+    pipe: Pipe,
+    session: String,
+    complaints: Vec<String>,
+    requests: Vec<String>,
+}
+
+/// How a page is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Pixels.
+    pub width: u32,
+    /// Pixels.
+    pub height: u32,
+    /// Whether its reader likes it dark.
+    pub dark: bool,
+}
+
+impl Browser {
+    /// Starts one; nothing where Chromium is not installed, which is said with the name of the test.
+    ///
+    /// # Panics
+    /// When it is installed and does not start.
+    pub fn start(test: &str) -> Option<Self> {
+        let names = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+        let Some(program) = names.iter().map(Path::new).find(|path| path.exists()) else {
+            eprintln!("SKIPPED {test}: needs chromium (`make tools` installs it)");
+            return None;
+        };
+        let mut pipe = Pipe::start(program);
+        let target = pipe.call(None, "Target.createTarget", &json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = pipe.call(None, "Target.attachToTarget", &attach);
+        let session = session["sessionId"].as_str().expect("a session").to_owned();
+        let mut browser = Self { pipe, session, complaints: Vec::new(), requests: Vec::new() };
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), &json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Shows what follows so.
+    pub fn set_view(&mut self, view: View) {
+        let View { width, height, dark } = view;
+        let metrics = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+        let scheme = if dark { "dark" } else { "light" };
+        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
+    }
+
+    /// Opens a page and waits until it is loaded; complaints and requests are those of it alone.
+    ///
+    /// # Panics
+    /// When it does not load in time.
+    pub fn open(&mut self, url: &str) {
+        self.call("Page.navigate", &json!({ "url": "about:blank" }));
+        self.until("document.readyState === 'complete' && location.href === 'about:blank'");
+        self.complaints.clear();
+        self.requests.clear();
+        let answer = self.call("Page.navigate", &json!({ "url": url }));
+        assert!(answer["errorText"].is_null(), "{url}: {}", answer["errorText"]);
+        self.until("document.readyState === 'complete' && location.href !== 'about:blank'");
+    }
+
+    /// The value of an expression in JavaScript on the page.
+    ///
+    /// # Panics
+    /// When it throws.
+    pub fn value(&mut self, expression: &str) -> Value {
+        let asked =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", &asked);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer:#}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn until(&mut self, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.value(expression) != Value::Bool(true) {
+            if Instant::now() > deadline {
+                let text = self.value("document.body && document.body.innerText");
+                panic!("not in time: {expression}\n{:?}\n{text}", self.complaints);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What people read on the page.
+    pub fn text(&mut self) -> String {
+        self.value("document.body.innerText").as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Errors and warnings of scripts, of loading and of the page's security policy.
+    pub fn complaints(&mut self) -> Vec<String> {
+        self.value("1");
+        self.complaints.clone()
+    }
+
+    /// What the page has asked for, itself included.
+    pub fn requests(&mut self) -> Vec<String> {
+        self.value("1");
+        self.requests.clone()
+    }
+
+    /// Keeps a picture as `NAME.png` in the folder that `WATTLINE_SCREENSHOTS` names; of the whole
+    /// page, or of what a screen shows. Without that variable nothing is kept.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn picture(&mut self, name: &str, whole: bool) {
+        let Some(folder) = std::env::var_os("WATTLINE_SCREENSHOTS") else { return };
+        let asked = json!({ "format": "png", "captureBeyondViewport": whole });
+        let answer = self.call("Page.captureScreenshot", &asked);
+        let bytes = STANDARD.decode(answer["data"].as_str().unwrap_or_default()).expect("base64");
+        std::fs::create_dir_all(&folder).expect("the folder can be made");
+        let path = PathBuf::from(folder).join(format!("{name}.png"));
+        std::fs::write(path, bytes).expect("the picture can be written");
+    }
+
+    fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        let session = self.session.clone();
+        let answer = self.pipe.call(Some(&session), method, parameters);
+        for event in self.pipe.events() {
+            self.note(&event);
+        }
+        answer
+    }
+
+    fn note(&mut self, event: &Value) {
+        let told = &event["params"];
+        match event["method"].as_str().unwrap_or_default() {
+            "Runtime.exceptionThrown" => {
+                self.complaints.push(told["exceptionDetails"].to_string());
+            }
+            "Runtime.consoleAPICalled"
+                if matches!(told["type"].as_str(), Some("error" | "warning" | "assert")) =>
+            {
+                self.complaints.push(told["args"].to_string());
+            }
+            "Log.entryAdded"
+                if matches!(told["entry"]["level"].as_str(), Some("error" | "warning")) =>
+            {
+                let entry = &told["entry"];
+                self.complaints.push(format!("{} {}", entry["text"], entry["url"]));
+            }
+            "Network.requestWillBeSent" => {
+                let url = told["request"]["url"].as_str().unwrap_or_default();
+                self.requests.push(url.to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The address of a file for a browser.
+pub fn url_of(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    format!("file://{}", path.display())
+}

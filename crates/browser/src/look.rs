@@ -1,0 +1,41 @@
+//! What is wrong with a page, wherever it comes from.
+
+use super::{Browser, View};
+
+/// How each page is looked at.
+pub type Views = [(&'static str, View); 4];
+
+/// A desk and a telephone (the narrowest that are sold), by day and by night.
+const VIEWS: Views = [
+    ("wide-light", View { width: 1280, height: 900, dark: false }),
+    ("wide-dark", View { width: 1280, height: 900, dark: true }),
+    ("narrow-light", View { width: 360, height: 740, dark: false }),
+    ("narrow-dark", View { width: 360, height: 740, dark: true }),
+];
+
+/// What a page must not be, as an expression that gives a list of complaints.
+const RULES: &str = include_str!("rules.js");
+
+/// Opens a page in every view, waits until `ready` (an expression in JavaScript) holds, and gives all
+/// that is wrong: complaints of the browser, requests to elsewhere, and what breaks [`RULES`].
+/// Pictures are kept under `name`.
+pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (view_name, view) in VIEWS {
+        browser.set_view(view);
+        browser.open(url);
+        browser.until(ready);
+        let mut found = browser.complaints();
+        let origin = url.split('/').take(3).collect::<Vec<_>>().join("/");
+        let foreign = |asked: &String| !(asked.starts_with("data:") || asked.starts_with(&origin));
+        let requests = browser.requests();
+        assert!(!requests.is_empty(), "requests are noted");
+        found.extend(requests.into_iter().filter(foreign).map(|asked| format!("asks for {asked}")));
+        let rules = browser.value(RULES);
+        let texts = rules.as_array().into_iter().flatten().filter_map(|text| text.as_str());
+        found.extend(texts.map(str::to_owned));
+        wrong.extend(found.into_iter().map(|text| format!("{name}, {view_name}: {text}")));
+        browser.picture(&format!("{name}-{view_name}"), true);
+    }
+    wrong
+}

@@ -1,0 +1,112 @@
+//! One writer, a few readers, none of whom the writer waits for.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Readers at a time.
+pub const READERS: usize = 8;
+/// Frames that a reader may be behind.
+const BEHIND: usize = 4;
+/// Points that a new reader gets: ten minutes.
+const KEPT: usize = 600;
+
+/// What was told, and whom.
+#[derive(Default)]
+pub struct Feed(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    points: VecDeque<String>,
+    last: Option<Arc<str>>,
+    readers: Vec<SyncSender<Arc<str>>>,
+}
+
+impl Feed {
+    /// Tells all readers, and keeps the point for later ones. Whoever is too far behind or has gone is
+    /// dropped.
+    pub fn push(&self, point: Option<String>, whole: Arc<str>) {
+        let mut state = self.state();
+        if let Some(point) = point {
+            if state.points.len() == KEPT {
+                state.points.pop_front();
+            }
+            state.points.push_back(point);
+        }
+        state.readers.retain(|reader| reader.try_send(Arc::clone(&whole)).is_ok());
+        state.last = Some(whole);
+    }
+
+    /// A new reader: what was, as an array in JSON, and what is to come, the last frame first.
+    /// Nothing where there are too many.
+    pub fn join(&self) -> Option<(String, Receiver<Arc<str>>)> {
+        let mut state = self.state();
+        if state.readers.len() >= READERS {
+            return None;
+        }
+        let (sender, receiver) = sync_channel(BEHIND);
+        if let Some(last) = &state.last {
+            // There is room in a new channel.
+            let _ = sender.try_send(Arc::clone(last));
+        }
+        state.readers.push(sender);
+        let points: Vec<&str> = state.points.iter().map(String::as_str).collect();
+        Some((format!("[{}]", points.join(",")), receiver))
+    }
+
+    /// What was told last.
+    pub fn last(&self) -> Option<Arc<str>> {
+        self.state().last.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_reader_gets_what_was_and_what_comes() {
+        let feed = Feed::default();
+        feed.push(Some("1".to_owned()), "one".into());
+        feed.push(None, "two".into());
+        let (history, frames) = feed.join().unwrap();
+        assert_eq!(history, "[1]");
+        feed.push(Some("3".to_owned()), "three".into());
+        assert_eq!(frames.recv().as_deref(), Ok("two"));
+        assert_eq!(frames.recv().as_deref(), Ok("three"));
+        assert_eq!(feed.last().as_deref(), Some("three"));
+        for number in 0..2 * KEPT {
+            feed.push(Some(number.to_string()), "x".into());
+        }
+        let (history, _) = feed.join().unwrap();
+        let kept: Vec<u64> = serde_json::from_str(&history).unwrap();
+        assert_eq!((kept.len(), kept[0]), (KEPT, KEPT as u64), "the newest are kept");
+    }
+
+    #[test]
+    fn slow_readers_and_vanished_ones_make_room() {
+        let feed = Feed::default();
+        let slow: Vec<_> = (0..READERS - 1).map(|_| feed.join().unwrap().1).collect();
+        let gone = feed.join().unwrap().1;
+        assert!(feed.join().is_none(), "all places are taken");
+        drop(gone);
+        feed.push(None, "x".into());
+        let kept = feed.join().expect("one has gone").1;
+        for _ in 0..=BEHIND {
+            feed.push(None, "y".into());
+            // This one keeps up.
+            while kept.try_recv().is_ok() {}
+        }
+        for reader in &slow {
+            assert_eq!(reader.iter().count(), BEHIND, "it was dropped");
+        }
+        feed.push(None, "z".into());
+        assert_eq!(kept.try_recv().as_deref(), Ok("z"));
+        let all: Vec<_> = (0..).map_while(|_| feed.join()).collect();
+        assert_eq!(all.len(), READERS - 1, "beside the one that keeps up");
+    }
+}

@@ -1,0 +1,166 @@
+//! The dashboard: a page in a browser that shows a running daemon as it is now.
+//!
+//! A thread asks the daemon for the same statistics that `wattline stats` prints, once a second,
+//! whether one looks or eight do. Workers never hear of it. The page gets them as server-sent
+//! events (HTML standard, section 9.2); it can change nothing, since the server knows no request
+//! that changes anything ([`crate::http`]).
+
+mod feed;
+mod frame;
+
+use crate::http::{self, Answer, Asked, Hosts, Limits};
+use feed::Feed;
+use frame::Frames;
+use serde_json::Value;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the daemon.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a page has to take one event.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Where the dashboard is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The address; port 0 for any that is free.
+    pub address: SocketAddr,
+    /// Whether others than this machine may reach it.
+    pub remote: bool,
+}
+
+/// Why there is no dashboard.
+#[derive(Debug, thiserror::Error)]
+pub enum DashboardError {
+    /// Everybody who reaches the address could read it.
+    #[error(
+        "--dashboard {0}: other machines could read it there, without password and unencrypted; \
+         use 127.0.0.1 and `ssh -L`, or allow it with --dashboard-remote"
+    )]
+    Remote(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("--dashboard {address}: listening there: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Place {
+    /// Listens there; nothing is answered yet. To be done before a machine is taken over, so that a
+    /// mistake here does no harm.
+    ///
+    /// # Errors
+    /// [`DashboardError::Remote`] where others can reach it and nobody has allowed that; where the
+    /// address cannot be listened on.
+    pub fn open(self) -> Result<Opened, DashboardError> {
+        let Self { address, remote } = self;
+        if !(address.ip().is_loopback() || remote) {
+            return Err(DashboardError::Remote(address));
+        }
+        let failed = |source| DashboardError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Opened { listener, address })
+    }
+}
+
+/// A dashboard that nobody is answered at yet.
+#[derive(Debug)]
+pub struct Opened {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Opened {
+    /// The address in use, which names the port where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves the dashboard of a daemon that is called `name`, in threads that end with the
+    /// process. `stats` is its answer to `stats`; nothing while it does not answer.
+    ///
+    /// # Errors
+    /// When the process may have no further thread.
+    pub fn serve(
+        self,
+        name: &str,
+        stats: impl Fn() -> Option<Value> + Send + 'static,
+    ) -> Result<(), DashboardError> {
+        let Self { listener, address } = self;
+        let failed = |source| DashboardError::Listen { address, source };
+        let feed = Arc::new(Feed::default());
+        let shown = Arc::clone(&feed);
+        let answer = move |asked: &Asked| answer(asked, &shown);
+        http::serve("dashboard", listener, Hosts::NotRebound, Limits::default(), answer)
+            .map_err(failed)?;
+        let mut frames = Frames::new(name);
+        let watch = std::thread::Builder::new().name("dashboard".to_owned());
+        let look = move || {
+            let mut next = Instant::now();
+            loop {
+                let frame = frames.next(stats().as_ref());
+                feed.push(frame.point, frame.whole.into());
+                // After a pause of the machine there is no hurry to catch up.
+                next = (next + EVERY).max(Instant::now());
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        };
+        watch.spawn(look).map(drop).map_err(failed)
+    }
+}
+
+fn answer(asked: &Asked, feed: &Arc<Feed>) -> Answer {
+    match asked.path.as_str() {
+        "/" => Answer::text(HTML, include_str!("assets/page.html")),
+        "/page.js" => Answer::text(SCRIPT, include_str!("assets/page.js")),
+        "/charts.js" => Answer::text(SCRIPT, include_str!("assets/charts.js")),
+        "/page.css" => {
+            let own = include_str!("assets/page.css");
+            Answer::text(STYLE, format!("{}{own}", wattline_report::page::STYLE))
+        }
+        "/uplot.js" => Answer::text(SCRIPT, include_str!("assets/uplot.js")),
+        "/uplot.css" => Answer::text(STYLE, include_str!("assets/uplot.css")),
+        "/uplot-licence.txt" => Answer::text(PLAIN, include_str!("assets/uplot-licence.txt")),
+        "/favicon.svg" => Answer::text("image/svg+xml", include_str!("assets/favicon.svg")),
+        "/state.json" => match feed.last() {
+            Some(state) => Answer::text(JSON, state.to_string()),
+            None => Answer::refusal(503, "nothing is known yet"),
+        },
+        // A stream is not to be opened where its head alone is wanted.
+        "/events" if asked.head_only => Answer::text("text/event-stream", ""),
+        "/events" => events(feed),
+        _ => Answer::refusal(404, "the dashboard is at /"),
+    }
+}
+
+fn events(feed: &Arc<Feed>) -> Answer {
+    let Some((history, frames)) = feed.join() else {
+        return Answer::refusal(503, "too many look at once: try again in a while");
+    };
+    Answer::events(move |client| {
+        // Whoever lost the connection tries again after so many milliseconds.
+        client.give(PATIENCE);
+        client.send(format!("retry: 2000\nevent: history\ndata: {history}\n\n").as_bytes())?;
+        // Ends when the feed drops a reader that does not keep up.
+        for frame in frames {
+            client.give(PATIENCE);
+            client.send(format!("data: {frame}\n\n").as_bytes())?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests;

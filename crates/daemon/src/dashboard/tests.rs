@@ -1,0 +1,111 @@
+//! The dashboard over HTTP. What a browser makes of it is in `tests/dashboard.rs`.
+
+use super::*;
+use serde_json::json;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn place() -> Place {
+    Place { address: SocketAddr::from(([127, 0, 0, 1], 0)), remote: false }
+}
+
+fn serve(stats: impl Fn() -> Option<Value> + Send + 'static) -> SocketAddr {
+    let opened = place().open().unwrap();
+    let address = opened.address();
+    opened.serve("test", stats).unwrap();
+    address
+}
+
+fn start() -> SocketAddr {
+    let uptime = AtomicU64::new(0);
+    let stats = move || {
+        let uptime = uptime.fetch_add(1, Ordering::Relaxed);
+        Some(json!({ "uptime_seconds": uptime }))
+    };
+    serve(stats)
+}
+
+fn open(address: SocketAddr, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    stream
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut answer = String::new();
+    open(address, path).read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn other_machines_see_it_only_where_that_is_allowed() {
+    for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9418", "169.254.1.1:1"] {
+        let address: SocketAddr = open.parse().unwrap();
+        let refused = Place { address, remote: false }.open().unwrap_err();
+        assert!(refused.to_string().contains("--dashboard-remote"), "{refused}");
+    }
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    assert!(Place { address: everywhere, remote: true }.open().is_ok());
+    let taken = Place { address: start(), remote: false };
+    assert!(matches!(taken.open(), Err(DashboardError::Listen { .. })));
+}
+
+#[test]
+fn every_part_of_the_page_is_there_and_small() {
+    let address = start();
+    let page = get(address, "/");
+    let mut total = page.len();
+    let parts = page.split(['"', '\'']).filter(|text| text.starts_with('/'));
+    let mut seen = 0;
+    for part in parts {
+        let answer = get(address, part);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{part}: {answer:.80}");
+        total += answer.len();
+        seen += 1;
+    }
+    assert!(seen >= 6 && total < 200_000, "{seen} parts, {total} bytes");
+    assert!(get(address, "/uplot-licence.txt").contains("Leon Sorokin"));
+    assert!(get(address, "/../../etc/passwd").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn events_come_and_readers_beyond_the_places_are_told_so() {
+    let address = start();
+    let streams: Vec<TcpStream> = (0..feed::READERS).map(|_| open(address, "/events")).collect();
+    let mut last = String::new();
+    for stream in &streams {
+        let lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let data: Vec<String> = lines.filter(|line| line.starts_with("data: ")).take(3).collect();
+        let history: Value = serde_json::from_str(&data[0][6..]).unwrap();
+        assert!(history.is_array(), "{history}");
+        let frame: Value = serde_json::from_str(&data[2][6..]).unwrap();
+        assert_eq!(frame["name"], "test");
+        last.clone_from(&data[2]);
+    }
+    assert!(last.contains("uptime_seconds"), "{last}");
+    assert!(get(address, "/events").starts_with("HTTP/1.1 503"));
+    assert!(get(address, "/state.json").contains("\"name\":\"test\""), "others are served");
+    drop(streams);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let mut line = String::new();
+        BufReader::new(open(address, "/events")).read_line(&mut line).unwrap();
+        if line.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "those that vanished keep their places");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_said_to_be_silent() {
+    let address = serve(|| None);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !get(address, "/state.json").contains("\"silent\":true") {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

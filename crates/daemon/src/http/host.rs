@@ -1,0 +1,91 @@
+//! Which names a server answers to.
+//!
+//! A page on the Internet can have its name resolved to 127.0.0.1, and its script then is of the
+//! same origin as whatever listens here (DNS rebinding). The name is in the field `Host` of
+//! its requests, and the name is all that tells them from others. An address as such cannot be
+//! rebound.
+
+use super::request::Asked;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What may be in the field `Host`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// Anything.
+    Any,
+    /// `localhost`, an IP address, or nothing, which no browser sends.
+    NotRebound,
+}
+
+impl Hosts {
+    /// For a page that browsers see, and for what only this machine can reach.
+    /// Whatever else listens is asked by names of its network.
+    pub fn for_metrics(address: SocketAddr) -> Self {
+        if address.ip().is_loopback() { Self::NotRebound } else { Self::Any }
+    }
+
+    /// Why a request is not answered.
+    pub(super) fn refuse(self, asked: &Asked) -> Option<&'static str> {
+        let host = asked.host.as_deref()?;
+        (self == Self::NotRebound && !cannot_be_rebound(host))
+            .then_some("ask by IP address or as localhost: a name could be anybody's")
+    }
+}
+
+/// Whether a host, with or without port, is an address or `localhost`, which browsers resolve
+/// themselves.
+fn cannot_be_rebound(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => {
+                ("localhost", port.strip_prefix(':').or(port.is_empty().then_some("0")))
+            }
+            _ => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (host, Some("0")),
+        },
+    };
+    let port_is_fine = port.is_some_and(|port| port.parse::<u16>().is_ok());
+    port_is_fine && (name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_localhost_alone_cannot_be_rebound() {
+        for host in
+            ["127.0.0.1:9418", "localhost", "LocalHost:80", "[::1]:9418", "[::1]", "10.1.2.3"]
+        {
+            assert!(cannot_be_rebound(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9418",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1:evil",
+            "[::1",
+            "[::1]evil",
+            "[evil]:1",
+            "::1",
+            "",
+            ":80",
+            "0x7f.1",
+        ] {
+            assert!(!cannot_be_rebound(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn what_only_this_machine_reaches_is_not_asked_by_name() {
+        let at = |text: &str| Hosts::for_metrics(text.parse().unwrap());
+        assert_eq!(at("127.0.0.1:1"), Hosts::NotRebound);
+        assert_eq!(at("[::1]:1"), Hosts::NotRebound);
+        assert_eq!(at("192.0.2.1:1"), Hosts::Any);
+        assert_eq!(at("0.0.0.0:1"), Hosts::Any);
+    }
+}

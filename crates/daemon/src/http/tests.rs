@@ -1,0 +1,156 @@
+//! The server against clients that mean no good.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::mpsc::channel;
+
+const LIMITS: Limits =
+    Limits { connections: 4, head: 8 << 10, patience: Duration::from_millis(400) };
+
+fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> SocketAddr {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = TcpListener::bind(any).unwrap();
+    let bound = listener.local_addr().unwrap();
+    serve("test", listener, Hosts::NotRebound, LIMITS, answer).unwrap();
+    bound
+}
+
+fn hello() -> SocketAddr {
+    start(|_| Answer::text("text/plain", "hello\n"))
+}
+
+fn all(mut stream: &TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A connection that is cut off has said what it had to.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn ask(address: SocketAddr, head: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    all(&stream)
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("none")
+}
+
+/// Tries again until it is answered so: places are given back a little after the last byte.
+fn until_status(address: SocketAddr, wanted: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = ask(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        if status(&answer) == wanted {
+            return;
+        }
+        assert!(Instant::now() < deadline, "still {answer:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn answers_carry_what_keeps_browsers_safe() {
+    let address = hello();
+    let answer = ask(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(status(&answer), "200");
+    assert!(answer.ends_with("\r\n\r\nhello\n"), "{answer}");
+    for field in ["default-src 'none'", "frame-ancestors 'none'", "nosniff", "same-origin"] {
+        assert!(answer.contains(field), "{field}");
+    }
+    assert!(!answer.to_lowercase().contains("access-control"), "no CORS: {answer}");
+    let head = ask(address, "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(head.contains("Content-Length: 6\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn foreign_names_foreign_scripts_and_other_methods_are_refused() {
+    let address = hello();
+    for (head, wanted) in [
+        ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "421"),
+        (
+            format!("GET /x HTTP/1.1\r\nHost: {address}\r\nOrigin: http://evil.example\r\n\r\n"),
+            "403",
+        ),
+        (
+            format!("GET /x HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: cross-site\r\n\r\n"),
+            "403",
+        ),
+        (format!("GET /x HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\n\r\n"), "200"),
+        ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello".to_owned(), "405"),
+        ("OPTIONS / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), "405"),
+        ("nonsense\r\n\r\n".to_owned(), "400"),
+    ] {
+        let answer = ask(address, &head);
+        assert_eq!(status(&answer), wanted, "{head:?}: {answer}");
+    }
+}
+
+#[test]
+fn an_endless_head_is_cut_off() {
+    let address = hello();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ").unwrap();
+    let mut sent = 0_usize;
+    // Either the answer has come, or writing fails: 64 MB are never taken.
+    while sent < 64 << 20 {
+        match stream.write(&[b'a'; 4096]) {
+            Ok(count) => sent += count,
+            Err(_) => break,
+        }
+    }
+    assert!(sent < 64 << 20, "it swallowed {sent} bytes");
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "a".repeat(9 << 10));
+    assert_eq!(status(&ask(address, &long)), "431");
+}
+
+#[test]
+fn who_sends_a_byte_now_and_then_is_answered_that_it_took_too_long() {
+    let address = hello();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let began = Instant::now();
+    for byte in b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".iter().cycle() {
+        if stream.write_all(&[*byte]).is_err() || began.elapsed() > Duration::from_secs(10) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(60));
+        if began.elapsed() > 2 * LIMITS.patience {
+            break;
+        }
+    }
+    assert_eq!(status(&all(&stream)), "408");
+}
+
+#[test]
+fn silent_clients_keep_nobody_out_for_longer_than_their_time() {
+    let address = hello();
+    let silent: Vec<TcpStream> =
+        (0..LIMITS.connections).map(|_| TcpStream::connect(address).unwrap()).collect();
+    until_status(address, "503");
+    until_status(address, "200");
+    drop(silent);
+}
+
+#[test]
+fn who_does_not_read_is_dropped() {
+    let (told, ended) = channel();
+    let told = std::sync::Mutex::new(told);
+    let address = start(move |_| {
+        let told = told.lock().unwrap().clone();
+        Answer::events(move |client| {
+            let block = vec![b'x'; 1 << 20];
+            let outcome = (0..1000).try_for_each(|_| client.send(&block));
+            let _ = told.send(outcome.is_err());
+            outcome
+        })
+    });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(true), "1 GB was not taken");
+    // Neither is one that vanishes.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    drop(stream);
+    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(true));
+}

@@ -1,0 +1,168 @@
+//! The dashboard in a browser.
+
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use wattline_browser::{Browser, look};
+use wattline_daemon::dashboard::Place;
+
+/// What a name of an interface must not do to the page.
+const HOSTILE: &str =
+    "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
+
+/// A router that forwards more each second; some of its names mean no good.
+fn router(seconds: u64) -> Value {
+    let wave = 1.0 + (seconds as f64 * 0.7).sin();
+    let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
+    let core = |number: u64| {
+        json!({"active": number < 3, "received": packets / 3, "useful_cycles": 30 * packets,
+               "empty_cycles": 10 * packets, "sleeping_cycles": 80 * packets, "sleeps": packets / 100})
+    };
+    let change = |number: u64, at: f64, cores: u64, hertz: f64, reason: &str| {
+        json!({"number": number, "at_seconds": at, "cores_active": cores,
+               "frequency_hertz": [hertz, hertz], "wait": "sleep", "nap_seconds": 2e-5,
+               "reason": reason})
+    };
+    json!({
+        "uptime_seconds": seconds,
+        "dropped": {"no-route": packets / 10, "ttl": seconds, HOSTILE: 3 * seconds},
+        "ports": [
+            {"name": "left", "state": "up", "received_packets": packets, "receive_ring_full": 5},
+            {"name": HOSTILE, "state": "up", "transmitted_packets": packets - packets / 10},
+        ],
+        "workers": (0..12).map(core).collect::<Vec<_>>(),
+        "power": {
+            "policy": "powersave", "power_watts": 131.5 + 20.0 * wave, "source": "emulated",
+            "accuracy": "static", "frequency_hertz": vec![1.6e9 + 1e8 * wave; 12], "cores_active": 3,
+            "power_by_component_watts": {"cpu-cores": 40.0 + 20.0 * wave, "memory": 12.0, "nics": 30.5},
+            "power_rest_watts": 49.0, "energy_joules": 131.5 * seconds as f64, "scale": 500,
+            "latency_p50_seconds": 9e-6, "latency_p95_seconds": 2e-5, "latency_p99_seconds": 5e-5 * wave + 1e-6,
+            "decisions": 12, "knobs": [{"knob": "frequency", "steps": 9, "altered": 1, "foreign": 0,
+                                        "failed": 1, "last_problem": HOSTILE}],
+            "last_changes": [change(1, 1.0, 3, 1.6e9, "queues stayed above q_h"),
+                             change(2, 3.25, 2, 2.4e9, HOSTILE)],
+        },
+    })
+}
+
+fn serve(stats: impl Fn() -> Option<Value> + Send + 'static) -> SocketAddr {
+    let place = Place { address: SocketAddr::from(([127, 0, 0, 1], 0)), remote: false };
+    let opened = place.open().unwrap();
+    let address = opened.address();
+    opened.serve("edge", stats).unwrap();
+    address
+}
+
+const CHARTS: &str = "document.querySelectorAll('#charts canvas').length >= 6";
+
+#[test]
+fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
+    let Some(mut browser) = Browser::start("dashboard") else { return };
+    let seconds = AtomicU64::new(10);
+    let silent = Arc::new(AtomicBool::new(false));
+    let hush = Arc::clone(&silent);
+    let address = serve(move || {
+        let stats = router(seconds.fetch_add(1, Ordering::Relaxed));
+        (!silent.load(Ordering::Relaxed)).then_some(stats)
+    });
+    let url = format!("http://{address}/");
+    let wrong = look(&mut browser, "dashboard", &url, CHARTS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let text = browser.text();
+    for shown in [
+        "edge",
+        "live, running for",
+        "kpps",
+        "emulated, static",
+        "powersave",
+        "3 of 12",
+        "queues stayed above q_h",
+        "3 → 2 cores",
+        "1.6 GHz → 2.4 GHz",
+        "cpu-cores",
+        "no-route",
+        "500 times slower",
+        "99 % within",
+    ] {
+        assert!(text.contains(shown), "{shown:?} is missing in\n{text}");
+    }
+    assert!(text.contains(HOSTILE), "hostile names are shown as text:\n{text}");
+    assert_eq!(browser.value("document.title"), "Wattline: edge");
+    assert_eq!(browser.value("document.querySelectorAll('img, main script').length"), 0);
+    let label = "document.querySelector('#chart-watts [role=img]').getAttribute('aria-label')";
+    let label = browser.value(label);
+    assert!(label.as_str().is_some_and(|text| text.contains("Power now: all 1")), "{label}");
+
+    // It lives: more points come by themselves.
+    let points = browser.value("points.length").as_u64().unwrap();
+    browser.until(&format!("points.length > {points} + 1"));
+    let drawn = "(() => { const c = document.querySelector('#chart-rates canvas'); \
+                 return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v); })()";
+    assert_eq!(browser.value(drawn), true, "something is drawn");
+
+    hush.store(true, Ordering::Relaxed);
+    browser.until("document.getElementById('state').className === 'lost'");
+    assert!(browser.text().contains("it does not answer"));
+    hush.store(false, Ordering::Relaxed);
+    browser.until("document.getElementById('state').className === ''");
+}
+
+#[test]
+fn without_a_governor_there_is_no_power_and_no_empty_chart() {
+    let Some(mut browser) = Browser::start("dashboard without a governor") else { return };
+    let seconds = AtomicU64::new(10);
+    let address = serve(move || {
+        let mut stats = router(seconds.fetch_add(1, Ordering::Relaxed));
+        stats["power"] = Value::Null;
+        Some(stats)
+    });
+    let ready = "document.querySelectorAll('#charts figure').length === 3";
+    let wrong = look(&mut browser, "dashboard-plain", &format!("http://{address}/"), ready);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let text = browser.text();
+    assert!(!text.contains("Power") && !text.contains("Decisions"), "{text}");
+}
+
+/// Another server of this machine: a port of its own is an origin of its own.
+fn other_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let page = "<!doctype html><title>evil</title>";
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{page}",
+                page.len()
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn a_page_of_another_origin_gets_nothing() {
+    let Some(mut browser) = Browser::start("dashboard and another origin") else { return };
+    let address = serve(|| Some(router(1)));
+    browser.open(&format!("http://{}/", other_server()));
+    for path in ["events", "state.json"] {
+        let script = format!(
+            "fetch('http://{address}/{path}').then(a => a.text()).then(t => 'read ' + t, e => 'refused')"
+        );
+        assert_eq!(browser.value(&script), "refused", "{path}");
+    }
+    let framed = format!(
+        "new Promise(done => {{ const f = document.createElement('iframe'); f.src = 'http://{address}/'; \
+         f.onload = () => {{ try {{ done(String(f.contentDocument)) }} catch (e) {{ done('closed') }} }}; \
+         document.body.append(f); }})"
+    );
+    assert_ne!(browser.value(&framed), "[object HTMLDocument]");
+    let complaints = browser.complaints().join("\n");
+    assert!(complaints.contains("frame-ancestors"), "{complaints}");
+}

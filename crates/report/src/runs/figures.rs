@@ -1,0 +1,78 @@
+//! Figures in a document of JSON.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Keys by which the entries of a list are told apart, the first that they have.
+const NAMES: [&str; 6] = ["name", "policy", "id", "label", "frames", "knob"];
+/// Figures of a document at most: what has more is a table of points, which nobody compares by eye.
+pub const MOST: usize = 20_000;
+
+/// All numbers of a document by their path, such as `policies.powersave.mean_power_watts`. Nothing
+/// where there are more than [`MOST`].
+pub fn figures(document: &Value) -> Option<BTreeMap<String, f64>> {
+    let mut found = BTreeMap::new();
+    walk(document, String::new(), &mut found).then_some(found)
+}
+
+fn walk(value: &Value, path: String, found: &mut BTreeMap<String, f64>) -> bool {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Number(number) => {
+            if let Some(number) = number.as_f64().filter(|number| number.is_finite()) {
+                found.insert(path, number);
+            }
+            found.len() <= MOST
+        }
+        Value::Object(fields) => fields.iter().all(|(key, value)| walk(value, below(key), found)),
+        Value::Array(entries) => {
+            let named = NAMES.iter().find_map(|key| names(entries, key));
+            let name =
+                |index: usize| named.as_ref().map_or(index.to_string(), |all| all[index].clone());
+            let mut entries = entries.iter().enumerate();
+            entries.all(|(index, entry)| walk(entry, below(&name(index)), found))
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// The texts of a key, where all entries have it and no two the same.
+fn names(entries: &[Value], key: &str) -> Option<Vec<String>> {
+    let names: Option<Vec<String>> =
+        entries.iter().map(|entry| entry[key].as_str().map(str::to_owned)).collect();
+    let names = names?;
+    let mut sorted = names.clone();
+    sorted.sort();
+    sorted.dedup();
+    (sorted.len() == names.len()).then_some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_found_by_paths_that_do_not_depend_on_order() {
+        let document = json!({"power": {"watts": 130.5, "source": "emulated"}, "lost": 0,
+            "policies": [{"name": "poll", "p99": 1e-5}, {"name": "napi", "p99": 2e-5}],
+            "twice": [{"name": "a", "n": 1}, {"name": "a", "n": 2}], "none": null, "yes": true});
+        let found = figures(&document).unwrap();
+        let paths: Vec<_> = found.iter().map(|(path, value)| (path.as_str(), *value)).collect();
+        let expected = [
+            ("lost", 0.0),
+            ("policies.napi.p99", 2e-5),
+            ("policies.poll.p99", 1e-5),
+            ("power.watts", 130.5),
+            ("twice.0.n", 1.0),
+            ("twice.1.n", 2.0),
+        ];
+        assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn what_is_too_much_is_said() {
+        assert!(figures(&json!(vec![1; MOST])).is_some());
+        assert!(figures(&json!(vec![1; MOST + 1])).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! A comparison as a page.
+
+use super::compare::{Comparison, Figure};
+use super::show;
+use crate::escape::escape;
+use crate::page::{self, put};
+use crate::plot::{Axis, BarSeries, Bars};
+
+/// Figures that are drawn; all are in the table.
+const DRAWN: usize = 12;
+
+impl Comparison {
+    /// The page.
+    pub fn html(&self) -> String {
+        let mut page = page::begin("runs compared");
+        page.push_str("<h1>Runs compared</h1>\n");
+        for sentence in self.sentences() {
+            put(&mut page, format_args!("<p>{}</p>\n", escape(&sentence)));
+        }
+        page.push_str("<ul>\n");
+        for (index, run) in self.runs.iter().enumerate() {
+            let role = if index == 0 { ", the others are compared with it" } else { "" };
+            let count = run.repetitions.len();
+            let name = escape(&run.name);
+            put(&mut page, format_args!("<li><b>{name}</b>: {count} repetitions{role}"));
+            for one in &run.left_out {
+                let (file, why) = (escape(&one.file), escape(&one.why));
+                put(&mut page, format_args!("<br>left out: {file}: {why}"));
+            }
+            page.push_str("</li>\n");
+        }
+        page.push_str("</ul>\n<h2>What differs most</h2>\n<div class=\"plots\">\n");
+        let sorted = self.sorted();
+        let differs = |figure: &&&Figure| {
+            figure.differences.iter().flatten().any(|difference| difference.outcome.differs())
+        };
+        sorted
+            .iter()
+            .filter(differs)
+            .take(DRAWN)
+            .for_each(|figure| page.push_str(&self.bars(figure)));
+        page.push_str("</div>\n<h2>All figures</h2>\n");
+        page::begin_table(&mut page, ["figure", "run", "first", "this", "difference", "outcome"]);
+        for figure in sorted {
+            for (index, difference) in figure.differences.iter().enumerate() {
+                let [by, outcome] = show::difference(difference.as_ref());
+                let this = show::mean(figure.means[index + 1].as_ref());
+                let texts = [&figure.path, &self.runs[index + 1].name];
+                let numbers = [&show::mean(figure.means[0].as_ref()), &this, &by];
+                page.push_str("<tr>");
+                for cell in texts {
+                    put(&mut page, format_args!("<td>{}</td>", escape(cell)));
+                }
+                for cell in numbers {
+                    put(&mut page, format_args!("<td class=\"n\">{}</td>", escape(cell)));
+                }
+                put(&mut page, format_args!("<td>{}</td></tr>\n", escape(&outcome)));
+            }
+        }
+        page::end_table(&mut page);
+        page.push_str(
+            "<p>± is half a 95 % confidence interval: of means by Student's distribution, of \
+             differences by Welch's test. \"No difference shown\" does not show that there is none.</p>\n",
+        );
+        page::end(&mut page);
+        page
+    }
+
+    /// The means of a figure side by side.
+    fn bars(&self, figure: &Figure) -> String {
+        let values = figure.means.iter().map(|mean| mean.map_or(f64::NAN, |mean| mean.mean));
+        let bars = Bars {
+            title: figure.path.clone(),
+            x_label: "run".to_owned(),
+            y: Axis::new("mean"),
+            groups: self.runs.iter().map(|run| run.name.clone()).collect(),
+            series: vec![BarSeries {
+                name: "mean".to_owned(),
+                values: values.collect(),
+                published: vec![None; self.runs.len()],
+            }],
+            stacked: false,
+            published: vec![None; self.runs.len()],
+        };
+        bars.svg()
+    }
+}

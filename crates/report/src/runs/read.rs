@@ -1,0 +1,165 @@
+//! Reading the folder of a run.
+
+use super::figures::{MOST, figures};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Longest file, in bytes.
+const LONGEST: u64 = 64 << 20;
+/// Files of a folder at most.
+const FILES: usize = 10_000;
+
+/// Repetitions of one thing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// The folder as it was named.
+    pub name: String,
+    /// Figures by path, of each file.
+    #[serde(skip)]
+    pub repetitions: Vec<BTreeMap<String, f64>>,
+    /// Files that could not be used.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A file that was not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub file: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why a folder is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It cannot be read.
+    #[error("{path}: {source}")]
+    Unreadable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There are too many files in it.
+    #[error("{path}: more than {FILES} files: name a folder with the results of one run")]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Nothing in it can be used.
+    #[error(
+        "{path}: no result in it: a run is a folder of files *.json, one for each repetition, such \
+         as `wattline sim ... --seed 1 --json > {path}/1.json`{left_out}"
+    )]
+    Nothing {
+        /// The folder.
+        path: PathBuf,
+        /// What was there, and why it was not used.
+        left_out: String,
+    },
+}
+
+impl Run {
+    /// Reads all files `*.json` of a folder. A file that is half written, or none of results, is left
+    /// out and named.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or nothing in it can be used.
+    pub fn read(path: &Path) -> Result<Self, RunError> {
+        let unreadable = |source| RunError::Unreadable { path: path.to_owned(), source };
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            let file = entry.map_err(unreadable)?.path();
+            if file.extension().is_some_and(|end| end == "json") {
+                files.push(file);
+            }
+            if files.len() > FILES {
+                return Err(RunError::TooMany { path: path.to_owned() });
+            }
+        }
+        files.sort();
+        let mut run = Self {
+            name: path.display().to_string(),
+            repetitions: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for file in files {
+            match repetition(&file) {
+                Ok(figures) => run.repetitions.push(figures),
+                Err(why) => {
+                    let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    run.left_out.push(LeftOut { file, why });
+                }
+            }
+        }
+        if run.repetitions.is_empty() {
+            let first = run.left_out.iter().take(3);
+            let left_out = first.map(|it| format!("\n{}: {}", it.file, it.why)).collect();
+            return Err(RunError::Nothing { path: path.to_owned(), left_out });
+        }
+        Ok(run)
+    }
+}
+
+fn repetition(file: &Path) -> Result<BTreeMap<String, f64>, String> {
+    // A pipe would be waited for.
+    let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    opened.take(LONGEST + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > LONGEST {
+        return Err(format!("is longer than {} MiB", LONGEST >> 20));
+    }
+    if text.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    let document: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| format!("is no JSON: {error}"))?;
+    let found = figures(&document)
+        .ok_or_else(|| format!("holds more than {MOST} numbers: points, not results"))?;
+    if found.is_empty() { Err("holds no number".to_owned()) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_written_files_are_named_and_the_others_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("1.json"), "{\"watts\": 1.5}").unwrap();
+        std::fs::write(at("2.json"), "{\"watts\": 1.").unwrap();
+        std::fs::write(at("3.json"), "").unwrap();
+        std::fs::write(at("4.json"), "\"text\"").unwrap();
+        std::fs::write(at("notes.txt"), "{").unwrap();
+        std::fs::create_dir(at("5.json")).unwrap();
+        let run = Run::read(folder.path()).unwrap();
+        assert_eq!(run.repetitions.len(), 1);
+        let named: Vec<_> =
+            run.left_out.iter().map(|it| (it.file.as_str(), it.why.as_str())).collect();
+        assert!(named[0].0 == "2.json" && named[0].1.starts_with("is no JSON"), "{named:?}");
+        assert_eq!(
+            named[1..],
+            [("3.json", "is empty"), ("4.json", "holds no number"), ("5.json", "is no file")]
+        );
+    }
+
+    #[test]
+    fn a_folder_without_results_says_what_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Run::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("--json >"), "{error}");
+        std::fs::write(folder.path().join("x.json"), "{").unwrap();
+        let error = Run::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("x.json: is no JSON"), "{error}");
+        let missing = Run::read(&folder.path().join("none"));
+        assert!(matches!(missing, Err(RunError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,63 @@
+//! `--dashboard` of the commands that run for long.
+
+use crate::exit::ExitError;
+use serde_json::Value;
+use std::net::SocketAddr;
+use wattline_daemon::dashboard::{DashboardError, Opened, Place};
+
+/// Where the dashboard is.
+#[derive(Debug, clap::Args)]
+pub struct Dashboard {
+    /// Show what happens on a page at this address, such as 127.0.0.1:9418, to whoever opens it
+    /// there in a browser; the page can change nothing.
+    #[arg(long = "dashboard", value_name = "ADDRESS")]
+    address: Option<SocketAddr>,
+    /// Allow an address of the dashboard that other machines reach: without password, unencrypted.
+    #[arg(long = "dashboard-remote", requires = "address")]
+    remote: bool,
+}
+
+impl Dashboard {
+    /// Listens, where that is wanted, before anything else is begun.
+    pub fn open(&self) -> Result<Listening, ExitError> {
+        let place = self.address.map(|address| Place { address, remote: self.remote });
+        Ok(Listening(place.map(Place::open).transpose()?))
+    }
+}
+
+/// The address of a dashboard, where one is wanted.
+pub struct Listening(Option<Opened>);
+
+impl Listening {
+    /// Shows what runs here and is called `what`; `stats` is what it says of itself.
+    pub fn show(
+        self,
+        what: &str,
+        stats: impl Fn() -> Option<Value> + Send + 'static,
+    ) -> Result<(), ExitError> {
+        let Some(opened) = self.0 else { return Ok(()) };
+        let address = opened.address();
+        let node = rustix::system::uname();
+        opened.serve(&format!("{what} on {}", node.nodename().to_string_lossy()), stats)?;
+        tracing::info!("dashboard at http://{address}/");
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                "other machines can read the dashboard, without password and unencrypted"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl From<DashboardError> for ExitError {
+    fn from(error: DashboardError) -> Self {
+        let code = match &error {
+            DashboardError::Remote(_) => Self::USAGE,
+            DashboardError::Listen { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied => Self::NO_PERMISSION,
+                _ => Self::UNAVAILABLE,
+            },
+        };
+        Self::new(code, error)
+    }
+}

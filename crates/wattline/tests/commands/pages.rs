@@ -1,0 +1,64 @@
+//! The pages of results in a browser, as users make them. Those of `bench` and `profile`, which take
+//! long to measure, are looked at where they are made.
+
+use std::path::Path;
+use std::process::Command;
+use wattline_browser::{Browser, look, url_of};
+
+/// The largest page: it is to open at once.
+const LARGEST: u64 = 1 << 20;
+
+fn wattline(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+    let output = command.args(arguments).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Nothing is wrong with a page, its plots are there, and people read these words.
+fn is_fine(browser: &mut Browser, name: &str, page: &Path, words: &[&str]) {
+    let size = std::fs::metadata(page).unwrap().len();
+    assert!(size < LARGEST, "{name}: {size} bytes");
+    let wrong = look(browser, name, &url_of(page), "document.querySelectorAll('svg').length > 0");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let text = browser.text();
+    for word in words {
+        assert!(text.contains(word), "{name}: {word:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn a_day_in_miniature_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of demo") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let light = ["--load", "10%", "--size", "1514", "--duration", "2s"];
+    let day = ["demo", "--only", "day", "--policies", "poll,powersave"];
+    wattline(folder.path(), &[&day[..], &light].concat());
+    let page = folder.path().join("wattline-demo.html");
+    is_fine(&mut browser, "demo", &page, &["powersave", "emulated"]);
+}
+
+#[test]
+fn a_league_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of league") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let league = "servers = [\"westmere-2010\"]\npolicies = [\"wattline:p99={p99}\", \"ovs-sleep\"]\n\
+         traffics = [\"poisson:2Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1, 2]\n\
+         duration = \"3ms\"\nwarmup = \"2ms\"\n";
+    std::fs::write(folder.path().join("small.toml"), league).unwrap();
+    wattline(folder.path(), &["league", "small.toml", "--out", "out"]);
+    is_fine(&mut browser, "league", &folder.path().join("out/index.html"), &["ovs-sleep"]);
+}
+
+#[test]
+fn claims_can_be_read_and_filtered_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of reproduce") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    wattline(folder.path(), &["reproduce", "bolla", "sohan", "--out", "out"]);
+    let page = folder.path().join("out/index.html");
+    is_fine(&mut browser, "reproduce", &page, &["contradicts itself", "meets"]);
+    let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden)\
+                 .every(r => r.dataset.verdict === 'meets')";
+    assert_eq!(browser.value(shown), false);
+    browser.value("document.querySelector('button[data-verdict=meets]').click()");
+    assert_eq!(browser.value(shown), true);
+}
