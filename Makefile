@@ -48,6 +48,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
 	$(MAKE) python package-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
+	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
 
 lint:             ## formatting and clippy, warnings are errors

@@ -72,7 +72,7 @@ impl WorkerMemory {
             }
             socket => socket?,
         };
-        Ok(AfXdpQueue::new(address.port, socket, &self.region, self.chunk))
+        Ok(AfXdpQueue::new(address.port, socket, &self.region, self.chunk, self.options.lend_all))
     }
 }
 
@@ -152,7 +152,7 @@ fn open_all(
     for address in addresses {
         let sharing = queues.first().map(AfXdpQueue::socket);
         let socket = Socket::open(address, &region, chunk, options, copy, sharing)?;
-        queues.push(AfXdpQueue::new(address.port, socket, &region, chunk));
+        queues.push(AfXdpQueue::new(address.port, socket, &region, chunk, options.lend_all));
     }
     for queue in &mut queues {
         queue.fill_up(&mut pool);

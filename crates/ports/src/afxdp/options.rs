@@ -31,6 +31,9 @@ pub struct Options {
     /// two milliseconds at 1 Mpps: as long as a worker may have to wait for its processor. In
     /// copy mode fewer chunks are lent to the kernel while a queue shows that it needs fewer.
     pub ring: u32,
+    /// Whether the whole ring is lent to the kernel all the time, also in copy mode: for a
+    /// receiver that has to lose nothing while it does not get its processor, whatever that costs.
+    pub lend_all: bool,
     /// Whether frames are copied.
     pub copy: CopyMode,
     /// Bytes kept free before a received frame beside the 256 that the kernel always
@@ -47,6 +50,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             ring: 2048,
+            lend_all: false,
             copy: CopyMode::Auto,
             headroom: 0,
             busy_poll: None,

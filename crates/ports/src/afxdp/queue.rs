@@ -63,9 +63,16 @@ struct Losses {
 }
 
 impl AfXdpQueue {
-    pub(super) fn new(port: PortId, socket: Socket, region: &Arc<Region>, chunk: u32) -> Self {
+    pub(super) fn new(
+        port: PortId,
+        socket: Socket,
+        region: &Arc<Region>,
+        chunk: u32,
+        lend_all: bool,
+    ) -> Self {
         let length = region.length() as u64;
-        let level = (!socket.mode.zero_copy).then(|| FillLevel::new(socket.fill.size()));
+        let adapts = !socket.mode.zero_copy && !lend_all;
+        let level = adapts.then(|| FillLevel::new(socket.fill.size()));
         let limit = length - length % u64::from(chunk);
         Self {
             port,

@@ -54,6 +54,10 @@ pub(super) struct Account {
     pub latency: Histogram<u64>,
     pub longest_gap_nanos: u64,
     last_nanos: Option<u64>,
+    /// When the queue was last looked at, where frames were in it.
+    busy_at: Option<u64>,
+    /// Longest time between two looks while frames were in the queue.
+    pub stall_nanos: u64,
 }
 
 /// An account that would need more memory than a trial may have.
@@ -84,7 +88,18 @@ impl Account {
             latency,
             longest_gap_nanos: 0,
             last_nanos: None,
+            busy_at: None,
+            stall_nanos: 0,
         })
+    }
+
+    /// Notes that the queue was looked at, at this time where frames were in it.
+    #[inline]
+    pub fn looked(&mut self, busy: Option<u64>) {
+        if let (Some(before), Some(now)) = (self.busy_at, busy) {
+            self.stall_nanos = self.stall_nanos.max(now.saturating_sub(before));
+        }
+        self.busy_at = busy;
     }
 
     /// Takes a packet that came at `now`, in a frame of `bytes`.
@@ -164,6 +179,7 @@ impl Account {
         // All have the same bounds.
         let _ = self.latency.add(&other.latency);
         self.longest_gap_nanos = self.longest_gap_nanos.max(other.longest_gap_nanos);
+        self.stall_nanos = self.stall_nanos.max(other.stall_nanos);
     }
 
     /// Flows that came to both queues.
@@ -219,6 +235,16 @@ mod tests {
         let account = after(1, &[0, 1, 2, 0, 2, 2]);
         assert_eq!((account.received, account.duplicated, account.reordered), (3, 3, 0));
         assert_eq!(account.latency.len(), 3);
+    }
+
+    #[test]
+    fn a_stall_is_between_two_looks_at_a_queue_with_frames() {
+        let mut account = account(1, 64);
+        for busy in [Some(100), Some(350), None, Some(9_000), Some(9_100)] {
+            account.looked(busy);
+        }
+        // Nothing was missed between 350 and 9,000: the queue was found empty then.
+        assert_eq!(account.stall_nanos, 250);
     }
 
     #[test]

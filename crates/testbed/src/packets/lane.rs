@@ -11,8 +11,14 @@ use wattline_ports::afxdp::{Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_xdp::{XdpModeChoice, XdpProgram};
 
-/// Slots of each ring: four milliseconds at 1 Mpps.
-const RING: u32 = 4096;
+/// Slots of each ring of a queue that sends only.
+const SENDING_RING: u32 = 4096;
+/// Slots of each ring of a queue that receives: 16 ms at 1 Mpps. On a machine that does other work
+/// too, a receiver is kept off its processor for several milliseconds now and then.
+const RECEIVING_RING: u32 = 16_384;
+/// Slots where more queues than [`MANY`] receive: each slot takes six kilobytes of memory.
+const CROWDED_RING: u32 = 4096;
+const MANY: u32 = 4;
 /// No longer packets are sent.
 const MTU: u32 = 1500;
 
@@ -36,6 +42,8 @@ pub struct InterfaceFacts {
     pub queues: u32,
     /// Whether frames are sent and received without being copied.
     pub zero_copy: bool,
+    /// Slots of each ring of a queue.
+    pub ring: u32,
 }
 
 impl Lane {
@@ -99,7 +107,9 @@ pub(super) fn open(
         }
         false => None,
     };
-    let options = Options { ring: RING, ..Options::default() };
+    // The whole ring is lent all the time: a router's queue lends less under load, to keep frames
+    // in the cache, and a receiver that is kept off its processor for a millisecond would lose.
+    let options = Options { ring: ring(queues, receives), lend_all: true, ..Options::default() };
     let mut lanes = Vec::new();
     let mut zero_copy = true;
     for queue in 0..queues {
@@ -126,8 +136,18 @@ pub(super) fn open(
             _program: program.clone(),
         });
     }
-    let facts = InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy };
+    let ring = options.ring;
+    let facts = InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy, ring };
     Ok((lanes, facts))
+}
+
+/// Slots of each ring of one of so many queues.
+fn ring(queues: u32, receives: bool) -> u32 {
+    match receives {
+        false => SENDING_RING,
+        true if queues > MANY => CROWDED_RING,
+        true => RECEIVING_RING,
+    }
 }
 
 /// An Ethernet address as people write it, or as Linux does.

@@ -1,9 +1,11 @@
 //! What the generator can do by itself: sender and receiver on one link, without a device.
 
+use super::cost::{self, OwnCost};
 use super::flows::Addresses;
 use super::load::Load;
 use super::outcome::Latency;
-use super::tester::{End, Placement, Tester, plain_link};
+use super::role::Placement;
+use super::tester::{End, Tester, plain_link};
 use crate::Error;
 use crate::namespace::Namespace;
 use crate::topology::{SINK, SOURCE, connect};
@@ -37,6 +39,21 @@ pub struct Limits {
     pub sender_cpu_seconds_per_packet: Option<f64>,
     /// Processor time of the receiver per packet.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
+    /// Of both, the generator's own code; the rest is the kernel's.
+    pub own: OwnCost,
+    /// Longest time in which the receiver did not come to its frames, in any trial.
+    pub receiver_stall_max_seconds: f64,
+    /// Packets that find room at the receiver meanwhile.
+    pub receiver_ring_packets: u64,
+}
+
+impl Limits {
+    /// Packets per second beyond which the longest stall that was seen fills the receiver's rings;
+    /// none where there was no stall.
+    pub fn stall_rate_pps(&self) -> Option<f64> {
+        let rate = self.receiver_ring_packets as f64 / self.receiver_stall_max_seconds;
+        rate.is_finite().then_some(rate)
+    }
 }
 
 /// Measures on an open link that has no device in it. Of `load`, lengths and flows count.
@@ -51,6 +68,9 @@ pub fn measure(
     link: String,
 ) -> Result<Limits, Error> {
     let never = AtomicBool::new(false);
+    let own = cost::measure(addresses, load);
+    let ring_packets = u64::from(tester.to.ring) * u64::from(tester.to.queues);
+    let mut stall = 0.0_f64;
     let mut trial = |rate_pps: f64| {
         let load = Load {
             rate_pps,
@@ -60,7 +80,9 @@ pub fn measure(
             drain: Duration::from_millis(100),
             ..Load::default()
         };
-        tester.trial(addresses, &load, placement, &never, &mut |_| ())
+        let outcome = tester.trial(addresses, &load, placement, &never, &mut |_| ())?;
+        stall = stall.max(outcome.receiver_stall_max_seconds);
+        Ok::<_, Error>(outcome)
     };
     let flat_out = trial(f64::INFINITY)?;
     let reached = flat_out.sent_rate_pps.min(flat_out.received_rate_pps);
@@ -72,6 +94,9 @@ pub fn measure(
         latency: Latency::default(),
         sender_cpu_seconds_per_packet: None,
         receiver_cpu_seconds_per_packet: None,
+        own,
+        receiver_stall_max_seconds: 0.0,
+        receiver_ring_packets: ring_packets,
     };
     'found: for part in PARTS {
         for _ in 0..ATTEMPTS {
@@ -87,6 +112,7 @@ pub fn measure(
     if limits.lossless_rate_pps > 0.0 {
         limits.latency = trial(limits.lossless_rate_pps / 2.0)?.latency;
     }
+    limits.receiver_stall_max_seconds = stall;
     Ok(limits)
 }
 

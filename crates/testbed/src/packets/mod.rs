@@ -13,17 +13,21 @@
 //! [`limits`] measures what the generator can do by itself, on a link without a device.
 
 mod account;
+mod captures;
+pub mod cost;
 mod flows;
 mod lane;
 pub mod limits;
 mod load;
 mod outcome;
 mod receiver;
+mod role;
 mod schedule;
 mod sender;
 mod sizes;
 mod stamp;
 mod tester;
+mod trial;
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +36,8 @@ pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
 pub use lane::{InterfaceFacts, parse_mac};
 pub use load::Load;
 pub use outcome::{FlowOutcome, Latency, Outcome};
+pub use role::{Placement, Progress, Role, anywhere};
 pub use schedule::{Schedule, Shape};
 pub use sizes::{FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use stamp::{Parsed, Stamp};
-pub use tester::{End, Placement, Progress, Role, Tester, anywhere, plain_link};
+pub use tester::{End, Tester, plain_link};

@@ -115,6 +115,11 @@ pub struct Outcome {
     pub worst_flows: Vec<FlowOutcome>,
     /// Most packets that were sent with one time stamp.
     pub batch_max_packets: u64,
+    /// Longest time in which a sender that had packets to send did not come to it.
+    pub sender_stall_max_seconds: f64,
+    /// Longest time in which a receiver did not come to the frames that waited for it; what came
+    /// meanwhile had to find room in its ring.
+    pub receiver_stall_max_seconds: f64,
     /// Processor time of the sending threads per packet sent.
     pub sender_cpu_seconds_per_packet: Option<f64>,
     /// Processor time of the receiving threads per packet received.
@@ -182,6 +187,10 @@ impl Outcome {
             affected_flows,
             worst_flows,
             batch_max_packets: sent.iter().map(|sent| sent.batch_max).max().unwrap_or(0),
+            sender_stall_max_seconds: sent.iter().map(|sent| sent.stall_nanos).max().unwrap_or(0)
+                as f64
+                * SECONDS,
+            receiver_stall_max_seconds: account.stall_nanos as f64 * SECONDS,
             sender_cpu_seconds_per_packet: per_packet(sender_cpu_seconds, sent_packets),
             receiver_cpu_seconds_per_packet: per_packet(receiver_cpu_seconds, account.received),
         }

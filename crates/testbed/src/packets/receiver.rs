@@ -16,8 +16,11 @@ pub(super) fn turn(
 ) -> usize {
     let mut frames = [Frame::default(); BATCH_MAX];
     let count = queue.receive(pool, &mut frames);
-    if count > 0 {
+    if count == 0 {
+        account.looked(None);
+    } else {
         let now = monotonic_nanos();
+        account.looked(Some(now));
         for frame in &frames[..count] {
             let bytes = pool.frame_bytes(frame);
             match payload(bytes).map_or(Parsed::Foreign, Stamp::parse) {

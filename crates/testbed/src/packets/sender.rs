@@ -33,6 +33,9 @@ pub(super) struct Sender {
     last: u64,
     bytes: u64,
     batch_max: u64,
+    /// When the last turn was, where it had something to send.
+    busy_at: Option<u64>,
+    stall_nanos: u64,
     ended: bool,
     stopped: bool,
 }
@@ -50,6 +53,8 @@ pub(super) struct Sent {
     pub nanos: u64,
     /// Most packets that were sent at a time.
     pub batch_max: u64,
+    /// Longest time between two turns while there was something to send.
+    pub stall_nanos: u64,
 }
 
 /// What a turn found.
@@ -84,6 +89,8 @@ impl Sender {
             last: start,
             bytes: 0,
             batch_max: 0,
+            busy_at: None,
+            stall_nanos: 0,
             ended: false,
             stopped: false,
         }
@@ -122,7 +129,11 @@ impl Sender {
             }
         }
         let wanted = due.saturating_sub(self.position).min(BATCH_MAX as u64) as usize;
+        if let Some(before) = self.busy_at.replace(now) {
+            self.stall_nanos = self.stall_nanos.max(now - before);
+        }
         if wanted == 0 {
+            self.busy_at = None;
             return Turn::IdleUntil(self.start.saturating_add(self.schedule.due_at(self.position)));
         }
         let taken = self.send(pool, queue, wanted, now);
@@ -145,11 +156,12 @@ impl Sender {
     ) -> u64 {
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut made = 0;
+        // One division a batch: per packet they would cost more than the headers.
         let flows = self.flows.len() as u64;
+        let (mut round, mut number) = (self.sequence / flows, self.sequence % flows);
         while made < wanted {
             let Some(chunk) = pool.take_chunk() else { break };
             let sequence = self.sequence + made as u64;
-            let (round, number) = (sequence / flows, sequence % flows);
             // By round as well, so that every flow has every length.
             let length = self.sizes.at(round.wrapping_add(number)) - FCS;
             let frame =
@@ -158,6 +170,10 @@ impl Sender {
             self.flows[number as usize].write(pool.frame_bytes(&frame), stamp);
             frames[made] = frame;
             made += 1;
+            number += 1;
+            if number == flows {
+                (round, number) = (round + 1, 0);
+            }
         }
         let taken = queue.transmit(pool, &frames[..made]);
         for frame in &frames[taken..made] {
@@ -193,6 +209,7 @@ impl Sender {
             unsent: planned.saturating_sub(packets),
             nanos: self.last - self.start,
             batch_max: self.batch_max,
+            stall_nanos: self.stall_nanos,
         }
     }
 }

@@ -38,6 +38,11 @@ impl Sizes {
         Self::mixed("imix-csit", &[(64, 28), (570, 16), (1518, 4)])
     }
 
+    /// These lengths in this order, of which there is at least one, all within Ethernet's.
+    pub(super) fn in_order(name: String, order: Vec<u16>) -> Self {
+        Self { name, order }
+    }
+
     fn mixed(name: &str, parts: &[(u16, u32)]) -> Self {
         let total: u32 = parts.iter().map(|(_, share)| share).sum();
         // A stride near the golden section that shares no factor with the total deals the

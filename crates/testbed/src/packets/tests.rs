@@ -1,9 +1,14 @@
 //! The whole generator against devices with known faults: in memory, and over real interfaces.
 
 use super::account::Account;
+use super::flows::Flow;
 use super::lane::{Lane, open};
+use super::receiver;
+use super::schedule::Schedule;
+use super::sender::{Sender, Turn};
 use super::stamp::Stamp;
 use super::*;
+use crate::clock::monotonic_nanos;
 use crate::leftovers::can_build_namespaces;
 use crate::namespace::Namespace;
 use crate::topology::{LEFT, RIGHT, SINK, SOURCE, connect};
@@ -73,8 +78,20 @@ impl Device {
 
 fn addresses() -> Addresses {
     plain_link(
-        &InterfaceFacts { name: String::new(), mac: SOURCE.mac, queues: 1, zero_copy: false },
-        &InterfaceFacts { name: String::new(), mac: LEFT.mac, queues: 1, zero_copy: false },
+        &InterfaceFacts {
+            name: String::new(),
+            mac: SOURCE.mac,
+            queues: 1,
+            zero_copy: false,
+            ring: 1024,
+        },
+        &InterfaceFacts {
+            name: String::new(),
+            mac: LEFT.mac,
+            queues: 1,
+            zero_copy: false,
+            ring: 1024,
+        },
     )
 }
 
@@ -83,6 +100,7 @@ fn through_memory(faults: Faults, load: &Load) -> Outcome {
     let mut tester = Tester::in_memory(
         Lane::in_memory(near.into_queue(PortId(0))),
         Lane::in_memory(far.into_queue(PortId(1))),
+        false,
     );
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -106,6 +124,63 @@ fn through_memory(faults: Faults, load: &Load) -> Outcome {
         over.store(true, Ordering::Relaxed);
         outcome.unwrap()
     })
+}
+
+/// Each direction has its account: faults of one do not show in the other.
+#[test]
+fn both_directions_at_once_are_told_apart() {
+    let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
+    let mut tester = Tester::in_memory(
+        Lane::in_memory(near.into_queue(PortId(0))),
+        Lane::in_memory(far.into_queue(PortId(1))),
+        true,
+    );
+    let load = burst(20_000, 4);
+    let over = AtomicBool::new(false);
+    let [forth, back] = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut faulty, mut sound) = (Device::new(SOME), Device::new(NONE));
+            let push = |end: &mut WireEnd, frame: &[u8]| {
+                while !end.send(frame) && !over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            };
+            while !over.load(Ordering::Relaxed) {
+                let mut taken = left
+                    .receive_with(|frame| faulty.forward(frame, |frame| push(&mut right, frame)))
+                    .is_some();
+                taken |= right
+                    .receive_with(|frame| sound.forward(frame, |frame| push(&mut left, frame)))
+                    .is_some();
+                if !taken {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let never = AtomicBool::new(false);
+        let both = [&addresses(), &addresses()];
+        let outcomes = tester.trial_both(both, &load, &anywhere, &never, &mut |_| ());
+        over.store(true, Ordering::Relaxed);
+        outcomes.unwrap()
+    });
+    check(&forth, 20_000);
+    assert_eq!((back.sent_packets, back.received_packets), (20_000, 20_000), "{back:#?}");
+    assert_eq!((back.lost_packets, back.duplicated_packets, back.reordered_packets), (0, 0, 0));
+    assert_eq!((forth.stale_packets, back.stale_packets), (0, 0));
+}
+
+#[test]
+fn both_directions_need_both_ends_open() {
+    let (near, far) = wire(64, 2048);
+    let mut tester = Tester::in_memory(
+        Lane::in_memory(near.into_queue(PortId(0))),
+        Lane::in_memory(far.into_queue(PortId(1))),
+        false,
+    );
+    let never = AtomicBool::new(false);
+    let both = [&addresses(), &addresses()];
+    let error = tester.trial_both(both, &burst(10, 1), &anywhere, &never, &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("both interfaces"), "{error}");
 }
 
 fn burst(packets: u64, flows: u32) -> Load {
@@ -176,6 +251,7 @@ fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
     let mut tester = Tester::in_memory(
         Lane::in_memory(near.into_queue(PortId(0))),
         Lane::in_memory(far.into_queue(PortId(1))),
+        false,
     );
     let never = AtomicBool::new(false);
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
@@ -193,6 +269,7 @@ fn stopping_early_loses_nothing() {
     let mut tester = Tester::in_memory(
         Lane::in_memory(near.into_queue(PortId(0))),
         Lane::in_memory(left.into_queue(PortId(1))),
+        false,
     );
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
     assert_eq!(outcome.lost_packets, 0, "{outcome:#?}");
@@ -227,6 +304,60 @@ fn impossible_loads_are_refused_with_all_that_is_wrong() {
     }
     let endless = Load { rate_pps: 1e9, duration: Duration::from_secs(800_000), ..Load::default() };
     assert!(endless.check(false, 1).is_err());
+}
+
+#[test]
+#[ignore = "tens of seconds: `make test-long`"]
+fn one_lost_packet_in_ten_million_is_found_on_the_way() {
+    const PACKETS: u64 = 10_000_000;
+    let faults = Faults { lose: &[7_654_321], ..NONE };
+    let duration = Duration::from_secs(3_600);
+    let load = Load { sizes: Sizes::fixed(64), duration, ..burst(PACKETS, 1_000) };
+    let outcome = through_memory(faults, &load);
+    assert_eq!(outcome.sent_packets, PACKETS, "{outcome:#?}");
+    assert_eq!((outcome.lost_packets, outcome.received_packets), (1, PACKETS - 1), "{outcome:#?}");
+    assert_eq!((outcome.duplicated_packets, outcome.reordered_packets), (0, 0));
+    let [flow] = outcome.worst_flows.as_slice() else { panic!("{:?}", outcome.worst_flows) };
+    assert_eq!((flow.flow, flow.lost_packets), (7_654_321 % 1_000, 1));
+    println!(
+        "{:.2} Mpps, {:?} s a packet sent",
+        outcome.sent_rate_pps / 1e6,
+        outcome.sender_cpu_seconds_per_packet
+    );
+}
+
+/// A router's queue lends the kernel less under load, which a receiver must not.
+#[test]
+fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
+    const LOAD: u64 = 600_000;
+    const MEANWHILE: u64 = 12_000;
+    let test = "a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
+    let mut tx = near.enter(|| open(SOURCE.interface, 1, false).unwrap().0.remove(0)).unwrap();
+    let mut rx = far.enter(|| open(SINK.interface, 1, true).unwrap().0.remove(0)).unwrap();
+    let addresses = Addresses { destination_mac: SINK.mac, ..addresses() };
+    let flows: Vec<_> = (0..4).map(|number| Flow::new(&addresses, number)).collect();
+    let schedule = Schedule::burst(LOAD + MEANWHILE, Duration::from_secs(600));
+    let mut account = Account::new(1, &[(flows.len(), LOAD + MEANWHILE)]).unwrap();
+    let sizes = Sizes::fixed(64);
+    let mut sender = Sender::new((1, 0), flows.into(), &sizes, schedule, monotonic_nanos());
+    let mut read = |rx: &mut Lane| receiver::turn(&mut account, &mut rx.pool, &mut *rx.queue) > 0;
+    while sender.sequence() < LOAD {
+        sender.turn(&mut tx.pool, &mut *tx.queue);
+        while read(&mut rx) {}
+    }
+    while sender.turn(&mut tx.pool, &mut *tx.queue) == Turn::Busy {}
+    // The veth's other end may work through the last frames later.
+    for _ in 0..100 {
+        while read(&mut rx) {}
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    rx.refresh();
+    assert_eq!((account.received, rx.overflow()), (LOAD + MEANWHILE, 0));
 }
 
 /// Forwards frames from one interface to another with faults, by AF_XDP, until told to stop.
@@ -344,6 +475,77 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
 }
 
 #[test]
+fn an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden() {
+    let test = "an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
+    let ends = [(&near, SOURCE), (&far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 1).unwrap();
+    let addresses = plain_link(&tester.from, &tester.to);
+    let load = Load {
+        rate_pps: 10_000.0,
+        duration: Duration::from_secs(2),
+        drain: Duration::from_millis(200),
+        ..Load::default()
+    };
+    let never = AtomicBool::new(false);
+    let mut gone = false;
+    let outcome = tester
+        .trial(&addresses, &load, &anywhere, &never, &mut |progress| {
+            if progress.received > 2_000 && !gone {
+                gone = true;
+                near.ip(&format!("link delete {}", SOURCE.interface)).unwrap();
+            }
+        })
+        .unwrap();
+    assert!(gone, "{outcome:#?}");
+    assert!(outcome.received_packets > 2_000, "{outcome:#?}");
+    // What could not be sent any more is the generator's shortfall, and no trial of the device.
+    assert_eq!(outcome.sent_packets + outcome.unsent_packets, 20_000, "{outcome:#?}");
+    assert!(outcome.unsent_packets + outcome.lost_packets > 1_000, "{outcome:#?}");
+    assert!(!outcome.is_sound() || outcome.lost_packets > 1_000, "{outcome:#?}");
+}
+
+#[test]
+fn several_queues_send_both_ways_over_a_plain_link() {
+    let test = "several_queues_send_both_ways_over_a_plain_link";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    connect(&near, SOURCE, &far, SINK, 1500, 2).unwrap();
+    let ends = [(&near, SOURCE), (&far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open_both(from, to, 2).unwrap();
+    let forth = plain_link(&tester.from, &tester.to);
+    let back = plain_link(&tester.to, &tester.from);
+    let load = Load {
+        rate_pps: 20_000.0,
+        duration: Duration::from_millis(300),
+        flows: 64,
+        ..Load::default()
+    };
+    let never = AtomicBool::new(false);
+    let outcomes =
+        tester.trial_both([&forth, &back], &load, &anywhere, &never, &mut |_| ()).unwrap();
+    for outcome in outcomes {
+        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
+        let accounted =
+            outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
+        assert_eq!(accounted, outcome.sent_packets, "{outcome:#?}");
+        assert!(outcome.received_packets > 3_000, "{outcome:#?}");
+        let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
+        assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn the_generator_knows_its_limits() {
     if !can_build_namespaces("the_generator_knows_its_limits") {
         return;
@@ -352,5 +554,8 @@ fn the_generator_knows_its_limits() {
     let limits = limits::of_veth(&load, 1, &anywhere).unwrap();
     assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
     assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
+    println!("{limits:#?}");
+    assert!(limits.own.sender_seconds_per_packet > 0.0, "{limits:?}");
+    assert!(limits.stall_rate_pps().is_none_or(|rate| rate > 0.0), "{limits:?}");
     assert_eq!(limits.lossless_rate_pps > 0.0, limits.latency.p50_seconds.is_some(), "{limits:?}");
 }

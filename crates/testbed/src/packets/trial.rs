@@ -1,0 +1,250 @@
+//! The threads of one trial: each works on one queue, sends, receives, or does both in turn.
+
+use super::account::Account;
+use super::lane::Lane;
+use super::outcome::{Parts, thread_cpu_seconds};
+use super::receiver;
+use super::role::{Placement, Progress, Role};
+use super::sender::{Sender, Sent, Turn};
+use crate::Error;
+use crate::clock::monotonic_nanos;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often a thread looks whether it should stop, at least.
+const LOOK: Duration = Duration::from_millis(5);
+/// A sender that has more time than this until its next packet sleeps; else it spins.
+const SPIN_NANOS: u64 = 30_000;
+/// How long a queue may take to send what it was given.
+const FLUSH_NANOS: u64 = 1_000_000_000;
+
+/// What one thread does with one queue.
+pub(super) struct Task<'a> {
+    pub lane: &'a mut Lane,
+    pub role: Role,
+    /// What it sends, and in which direction.
+    pub sends: Option<(usize, Sender)>,
+    /// The account of what it receives, and of which direction that is.
+    pub receives: Option<(usize, Account)>,
+}
+
+/// One thread's counters of one direction; nothing else is in their cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counter {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+/// Counts a sender as done when it is dropped, also where it panics: nobody waits for it in vain.
+struct Done<'a>(&'a AtomicU64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// What all threads share.
+struct Shared<'a> {
+    /// By direction and thread.
+    counters: Vec<Vec<Counter>>,
+    senders: u64,
+    all_sent: AtomicU64,
+    drain_nanos: u64,
+    stop: &'a AtomicBool,
+    placement: Placement<'a>,
+}
+
+impl Shared<'_> {
+    fn total(&self, direction: usize) -> Progress {
+        let sum = |of: fn(&Counter) -> &AtomicU64| {
+            self.counters[direction].iter().map(|it| of(it).load(Ordering::Relaxed)).sum()
+        };
+        Progress { sent: sum(|it| &it.sent), received: sum(|it| &it.received) }
+    }
+
+    fn all(&self) -> Progress {
+        let totals = (0..self.counters.len()).map(|direction| self.total(direction));
+        totals.fold(Progress::default(), |sum, it| Progress {
+            sent: sum.sent + it.sent,
+            received: sum.received + it.received,
+        })
+    }
+
+    fn all_is_sent(&self) -> bool {
+        self.all_sent.load(Ordering::Acquire) >= self.senders
+    }
+
+    /// A direction is over when everything came, or nothing did for a while.
+    fn over(&self, direction: usize, quiet_since: u64, now: u64) -> bool {
+        if !self.all_is_sent() {
+            return false;
+        }
+        let Progress { sent, received } = self.total(direction);
+        received >= sent || now.saturating_sub(quiet_since) > self.drain_nanos
+    }
+}
+
+/// Runs all tasks; what each of `directions` brought home.
+pub(super) fn run(
+    tasks: Vec<Task<'_>>,
+    directions: usize,
+    drain: Duration,
+    placement: Placement<'_>,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Vec<Parts>, Error> {
+    let counters = || tasks.iter().map(|_| Counter::default()).collect();
+    let shared = Shared {
+        counters: (0..directions).map(|_| counters()).collect(),
+        senders: tasks.iter().filter(|task| task.sends.is_some()).count() as u64,
+        all_sent: AtomicU64::new(0),
+        drain_nanos: u64::try_from(drain.as_nanos()).unwrap_or(u64::MAX),
+        stop,
+        placement,
+    };
+    let shared = &shared;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = tasks
+            .into_iter()
+            .enumerate()
+            .map(|(index, task)| scope.spawn(move || work(index, task, shared)))
+            .collect();
+        while !shared.all_is_sent() {
+            std::thread::sleep(LOOK);
+            watch(shared.all());
+        }
+        let mut parts: Vec<Parts> = (0..directions).map(|_| Parts::default()).collect();
+        for thread in threads {
+            let ended = thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            if let Some((direction, sent)) = ended.sent {
+                parts[direction].sent.push(sent);
+                parts[direction].sender_cpu_seconds += ended.sending_cpu_seconds;
+            }
+            if let Some((direction, account)) = ended.account {
+                parts[direction].accounts.push(account);
+                parts[direction].receiver_cpu_seconds += ended.receiving_cpu_seconds;
+            }
+        }
+        watch(shared.all());
+        Ok(parts)
+    })
+}
+
+struct Ended {
+    sent: Option<(usize, Sent)>,
+    account: Option<(usize, Account)>,
+    /// Until everything was sent: of a thread that also receives, for both.
+    sending_cpu_seconds: f64,
+    /// Of a thread that only receives, or after it has sent.
+    receiving_cpu_seconds: f64,
+}
+
+fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
+    let Task { lane, role, sends, mut receives } = task;
+    let placed = (shared.placement)(role);
+    let counter = |direction: usize| &shared.counters[direction][index];
+    let mut sent = None;
+    if let Some((direction, mut sender)) = sends {
+        let done = Done(&shared.all_sent);
+        let own = counter(direction);
+        let mut account = receives.as_mut().map(|(from, account)| (counter(*from), account));
+        send(
+            lane,
+            &mut sender,
+            account.as_mut().map(|(at, it)| (*at, &mut **it)),
+            own,
+            shared.stop,
+        );
+        let stuck = flush(lane, account.map(|(_, account)| account));
+        let packets = sender.finish(stuck);
+        own.sent.store(packets.packets, Ordering::Relaxed);
+        drop(done);
+        sent = Some((direction, packets));
+    }
+    let sending_cpu_seconds = thread_cpu_seconds();
+    if let Some((direction, account)) = &mut receives {
+        receive(lane, account, counter(*direction), |quiet_since, now| {
+            shared.over(*direction, quiet_since, now)
+        });
+    }
+    let spent = if sent.is_some() { sending_cpu_seconds } else { 0.0 };
+    let receiving_cpu_seconds = thread_cpu_seconds() - spent;
+    placed.map(|()| Ended { sent, account: receives, sending_cpu_seconds, receiving_cpu_seconds })
+}
+
+/// Sends all, and receives beside it where an account is given.
+fn send(
+    lane: &mut Lane,
+    sender: &mut Sender,
+    mut receives: Option<(&Counter, &mut Account)>,
+    counter: &Counter,
+    stop: &AtomicBool,
+) {
+    loop {
+        let turn = sender.turn(&mut lane.pool, &mut *lane.queue);
+        counter.sent.store(sender.sequence(), Ordering::Relaxed);
+        let mut received = 0;
+        if let Some((heard, account)) = &mut receives {
+            received = receiver::turn(account, &mut lane.pool, &mut *lane.queue);
+            heard.received.store(account.received, Ordering::Relaxed);
+        }
+        match turn {
+            Turn::Over => return,
+            Turn::Busy => {}
+            Turn::IdleUntil(due) => {
+                let ahead = due.saturating_sub(monotonic_nanos());
+                if received > 0 || ahead <= SPIN_NANOS {
+                    std::hint::spin_loop();
+                } else {
+                    let nap = Duration::from_nanos(ahead - SPIN_NANOS / 3).min(LOOK);
+                    if receives.is_some() { lane.wait(nap) } else { std::thread::sleep(nap) }
+                }
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            sender.stop();
+            return;
+        }
+    }
+}
+
+/// Waits until the kernel has sent what it was given; packets that it never will.
+fn flush(lane: &mut Lane, mut account: Option<&mut Account>) -> u64 {
+    let deadline = monotonic_nanos() + FLUSH_NANOS;
+    loop {
+        lane.queue.recycle(&mut lane.pool);
+        if let Some(account) = account.as_deref_mut() {
+            while receiver::turn(account, &mut lane.pool, &mut *lane.queue) > 0 {}
+        }
+        let stuck = lane.queue.pending() as u64;
+        if stuck == 0 || monotonic_nanos() > deadline {
+            return stuck;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Receives until all is over.
+fn receive(
+    lane: &mut Lane,
+    account: &mut Account,
+    counter: &Counter,
+    over: impl Fn(u64, u64) -> bool,
+) {
+    let mut quiet_since = monotonic_nanos();
+    loop {
+        if receiver::turn(account, &mut lane.pool, &mut *lane.queue) > 0 {
+            counter.received.store(account.received, Ordering::Relaxed);
+            quiet_since = monotonic_nanos();
+            continue;
+        }
+        let now = monotonic_nanos();
+        if over(quiet_since, now) {
+            return;
+        }
+        lane.wait(LOOK);
+    }
+}
