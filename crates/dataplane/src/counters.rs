@@ -146,6 +146,8 @@ pub struct Queueing {
     pub taken: u64,
     /// Frames lost before the worker: receive ring full, or no free chunk.
     pub lost: u64,
+    /// Bytes of these frames, with their link headers.
+    pub bytes: u64,
     /// Frames in the ring when the worker took its last batch.
     pub waiting: u64,
 }
@@ -205,6 +207,7 @@ impl WorkerCounters {
     pub fn queueing(&self, port: usize) -> Queueing {
         self.ports.get(port).map_or_else(Queueing::default, |port| Queueing {
             taken: port.received_packets.get(),
+            bytes: port.received_bytes.get(),
             lost: port.receive_ring_full.get() + port.fill_ring_empty.get(),
             waiting: port.waiting.get(),
         })

@@ -62,4 +62,9 @@ pub trait PortQueue: Send {
 pub trait Waiter: Send {
     /// Blocks until a port may have frames, the wake-up is triggered, or `timeout` has passed.
     fn wait(&mut self, timeout: std::time::Duration);
+
+    /// Sleeps for a time, whatever arrives meanwhile.
+    fn nap(&mut self, time: std::time::Duration) {
+        std::thread::sleep(time);
+    }
 }

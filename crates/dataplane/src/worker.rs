@@ -26,6 +26,10 @@ const TICK: Span = Span::from_millis(1);
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Longest time that a worker blocks while it holds packets for a neighbour.
 const SLEEP_WHILE_HOLDING: Duration = Duration::from_millis(1);
+/// Pauses of the processor between two polls in [`Mode::Pause`]: of 43 cycles (up to Broadwell) or
+/// 140 (from Skylake on) each, by Intel's optimization manual, so that a poll comes a few hundred
+/// cycles late.
+const PAUSES: u32 = 4;
 /// Number of iterations without a frame after which a draining worker ends.
 const DRAINED: u32 = 3;
 
@@ -55,6 +59,10 @@ pub enum Mode {
     /// Poll for a while, then block. The duration adapts to its success and is at most that of
     /// [`Control::set_spin`].
     Adaptive = 2,
+    /// Poll again after some pauses of the processor.
+    Pause = 3,
+    /// Sleep for the time of [`Control::set_nap`], whatever arrives, then poll again.
+    Nap = 4,
 }
 
 /// Control of a worker by other threads. Changes take effect at its next iteration. The owner of
@@ -65,6 +73,7 @@ pub struct Control {
     mode: AtomicU8,
     batch: AtomicU32,
     spin_micros: AtomicU32,
+    nap_nanos: AtomicU32,
 }
 
 impl Default for Control {
@@ -74,6 +83,7 @@ impl Default for Control {
             mode: AtomicU8::new(Mode::Adaptive as u8),
             batch: AtomicU32::new(BATCH_MAX as u32),
             spin_micros: AtomicU32::new(20),
+            nap_nanos: AtomicU32::new(0),
         }
     }
 }
@@ -95,6 +105,12 @@ impl Control {
     pub fn set_spin(&self, micros: u32) {
         self.spin_micros.store(micros, Ordering::Relaxed);
     }
+    /// Sets the time that a worker sleeps in [`Mode::Nap`]; at most as long as one that waits for
+    /// interrupts sleeps, so that it notices commands.
+    pub fn set_nap(&self, time: Duration) {
+        let nanos = time.min(LONGEST_SLEEP).as_nanos();
+        self.nap_nanos.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
     /// The command in force.
     pub fn current_command(&self) -> Command {
         match self.command.load(Ordering::Acquire) {
@@ -108,6 +124,8 @@ impl Control {
         match self.mode.load(Ordering::Relaxed) {
             0 => Mode::Poll,
             1 => Mode::Interrupt,
+            3 => Mode::Pause,
+            4 => Mode::Nap,
             _ => Mode::Adaptive,
         }
     }
@@ -353,8 +371,8 @@ impl Worker {
                 break;
             }
             let is_over = spin.is_over(now.since(last_work), longest);
-            if received == 0 && command != Command::Drain && self.may_block(command, is_over) {
-                blocked = self.block(waiter);
+            if received == 0 && command != Command::Drain {
+                blocked |= self.idle(waiter, command, is_over);
             }
         }
         self.shut_down();
@@ -364,12 +382,24 @@ impl Worker {
         Span::from_micros(u64::from(self.control.spin_micros.load(Ordering::Relaxed)))
     }
 
-    fn may_block(&self, command: Command, has_spun: bool) -> bool {
+    /// Idles once as its mode says; true if it blocked.
+    fn idle(&mut self, waiter: &mut dyn Waiter, command: Command, has_spun: bool) -> bool {
         match self.control.mode() {
-            _ if command == Command::Park => true,
+            _ if command == Command::Park => self.block(waiter),
             Mode::Poll => false,
-            Mode::Interrupt => true,
-            Mode::Adaptive => has_spun,
+            Mode::Interrupt => self.block(waiter),
+            Mode::Adaptive => has_spun && self.block(waiter),
+            Mode::Pause => {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                false
+            }
+            Mode::Nap => {
+                let nanos = self.control.nap_nanos.load(Ordering::Relaxed);
+                self.rest(|longest| {
+                    waiter.nap(Duration::from_nanos(u64::from(nanos)).min(longest));
+                });
+                false
+            }
         }
     }
 
@@ -387,12 +417,17 @@ impl Worker {
     /// Blocks for at most `longest`, or less while packets are held for a neighbour. The control
     /// plane does not wait for a blocked worker.
     pub fn sleep(&mut self, waiter: &mut dyn Waiter, longest: Duration) {
+        self.rest(|most| waiter.wait(longest.min(most)));
+    }
+
+    /// Sleeps in a way that is told how long at most.
+    fn rest(&mut self, sleep: impl FnOnce(Duration)) {
         let totals = &self.context.counters.totals;
         totals.sleeps.add(1);
         let holding = totals.held.get() > 0;
         self.context.routes.slot.offline();
         let began = self.clock.raw();
-        waiter.wait(if holding { longest.min(SLEEP_WHILE_HOLDING) } else { longest });
+        sleep(if holding { SLEEP_WHILE_HOLDING } else { Duration::MAX });
         let slept = self.clock.raw().wrapping_sub(began);
         self.context.counters.totals.sleeping_cycles.add(slept);
         self.context.routes.slot.online();

@@ -74,6 +74,61 @@ fn the_time_that_a_worker_sleeps_is_counted() {
     assert!(counted.sleeping_cycles > 10 * counted.empty_cycles, "{counted:?}");
 }
 
+/// Frames arrive during each nap, which goes on all the same; the worker is told to end at the tenth.
+#[test]
+fn a_napping_worker_sleeps_the_time_that_it_is_told_and_forwards_what_came_meanwhile() {
+    struct Naps {
+        port: TestPort,
+        control: Arc<Control>,
+        naps: Vec<Duration>,
+    }
+    impl Waiter for Naps {
+        fn wait(&mut self, _timeout: Duration) {
+            panic!("it waits for interrupts");
+        }
+        fn nap(&mut self, time: Duration) {
+            self.naps.push(time);
+            self.port.send(&frame4(MAC_A, 64, b"payload"));
+            match self.naps.len() {
+                5 => self.control.set_nap(Duration::MAX),
+                10 => self.control.command(Command::Drain),
+                _ => {}
+            }
+        }
+    }
+    let mut router = Router::new();
+    let control = router.worker.control();
+    control.set_mode(Mode::Nap);
+    control.set_nap(Duration::from_micros(20));
+    let mut waiter = Naps { port: router.ports[0].clone(), control, naps: Vec::new() };
+    router.worker.run(&mut waiter);
+    assert_eq!(waiter.naps[..5], [Duration::from_micros(20); 5]);
+    assert_eq!(waiter.naps[5..], [Duration::from_millis(100); 5], "it has to notice commands");
+    let counters = router.worker.counters();
+    let counted = counters.snapshot();
+    assert!(counted.is_conserved() && counted.sleeps == 10, "{counted:?}");
+    assert_eq!(router.ports[1].sent().len(), 10);
+    let queue = counters.queueing(0);
+    assert_eq!((queue.taken, queue.bytes), (10, 10 * frame4(MAC_A, 64, b"payload").len() as u64));
+}
+
+#[test]
+fn a_pausing_worker_never_blocks() {
+    let mut router = Router::new();
+    let control = router.worker.control();
+    control.set_mode(Mode::Pause);
+    router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
+    let end = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        control.command(Command::Stop);
+    });
+    assert_eq!(run(&mut router, Command::Stop), 0);
+    end.join().unwrap();
+    let counted = router.worker.counters().snapshot();
+    assert!(counted.empty_iterations > 1 && counted.sleeps == 0, "{counted:?}");
+    assert_eq!(router.ports[1].sent().len(), 1);
+}
+
 #[test]
 fn polling_never_blocks_and_draining_forwards_what_is_there() {
     let mut router = Router::new();

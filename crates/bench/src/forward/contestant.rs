@@ -47,6 +47,8 @@ impl Contestant {
             Self::Wattline(Mode::Poll) => "wattline_poll",
             Self::Wattline(Mode::Interrupt) => "wattline_interrupt",
             Self::Wattline(Mode::Adaptive) => "wattline_adaptive",
+            Self::Wattline(Mode::Pause) => "wattline_pause",
+            Self::Wattline(Mode::Nap) => "wattline_nap",
             Self::WattlineXdp => "wattline_xdp_forward",
             Self::L3fwd(_) => "l3fwd_af_xdp",
         }

@@ -3,7 +3,7 @@
 use super::fixed;
 use crate::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Reason, Platform, Policy, PolicyInfo, Trigger, Wait,
+    Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 

@@ -3,7 +3,7 @@
 use quanta::Clock;
 use wattline_dataplane::worker::{Command, Mode};
 use wattline_host::{Work, Workers};
-use wattline_policy::{QueueView, Wait};
+use wattline_policy::{QueueView, Wait, Waits};
 use wattline_router::platform::WorkerHandle;
 use wattline_units::Span;
 
@@ -50,6 +50,7 @@ impl Workers for Reins {
             fill: u32::try_from(queue.waiting).unwrap_or(u32::MAX),
             arrivals: queue.taken + queue.lost,
             drops: queue.lost,
+            bytes: Some(queue.bytes),
             ..QueueView::default()
         }
     }
@@ -62,19 +63,25 @@ impl Workers for Reins {
         self.command(worker, Command::Park);
     }
 
+    fn waits(&self) -> Waits {
+        Waits { poll: true, pause: true, sleep: true, interrupt: true }
+    }
+
+    fn count_bytes(&self) -> bool {
+        true
+    }
+
     fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {
+        let worker = self.workers.get(worker).ok_or("there is no such worker")?;
         let mode = match wait {
             Wait::Poll => Mode::Poll,
-            Wait::Interrupt => Mode::Interrupt,
-            Wait::Pause | Wait::Sleep(_) => {
-                return Err(
-                    "workers poll or wait for interrupts; they do not pause or sleep for a time \
-                            of their own"
-                        .into(),
-                );
+            Wait::Pause => Mode::Pause,
+            Wait::Sleep(time) => {
+                worker.control.set_nap(time.into());
+                Mode::Nap
             }
+            Wait::Interrupt => Mode::Interrupt,
         };
-        let worker = self.workers.get(worker).ok_or("there is no such worker")?;
         worker.control.set_mode(mode);
         worker.waker.wake();
         Ok(())
