@@ -51,7 +51,7 @@ const make = (kind, names, holder) => {
     cursor: { sync: { key: "wattline" }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y },
     axes: [{ ...axis, values: [[60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]], space: 70, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300] }, { ...axis, grid: lines, size: 74, values: label }],
-    series: [{ value: (u, at) => at === null ? "–" : new Date(at * 1000).toLocaleTimeString() }, ...series],
+    series: [{ value: (u, at) => at === null ? "–" : new Date(at * 1000).toTimeString().slice(0, 8) }, ...series],
   }, [[]], holder);
 };
 
