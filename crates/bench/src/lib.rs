@@ -14,6 +14,7 @@ pub mod forward;
 mod harness;
 pub mod machine;
 pub mod memory_router;
+pub mod nic;
 pub mod pipeline;
 pub mod prefixes;
 #[cfg(feature = "applications")]

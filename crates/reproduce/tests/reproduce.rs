@@ -1,6 +1,7 @@
 //! Reproduction as a whole: every claim is reported, every difference has a reason, and the files
 //! are written.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use wattline_report::Verdict;
 use wattline_reproduce::{Paper, Progress, Target, reproduce, steps, write};
@@ -116,4 +117,63 @@ fn all_papers_give_the_verdicts_on_record() {
     assert!(silent.is_empty(), "nothing says why: {silent:#?}");
 }
 
+const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/claims.csv");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/verdicts.csv");
+const STATUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/status.md");
+const BEGIN: &str =
+    "<!-- verdicts: written by UPDATE_GOLDEN=1 cargo test -p wattline-reproduce -->\n";
+const END: &str = "<!-- end of verdicts -->";
+
+/// Numbers of claims by paper and verdict, from the record.
+fn counts() -> String {
+    let papers: BTreeMap<String, String> = csv::Reader::from_path(CLAIMS)
+        .unwrap()
+        .records()
+        .map(|row| row.map(|row| (row[0].to_owned(), row[1].to_owned())).unwrap())
+        .collect();
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for row in csv::Reader::from_path(VERDICTS).unwrap().records() {
+        let row = row.unwrap();
+        assert!(seen.insert(row[0].to_owned()), "{} twice", &row[0]);
+        let paper = papers.get(&row[0]).unwrap_or_else(|| panic!("{} is no claim", &row[0]));
+        *counts.entry((paper.clone(), row[1].to_owned())).or_default() += 1;
+    }
+    let without: Vec<_> = papers.keys().filter(|id| !seen.contains(*id)).collect();
+    assert!(without.is_empty(), "claims without a verdict: {without:?}");
+    let names = Verdict::ALL
+        .map(|verdict| serde_json::to_value(verdict).unwrap().as_str().unwrap().to_owned());
+    assert!(counts.keys().all(|(_, verdict)| names.contains(verdict)), "{counts:?}");
+    let mut text = format!(
+        "| paper | claims | {} |\n|---|{}\n",
+        Verdict::ALL.map(Verdict::text).join(" | "),
+        "--:|".repeat(Verdict::ALL.len() + 1)
+    );
+    let mut row = |name: &str, of: &dyn Fn(&str) -> usize| {
+        let cells: Vec<usize> = names.iter().map(|verdict| of(verdict)).collect();
+        let shown: Vec<String> = cells.iter().map(usize::to_string).collect();
+        let total = cells.iter().sum::<usize>();
+        text.push_str(&format!("| {name} | {total} | {} |\n", shown.join(" | ")));
+    };
+    for paper in Paper::ALL.map(Paper::name) {
+        let of = |verdict: &str| counts.get(&(paper.to_owned(), verdict.to_owned())).copied();
+        row(paper, &|verdict| of(verdict).unwrap_or(0));
+    }
+    row("**all**", &|verdict| {
+        counts.iter().filter(|((_, own), _)| own == verdict).map(|(_, count)| count).sum()
+    });
+    text
+}
+
+#[test]
+fn the_record_has_every_claim_and_its_counts_stand_in_the_documentation() {
+    let counts = counts();
+    let status = std::fs::read_to_string(STATUS).unwrap();
+    let (before, rest) = status.split_once(BEGIN).expect("status.md has the mark of the table");
+    let (table, after) = rest.split_once(END).expect("status.md has the end of the table");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && table != counts {
+        std::fs::write(STATUS, format!("{before}{BEGIN}{counts}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(table, counts, "UPDATE_GOLDEN=1 writes docs/explanation/status.md");
+}

@@ -7,19 +7,29 @@
 
 mod groups;
 mod link;
+mod misses;
+mod own;
+mod page;
 mod report;
 mod samples;
 mod show;
+mod watts;
 
 pub use groups::{Group, Groups};
+pub use misses::Event;
+pub use own::{Own, OwnNode};
+pub use page::html;
 pub use report::{Breakdown, Options, Report, Share, Side};
 pub use samples::{Counts, count};
 pub use show::table;
+pub use watts::{ComponentPower, MeterPower, Meters, components};
 
 use crate::machine::Machine;
 use link::{Link, Sent};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use wattline_linux::sysfs::Tree;
 use wattline_testbed::Error;
 use wattline_testbed::command;
 
@@ -31,10 +41,10 @@ const SETTLE: Duration = Duration::from_secs(1);
 const UNCLAIMED_TOLD: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const NOTE: &str = "processor time by a software clock, not cycles: this machine's counters are not \
-                    used, so nothing is known of misses. Interrupt work that ran while another \
-                    program was on the processor is not counted. veth is no card: its driver \
-                    hands buffers over, and the receiver reads what the sender's caches hold.";
+const NOTE: &str = "the kernel's groups are processor time by a software clock, not cycles. Interrupt \
+                    work that ran while another program was on the processor is not counted. veth is \
+                    no card: its driver hands buffers over, and the receiver reads what the sender's \
+                    caches hold.";
 
 /// Measures.
 ///
@@ -44,14 +54,30 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
     let machine = Machine::here();
     let table = |reason| Error::Data { path: "table of groups".into(), reason };
     let (groups, groups_fit_kernel) = Groups::of_kernel(&machine.kernel).map_err(table)?;
+    let mut meters = Meters::of(&Tree::live());
+    let nap = || std::thread::sleep(options.duration);
+    if meters.missing.is_empty() {
+        tell("power without load");
+    }
+    let ((), idle) = match meters.missing.is_empty() {
+        true => meters.during(nap),
+        false => ((), Vec::new()),
+    };
     let mut results = Vec::new();
     for offloads in &options.offloads {
         for io_bytes in &options.io_bytes {
             let with = if *offloads { "with" } else { "without" };
             tell(&format!("{io_bytes} bytes, {with} offloads"));
-            results.push(one(options, *io_bytes, *offloads, &groups)?);
+            results.push(one(options, (*io_bytes, *offloads), &groups, &mut meters, &idle)?);
         }
     }
+    let own = match options.own {
+        true => {
+            tell("Wattline's own data plane");
+            Some(own::measure()?)
+        }
+        false => None,
+    };
     Ok(Report {
         machine,
         event: "cpu-clock",
@@ -59,32 +85,41 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         connections: options.connections,
         groups_fit_kernel,
         results,
+        meters_missing: meters.missing,
+        own,
         note: NOTE,
     })
 }
 
 fn one(
     options: &Options,
-    io_bytes: u32,
-    offloads: bool,
+    (io_bytes, offloads): (u32, bool),
     groups: &Groups,
+    meters: &mut Meters,
+    idle: &[MeterPower],
 ) -> Result<Breakdown, Error> {
     let link = Link::build(offloads)?;
+    let ((), linked) = match meters.missing.is_empty() {
+        true => meters.during(|| std::thread::sleep(options.duration)),
+        false => ((), Vec::new()),
+    };
     let mut programs = link.start(options.connections, io_bytes)?;
     std::thread::sleep(SETTLE);
     programs.check()?;
     let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
-    let data = folder.path().join("perf.data");
-    let mut record = Command::new("perf");
+    let (data, counters) = (folder.path().join("perf.data"), folder.path().join("counters"));
+    let mut record = counting(&counters);
     record
-        .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
+        .args(["perf", "record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
         .arg(FREQUENCY_HERTZ.to_string())
         .arg("--output")
         .arg(&data)
         .arg("--")
         .args(link.sent_around(options.duration))
         .stdin(Stdio::null());
-    let counted = command::run(&mut record, PATIENCE + options.duration)?;
+    let (counted, loaded) =
+        meters.during(|| command::run(&mut record, PATIENCE + options.duration));
+    let counted = counted?;
     programs.check()?;
     let Sent { packets, bytes, seconds } = Sent::parse(&counted).ok_or_else(|| Error::Data {
         path: "counters of the interface".into(),
@@ -112,7 +147,20 @@ fn one(
         packet_mean_bytes: bytes / packets,
         transmit: side(&transmit),
         receive: side(&receive),
+        events: misses::parse(&std::fs::read_to_string(&counters).unwrap_or_default(), packets),
+        components: watts::components(idle, &linked, &loaded, packets / seconds),
     })
+}
+
+/// A `perf stat` around another program, which writes what it counted into a file.
+fn counting(file: &Path) -> Command {
+    let mut command = Command::new("perf");
+    command
+        .args(["stat", "--all-cpus", "--field-separator", ",", "--event", misses::EVENTS])
+        .arg("--output")
+        .arg(file)
+        .arg("--");
+    command
 }
 
 fn side(counts: &Counts, packets: f64, bytes: f64) -> Side {
@@ -156,6 +204,7 @@ mod tests {
             connections: 2,
             duration: Duration::from_secs(1),
             offloads: vec![true, false],
+            own: false,
         };
         let report = match run(&options, &mut |_| ()) {
             Ok(report) => report,
@@ -176,8 +225,81 @@ mod tests {
                 assert!(unclaimed.is_some_and(|it| it.share < 0.5), "{side:?}");
             }
         }
+        for result in &report.results {
+            assert_eq!(result.events.len(), misses::EVENTS.split(',').count(), "{result:?}");
+            for event in &result.events {
+                assert_eq!(event.per_packet.is_none(), !event.reason.is_empty(), "{event:?}");
+            }
+            assert_eq!(result.components.is_empty(), !report.meters_missing.is_empty());
+        }
         let mut text = Vec::new();
         table(&mut text, &report).unwrap();
         assert!(String::from_utf8(text).unwrap().contains("unclaimed"));
+        let page = html(&report);
+        assert_eq!(page.matches("<svg").count(), 4, "both sides, with and without offloads");
+        assert!(page.contains("buffer management") && page.contains("Power of components"));
+    }
+
+    #[test]
+    fn the_page_escapes_functions_and_says_what_is_missing() {
+        let share = |group| Share {
+            group,
+            share: 1.0 / 9.0,
+            cpu_seconds_per_packet: 1e-7,
+            cpu_seconds_per_byte: 1e-10,
+        };
+        let side = Side {
+            samples: 9,
+            groups: Group::ALL.map(share).into(),
+            unclaimed: vec![("<script>alert(1)".into(), 0.1)],
+        };
+        let report = Report {
+            machine: Machine::here(),
+            event: "cpu-clock",
+            frequency_hertz: FREQUENCY_HERTZ,
+            connections: 8,
+            groups_fit_kernel: false,
+            results: vec![Breakdown {
+                io_bytes: 64,
+                offloads: true,
+                rate_bps: 1e9,
+                rate_pps: 1e6,
+                packet_mean_bytes: 1000.0,
+                transmit: side.clone(),
+                receive: side,
+                events: misses::parse("<not supported>,,LLC-load-misses,0,100.00,,", 1.0),
+                components: Vec::new(),
+            }],
+            meters_missing: "no meter on this machine: no RAPL".into(),
+            own: Some(Own {
+                nodes: vec![OwnNode {
+                    node: "ip4-lookup".into(),
+                    group: Group::Ip,
+                    cycles_per_packet: 12.0,
+                    cpu_seconds_per_packet: 6e-9,
+                }],
+                cycles_per_packet: 12.0,
+                clock_hertz: 2e9,
+                note: "one core",
+            }),
+            note: NOTE,
+        };
+        let page = html(&report);
+        for expected in [
+            "&lt;script&gt;alert(1)",
+            "no meter on this machine: no RAPL",
+            "LLC-load-misses: this machine has no such counter",
+            "<td>ip4-lookup</td>",
+            "made for other kernels",
+        ] {
+            assert!(page.contains(expected), "{expected}");
+        }
+        assert!(!page.contains("<script>alert"));
+        let mut text = Vec::new();
+        table(&mut text, &report).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for expected in ["no meter on this machine", "no such counter", "ip4-lookup"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
     }
 }

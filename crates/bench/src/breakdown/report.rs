@@ -1,6 +1,9 @@
 //! What is measured, and what came of it.
 
 use super::groups::Group;
+use super::misses::Event;
+use super::own::Own;
+use super::watts::ComponentPower;
 use crate::machine::Machine;
 use serde::Serialize;
 use std::time::Duration;
@@ -14,6 +17,8 @@ pub struct Options {
     pub connections: u32,
     /// How long samples are taken for each.
     pub duration: Duration,
+    /// Whether Wattline's own data plane is measured, too.
+    pub own: bool,
     /// With segmentation offload, checksum offload and GRO, without, or both in turn.
     pub offloads: Vec<bool>,
 }
@@ -59,6 +64,11 @@ pub struct Breakdown {
     pub transmit: Side,
     /// The receiver.
     pub receive: Side,
+    /// Counters of all processors, each with its figure or the reason why it has none; empty where
+    /// nothing was counted.
+    pub events: Vec<Event>,
+    /// Power of components; empty on a machine without meters.
+    pub components: Vec<ComponentPower>,
 }
 
 /// The result.
@@ -76,6 +86,10 @@ pub struct Report {
     pub groups_fit_kernel: bool,
     /// One entry for each size and setting.
     pub results: Vec<Breakdown>,
+    /// Which meters the machine lacks, and why; empty where it has some.
+    pub meters_missing: String,
+    /// Wattline's own data plane; none where it was left out.
+    pub own: Option<Own>,
     /// How to read it.
     pub note: &'static str,
 }

@@ -1,5 +1,6 @@
 //! The result as tables in a terminal.
 
+use super::page::{counters, meters};
 use super::report::{Breakdown, Report, Side};
 use std::io::{self, Write};
 
@@ -20,6 +21,28 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for result in &report.results {
         of(out, result)?;
     }
+    if let Some(own) = &report.own {
+        writeln!(
+            out,
+            "\nWattline's own data plane: {:.1} cycles per packet at {:.2} GHz ({})",
+            own.cycles_per_packet,
+            own.clock_hertz / 1e9,
+            own.note
+        )?;
+        writeln!(out, "{:<20}{:<20}{:>10}{:>12}", "node", "group", "cycles", "ns/packet")?;
+        for node in &own.nodes {
+            writeln!(
+                out,
+                "{:<20}{:<20}{:>10.1}{:>12.2}",
+                node.node,
+                node.group.name(),
+                node.cycles_per_packet,
+                node.cpu_seconds_per_packet * 1e9
+            )?;
+        }
+    }
+    writeln!(out, "\ncounters: {}", counters(report))?;
+    writeln!(out, "meters: {}", meters(report))?;
     writeln!(out, "\n{}", report.note)
 }
 
@@ -52,7 +75,26 @@ fn of(out: &mut impl Write, result: &Breakdown) -> io::Result<()> {
         )?;
     }
     unclaimed(out, "transmit", &result.transmit)?;
-    unclaimed(out, "receive", &result.receive)
+    unclaimed(out, "receive", &result.receive)?;
+    for event in &result.events {
+        if let Some(per_packet) = event.per_packet {
+            writeln!(out, "  {:.2} {} a packet, both sides", per_packet, event.event)?;
+        }
+    }
+    for component in &result.components {
+        writeln!(
+            out,
+            "  {} ({}, {}): idle {:.2} W, link {:+.2} W, data {:+.2} W, {:.1} nJ a packet",
+            component.meter,
+            component.source,
+            component.accuracy,
+            component.idle_watts,
+            component.link_watts,
+            component.data_watts,
+            component.data_joules_per_packet * 1e9
+        )?;
+    }
+    Ok(())
 }
 
 fn unclaimed(out: &mut impl Write, name: &str, side: &Side) -> io::Result<()> {

@@ -373,6 +373,16 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "bench nic",
+        &[
+            ("The cards of this machine", "wattline bench nic"),
+            (
+                "What a cable between two of them carries",
+                "wattline bench nic --from eth1 --to eth2",
+            ),
+        ],
+    ),
+    (
         "bench",
         &[
             ("Longest-prefix match", "wattline bench fib --routes routes.txt"),

@@ -3,8 +3,9 @@
 use crate::exit::ExitError;
 use crate::output;
 use indicatif::ProgressBar;
+use std::path::PathBuf;
 use std::time::Duration;
-use wattline_bench::breakdown::{self, Options, table};
+use wattline_bench::breakdown::{self, Options, html, table};
 use wattline_testbed::leftovers::clean_up_on_signals;
 
 /// What iperf3 does, and for how long.
@@ -22,6 +23,12 @@ pub struct Args {
     /// Segmentation and checksum offload and GRO: on, off or both in turn.
     #[arg(long, value_enum, default_value_t = Offloads::Both)]
     offloads: Offloads,
+    /// Leave out the cycles of Wattline's own nodes.
+    #[arg(long)]
+    no_own: bool,
+    /// Where to write the page.
+    #[arg(long, value_name = "FILE", default_value = "wattline-breakdown.html")]
+    page: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -49,11 +56,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             Offloads::Off => vec![false],
             Offloads::Both => vec![true, false],
         },
+        own: !args.no_own,
     };
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut tell = |line: &str| bar.set_message(line.to_owned());
     let report = clean_up_on_signals(|| breakdown::run(&options, &mut tell));
     bar.finish_and_clear();
-    output::print(&report.and_then(|report| report)?, json, table)
+    let report = report.and_then(|report| report)?;
+    std::fs::write(&args.page, html(&report)).map_err(|error| {
+        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", args.page.display()))
+    })?;
+    output::print(&report, json, |out, report| {
+        table(out, report)?;
+        std::io::Write::write_fmt(out, format_args!("page: {}\n", args.page.display()))
+    })
 }

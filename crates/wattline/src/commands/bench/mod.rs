@@ -9,6 +9,7 @@ mod control_loop;
 mod eer;
 mod fib;
 mod forward;
+mod nic;
 mod pipeline;
 mod rfc2544;
 mod sim;
@@ -42,6 +43,8 @@ enum Benchmark {
     Eer(eer::Args),
     /// Where processor time goes per packet in the kernel's stack: iperf3 under perf. Needs root.
     Breakdown(breakdown::Args),
+    /// The network cards of this machine, and what a pair of them carries.
+    Nic(nic::Args),
     /// The governor's loop: observe, decide, steps, tables.
     Loop(control_loop::Args),
     /// The simulator: packets per second, where the time goes, speed-up of a sweep.
@@ -61,6 +64,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Benchmark::Rfc2544(args) => rfc2544::run(args, json),
         Benchmark::Eer(args) => eer::run(args, json),
         Benchmark::Breakdown(args) => breakdown::run(args, json),
+        Benchmark::Nic(args) => nic::run(args, json),
         Benchmark::Loop(args) => control_loop::run(args, json),
         Benchmark::Sim(args) => sim::run(args, json),
     }

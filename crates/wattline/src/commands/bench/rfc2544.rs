@@ -43,6 +43,10 @@ pub struct Args {
     /// Frame lengths or mixes, divided by commas; the seven of RFC 2544 and imix without this.
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<Sizes>,
+    /// One more mix: lengths from these captures, divided by commas, all at once and mixed by time.
+    /// Without --sizes it is the only one.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    captures: Vec<PathBuf>,
     /// Flows.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     flows: u32,
@@ -116,7 +120,13 @@ fn options(args: &Args) -> Result<Options, ExitError> {
         }),
         (None, None) => return Err(wrong("--device or --from is needed")),
     };
-    let sizes = if args.sizes.is_empty() { standard_sizes() } else { args.sizes.clone() };
+    let mut sizes = args.sizes.clone();
+    if !args.captures.is_empty() {
+        let mix = Sizes::from_captures(&args.captures);
+        sizes.push(mix.map_err(|error| ExitError::new(ExitError::DATA, error))?);
+    } else if sizes.is_empty() {
+        sizes = standard_sizes();
+    }
     let mut options = match args.compliant {
         true => Options::compliant(device, sizes),
         false => {

@@ -6,7 +6,9 @@ use crate::commands::{duration, simulation};
 use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
+use std::io::Write as _;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wattline_testbed::packets::limits::{self, Limits};
@@ -24,6 +26,13 @@ pub struct Args {
     /// The interface that receives; by default the sending one.
     #[arg(long, value_name = "INTERFACE")]
     to: Option<String>,
+    /// Send from the receiving interface as well, the same load at the same time, with source and
+    /// destination exchanged; print both results.
+    #[arg(long, requires = "to")]
+    both: bool,
+    /// With --both: Ethernet address of the device's interface towards the receiving interface.
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "both")]
+    mac_back: Option<Mac>,
     /// Ethernet address of the device's interface; by default that of the receiver (a plain link).
     #[arg(long, value_name = "MAC", value_parser = mac)]
     mac: Option<Mac>,
@@ -46,6 +55,9 @@ pub struct Args {
     /// 64*7+594*4+1518*1.
     #[arg(long, default_value = "imix")]
     size: Sizes,
+    /// Take the lengths of frames from these captures instead, separated by commas, mixed by time.
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with = "size")]
+    captures: Vec<PathBuf>,
     /// Number of flows; each has its own source port, and they send in turn.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
     flows: u32,
@@ -79,10 +91,14 @@ struct Report {
     to: String,
     queues: u32,
     zero_copy: bool,
+    /// How packets were spread over time, and when the trial was over.
+    conditions: String,
     /// None where they were not asked for.
     limits: Option<Limits>,
     #[serde(flatten)]
     outcome: Outcome,
+    /// The other direction, where it was asked for.
+    back: Option<Outcome>,
     notes: Vec<String>,
 }
 
@@ -102,7 +118,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         duration: args.duration.into(),
         shape,
         burst: None,
-        sizes: args.size.clone(),
+        sizes: match args.captures.as_slice() {
+            [] => args.size.clone(),
+            files => Sizes::from_captures(files)
+                .map_err(|error| ExitError::new(ExitError::DATA, error))?,
+        },
         flows: args.flows,
         drain: args.drain.into(),
     };
@@ -125,7 +145,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::IO, "stopped before the load began"));
     }
     let to = args.to.as_deref().map(End::from);
-    let mut tester = Tester::open(End::from(args.from.as_str()), to, args.queues)?;
+    let from = End::from(args.from.as_str());
+    let mut tester = match to {
+        Some(to) if args.both => Tester::open_both(from, to, args.queues)?,
+        to => Tester::open(from, to, args.queues)?,
+    };
     let addresses = Addresses {
         destination_mac: args.mac.map_or(tester.to.mac, |mac| mac.0),
         source: args.source,
@@ -134,20 +158,62 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         ..plain_link(&tester.from, &tester.to)
     };
     let line = LiveLine::new(load.duration);
-    let outcome =
-        tester.trial(&addresses, &load, &anywhere, &stop, &mut |progress| line.show(progress));
+    let mut watch = |progress| line.show(progress);
+    let outcomes = if args.both {
+        let back = Addresses {
+            destination_mac: args.mac_back.map_or(tester.from.mac, |mac| mac.0),
+            source: args.destination,
+            destination: args.source,
+            ..plain_link(&tester.to, &tester.from)
+        };
+        let both = [&addresses, &back];
+        tester
+            .trial_both(both, &load, &anywhere, &stop, &mut watch)
+            .map(|[forth, back]| (forth, Some(back)))
+    } else {
+        let outcome = tester.trial(&addresses, &load, &anywhere, &stop, &mut watch);
+        outcome.map(|outcome| (outcome, None))
+    };
     line.clear();
-    let outcome = outcome?;
+    let (outcome, back) = outcomes?;
     let report = Report {
         from: tester.from.name.clone(),
         to: tester.to.name.clone(),
         queues: args.queues,
         zero_copy: tester.from.zero_copy && tester.to.zero_copy,
+        conditions: conditions(&load, args.both),
         notes: notes(&outcome, limits.as_ref()),
         limits,
         outcome,
+        back,
     };
-    output::print(&report, json, |out, report| table(out, &report.outcome, &report.notes))
+    output::print(&report, json, |out, report| {
+        let copies = if report.zero_copy { "without" } else { "with" };
+        let Report { from, to, queues, conditions, .. } = report;
+        writeln!(out, "{from} to {to}, {queues} queues, {copies} copies; {conditions}")?;
+        table(out, &report.outcome, &report.notes)?;
+        let Some(back) = &report.back else { return Ok(()) };
+        writeln!(out, "\nThe other direction: {} to {}", report.to, report.from)?;
+        table(out, back, &notes(back, report.limits.as_ref()))
+    })
+}
+
+/// What the load was, in words.
+fn conditions(load: &Load, both: bool) -> String {
+    let per_second = |rate: f64| match rate.is_finite() {
+        true => format!("{rate:.0} packets/s"),
+        false => "as fast as it goes".to_owned(),
+    };
+    let mean = per_second(load.rate_pps);
+    let shape = match load.shape {
+        Shape::Constant => mean,
+        Shape::Bursts { packets, peak_pps } => {
+            format!("{mean} in bursts of {packets} at {}", per_second(peak_pps))
+        }
+        Shape::Day { depth } => format!("{mean} over a day, up and down by {:.0} %", depth * 100.0),
+    };
+    let ways = if both { "both directions" } else { "one direction" };
+    format!("{ways}, {shape}; over {:?} after the last packet came", load.drain)
 }
 
 /// What a reader should know before believing the figures.

@@ -63,7 +63,27 @@ pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
         limits.lossless_rate_pps / 1e6,
         micros(limits.latency.p50_seconds),
         micros(limits.latency.p99_seconds)
-    )
+    )?;
+    writeln!(
+        out,
+        "processor time per packet: {} sending, of which {:.0} ns its own code; {} receiving, of \
+         which {:.0} ns",
+        nanos(limits.sender_cpu_seconds_per_packet),
+        limits.own.sender_seconds_per_packet * 1e9,
+        nanos(limits.receiver_cpu_seconds_per_packet),
+        limits.own.receiver_seconds_per_packet * 1e9
+    )?;
+    if let Some(rate) = limits.stall_rate_pps() {
+        writeln!(
+            out,
+            "its receiver was kept from its frames for up to {}: its ring of {} packets holds \
+             {:.3} Mpps for so long",
+            micros(Some(limits.receiver_stall_max_seconds)),
+            limits.receiver_ring_packets,
+            rate / 1e6
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints a result.
@@ -116,15 +136,16 @@ pub fn table(out: &mut impl Write, outcome: &Outcome, notes: &[String]) -> std::
         micros(latency.p999_seconds),
         micros(latency.max_seconds)
     )?;
-    let nanos = |seconds: Option<f64>| {
-        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.0} ns", seconds * 1e9))
-    };
     writeln!(
         out,
         "generator: {} a packet sent, {} a packet received",
         nanos(outcome.sender_cpu_seconds_per_packet),
         nanos(outcome.receiver_cpu_seconds_per_packet)
     )
+}
+
+fn nanos(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.0} ns", seconds * 1e9))
 }
 
 fn micros(seconds: Option<f64>) -> String {

@@ -1,0 +1,227 @@
+//! Power of components by subtraction (Liao and Bhuyan, section 4.1: dynamic power is the power
+//! under load less the power when idle), from this machine's meters.
+//!
+//! Three scenarios: nothing runs, the link is up, data flows. The first difference is what the link
+//! costs, the second what the data cost. A machine without meters has no figures, and the report
+//! says which meters it lacks and why.
+
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use wattline_linux::sysfs::Tree;
+use wattline_meters::{Meter, Missing, Scope, survey};
+use wattline_units::{Span, Time};
+
+/// Time between readings: the counters of processors wrap within a minute, sensors show new values
+/// once a second.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How often it is asked whether the work has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Mean power of one meter in one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MeterPower {
+    /// The meter.
+    pub meter: String,
+    /// What it sees.
+    pub scope: Scope,
+    /// Where its figure comes from.
+    pub source: String,
+    /// Its accuracy class.
+    pub accuracy: String,
+    /// Watts; none where every reading was rejected.
+    pub power_watts: Option<f64>,
+}
+
+/// Power of one component: what is left of it when other scenarios are taken away.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComponentPower {
+    /// The meter.
+    pub meter: String,
+    /// What it sees.
+    pub scope: Scope,
+    /// Where its figures come from.
+    pub source: String,
+    /// Their accuracy class: that of the meter, of a difference therefore worse.
+    pub accuracy: String,
+    /// Power when nothing runs.
+    pub idle_watts: f64,
+    /// Power that the link adds.
+    pub link_watts: f64,
+    /// Power that the data add.
+    pub data_watts: f64,
+    /// The same by packet of data.
+    pub data_joules_per_packet: f64,
+}
+
+/// This machine's meters.
+pub struct Meters {
+    meters: Vec<Box<dyn Meter>>,
+    /// What is missing, in words; empty where there are meters.
+    pub missing: String,
+    began: Instant,
+}
+
+impl Meters {
+    /// Looks for them.
+    pub fn of(tree: &Tree) -> Self {
+        let found = survey(tree);
+        let missing = match found.meters.is_empty() {
+            false => String::new(),
+            true => {
+                let reason = |missing: &Missing| format!("{} ({})", missing.what, missing.why);
+                let reasons: Vec<String> = found.missing.iter().map(reason).collect();
+                format!("no meter on this machine: {}", reasons.join("; "))
+            }
+        };
+        Self { meters: found.meters, missing, began: Instant::now() }
+    }
+
+    /// Reads them while `work` runs, from its beginning to its end.
+    pub fn during<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> (T, Vec<MeterPower>) {
+        if self.meters.is_empty() {
+            return (work(), Vec::new());
+        }
+        std::thread::scope(|scope| {
+            let working = scope.spawn(work);
+            // The first reading of a counter has no interval; the last one covers the rest.
+            let mut sums = vec![Sum::default(); self.meters.len()];
+            self.read(&mut sums, true);
+            let mut last = Instant::now();
+            loop {
+                std::thread::sleep(LOOK);
+                let ended = working.is_finished();
+                if ended || last.elapsed() >= PERIOD {
+                    self.read(&mut sums, false);
+                    last = Instant::now();
+                }
+                if ended {
+                    break;
+                }
+            }
+            let result = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let powers = self.meters.iter().zip(sums).map(|(meter, sum)| {
+                let meter = meter.description();
+                MeterPower {
+                    meter: meter.id.clone(),
+                    scope: meter.scope,
+                    source: meter.provenance.source.to_string(),
+                    accuracy: meter.provenance.accuracy.to_string(),
+                    power_watts: sum.mean(),
+                }
+            });
+            (result, powers.collect())
+        })
+    }
+
+    fn read(&mut self, sums: &mut [Sum], first: bool) {
+        let now = Time::ZERO + Span::from(self.began.elapsed());
+        for (meter, sum) in self.meters.iter_mut().zip(sums) {
+            // What is rejected is left out: the next interval begins at the last valid reading.
+            if let Ok(reading) = meter.read(now)
+                && !first
+            {
+                sum.add(reading.power.get(), reading.elapsed.as_seconds());
+            }
+        }
+    }
+}
+
+/// Power over time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    joules: f64,
+    seconds: f64,
+}
+
+impl Sum {
+    fn add(&mut self, watts: f64, seconds: f64) {
+        // A sensor that shows power alone covers no time of its own.
+        let seconds = if seconds > 0.0 { seconds } else { PERIOD.as_secs_f64() };
+        self.joules += watts * seconds;
+        self.seconds += seconds;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.seconds > 0.0).then_some(self.joules / self.seconds)
+    }
+}
+
+/// What the link and the data cost, of the meters that had a figure in all three scenarios.
+pub fn components(
+    idle: &[MeterPower],
+    link: &[MeterPower],
+    load: &[MeterPower],
+    rate_pps: f64,
+) -> Vec<ComponentPower> {
+    let of = |all: &[MeterPower], meter: &str| {
+        all.iter().find(|power| power.meter == meter).and_then(|power| power.power_watts)
+    };
+    idle.iter()
+        .filter_map(|power| {
+            let (idle, link) = (power.power_watts?, of(link, &power.meter)?);
+            let data = of(load, &power.meter)? - link;
+            Some(ComponentPower {
+                meter: power.meter.clone(),
+                scope: power.scope,
+                source: power.source.clone(),
+                accuracy: power.accuracy.clone(),
+                idle_watts: idle,
+                link_watts: link - idle,
+                data_watts: data,
+                data_joules_per_packet: data / rate_pps,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn power(meter: &str, watts: Option<f64>) -> MeterPower {
+        MeterPower {
+            meter: meter.into(),
+            scope: Scope::Package,
+            source: "measured".into(),
+            accuracy: "gold".into(),
+            power_watts: watts,
+        }
+    }
+
+    #[test]
+    fn components_are_differences_of_the_meters_that_always_answered() {
+        let idle = [power("cpu", Some(40.0)), power("memory", Some(5.0)), power("gone", None)];
+        let link = [power("cpu", Some(41.0)), power("memory", None), power("gone", Some(1.0))];
+        let load = [power("cpu", Some(61.0)), power("memory", Some(9.0)), power("gone", None)];
+        let found = components(&idle, &link, &load, 1e6);
+        let [cpu] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((cpu.idle_watts, cpu.link_watts, cpu.data_watts), (40.0, 1.0, 20.0));
+        assert!((cpu.data_joules_per_packet - 20e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_machine_without_meters_says_which_it_lacks() {
+        let root = tempfile::tempdir().unwrap();
+        let mut meters = Meters::of(&Tree::at(root.path()));
+        assert!(meters.missing.starts_with("no meter on this machine: "), "{}", meters.missing);
+        let (answer, powers) = meters.during(|| 7);
+        assert_eq!((answer, powers.len()), (7, 0));
+    }
+
+    #[test]
+    fn a_sensor_is_read_while_work_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("sys/class/hwmon/hwmon0");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("name"), "power_meter\n").unwrap();
+        fs::write(folder.join("power1_average"), "42000000\n").unwrap();
+        fs::write(folder.join("power1_input"), "42000000\n").unwrap();
+        let mut meters = Meters::of(&Tree::at(root.path()));
+        assert_eq!(meters.missing, "");
+        let ((), powers) = meters.during(|| std::thread::sleep(Duration::from_millis(1_200)));
+        let [power] = powers.as_slice() else { panic!("{powers:?}") };
+        assert!((power.power_watts.unwrap() - 42.0).abs() < 0.1, "{power:?}");
+    }
+}

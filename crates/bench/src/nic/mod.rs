@@ -1,0 +1,9 @@
+//! `wattline bench nic`: the network cards of this machine, and what a pair of them carries.
+
+mod measure;
+mod probe;
+mod show;
+
+pub use measure::{Carried, Measured, Options, measure};
+pub use probe::{Card, Pcie, probe};
+pub use show::{Report, table};
