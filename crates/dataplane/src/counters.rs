@@ -94,6 +94,14 @@ macro_rules! port_counters {
             pub waiting: u64,
         }
 
+        impl PortCounters {
+            /// What was counted since an earlier reading; the level stays as it is now.
+            #[must_use]
+            pub fn since(&self, before: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(before.$name),)* waiting: self.waiting }
+            }
+        }
+
         impl Add for PortCounters {
             type Output = Self;
             fn add(self, other: Self) -> Self {

@@ -142,14 +142,6 @@ impl Policy for Guarded {
         self.inner.name()
     }
 
-    fn reason(&self) -> Option<&'static str> {
-        match self.seen.get() {
-            Rule::Policy => self.inner.reason(),
-            Rule::Late => Some("the latency target is missed"),
-            Rule::Silent => Some("nobody tells whether the latency target is kept"),
-        }
-    }
-
     fn looks_at(&self) -> Looks {
         let looks = self.inner.looks_at();
         if self.target.is_some() { looks.and_latency() } else { looks }

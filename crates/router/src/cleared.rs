@@ -59,13 +59,7 @@ fn less_each(counts: &mut BTreeMap<String, u64>, old: &BTreeMap<String, u64>) {
 }
 
 fn of_port(port: &mut PortStats, old: &PortStats) {
-    less(&mut port.received_packets, old.received_packets);
-    less(&mut port.received_bytes, old.received_bytes);
-    less(&mut port.transmitted_packets, old.transmitted_packets);
-    less(&mut port.transmitted_bytes, old.transmitted_bytes);
-    less(&mut port.receive_ring_full, old.receive_ring_full);
-    less(&mut port.fill_ring_empty, old.fill_ring_empty);
-    less(&mut port.receive_invalid, old.receive_invalid);
+    port.counters = port.counters.since(&old.counters);
     less_each(&mut port.verdicts, &old.verdicts);
     if let (Some(xdp), Some(old)) = (&mut port.xdp, &old.xdp) {
         let XdpTraffic {
@@ -97,11 +91,13 @@ fn of_worker(worker: &mut WorkerStats, old: &WorkerStats) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_dataplane::counters::PortCounters;
 
     #[test]
     fn counters_begin_anew_and_levels_stay() {
         let stats = |count: u64| {
-            let port = PortStats { received_packets: count, ..PortStats::default() };
+            let counters = PortCounters { received_packets: count, ..PortCounters::default() };
+            let port = PortStats { counters, ..PortStats::default() };
             let worker = WorkerStats { active: true, received: count, ..WorkerStats::default() };
             let dropped = BTreeMap::from([("old".to_owned(), 3), ("both".to_owned(), count)]);
             Stats {
@@ -116,7 +112,7 @@ mod tests {
         let since = Cleared::now(stats(10)).since(stats(15));
         assert_eq!((since.received, since.held), (5, 7));
         assert_eq!(since.dropped, BTreeMap::from([("both".to_owned(), 5)]));
-        assert_eq!((since.ports[0].received_packets, since.workers[0].received), (5, 5));
+        assert_eq!((since.ports[0].counters.received_packets, since.workers[0].received), (5, 5));
         assert!(since.workers[0].active && since.cleared_seconds_ago.is_some());
     }
 }

@@ -156,8 +156,8 @@ impl Router {
     pub fn statistics(&self) -> impl Fn() -> Option<serde_json::Value> + Send + Sync + 'static {
         let bell = self.bell.clone();
         move || match bell.ask(Request::Stats)? {
-            Answer::Ok(stats) => Some(stats),
-            Answer::Error(_) => None,
+            Reply::Answer(Answer::Ok(stats)) => Some(stats),
+            Reply::Answer(Answer::Error(_)) | Reply::Stream(..) => None,
         }
     }
 

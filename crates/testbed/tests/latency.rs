@@ -121,7 +121,7 @@ fn tcpdump(namespace: &Namespace, interface: &str, way: &str, file: &Path) -> Ch
     .arg("-w")
     .arg(file)
     .arg("udp");
-    let child = command::spawn(dump.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
+    let mut child = command::spawn(dump.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
     // It writes the file's header once it captures.
     for _ in 0..2_000 {
         if std::fs::metadata(file).is_ok_and(|file| file.len() >= 24) {
@@ -129,7 +129,8 @@ fn tcpdump(namespace: &Namespace, interface: &str, way: &str, file: &Path) -> Ch
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("tcpdump does not begin on {interface}");
+    let ended = child.kill().and_then(|()| child.wait());
+    panic!("tcpdump does not begin on {interface}: {ended:?}");
 }
 
 /// When each packet passed, by its number.

@@ -100,7 +100,7 @@ impl Records {
     }
 
     /// The next record; `None` if none is complete.
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn read(&mut self) -> Option<Record> {
         let header = match self.header {
             Some(header) => header,
             None => {
@@ -184,15 +184,15 @@ mod tests {
                     length: length as u16 + 7,
                 };
                 while !write(&mut ring, &event, &bytes) {
-                    prop_assert_eq!(records.next(), expected.pop_front());
+                    prop_assert_eq!(records.read(), expected.pop_front());
                 }
                 let Event { kind, packet, port, time_nanos, length } = event;
                 expected.push_back(Record { kind, packet, port, time_nanos, length, bytes });
             }
             for record in expected {
-                prop_assert_eq!(records.next(), Some(record));
+                prop_assert_eq!(records.read(), Some(record));
             }
-            prop_assert_eq!(records.next(), None);
+            prop_assert_eq!(records.read(), None);
         }
     }
 }

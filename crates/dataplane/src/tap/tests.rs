@@ -40,7 +40,7 @@ impl Watched {
     }
 
     fn read(&mut self) -> Vec<Record> {
-        std::iter::from_fn(|| self.records.next()).collect()
+        std::iter::from_fn(|| self.records.read()).collect()
     }
 
     /// Events but for the ends of rounds, as words.
@@ -215,7 +215,7 @@ fn several_taps_come_and_go_and_leave_nothing() {
     assert_eq!(send(&mut watched), 2);
     watched.door.take(0);
     assert_eq!(send(&mut watched), 0);
-    assert_eq!(others.next(), None);
+    assert_eq!(others.read(), None);
     watched.router.now += Span::from_millis(1);
 }
 

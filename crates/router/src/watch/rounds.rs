@@ -41,7 +41,7 @@ impl Rounds {
         let mut seen = Vec::new();
         for (worker, source) in self.sources.iter_mut().enumerate() {
             for _ in 0..AT_ONCE {
-                let Some(record) = source.records.next() else { break };
+                let Some(record) = source.records.read() else { break };
                 if record.kind == Kind::Round {
                     seen.push(Seen { worker, records: std::mem::take(&mut source.begun) });
                 } else {

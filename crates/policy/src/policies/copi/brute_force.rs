@@ -37,6 +37,7 @@ fn tables(bench: &Bench, random: &mut Random) -> ProfileTables {
         source: "modelled".into(),
         percentile: 95.0,
         machine: fingerprint(&bench.platform),
+        arrivals_per_request: Vec::new(),
     };
     let periods = PERIODS.map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions, vec![LOW, 2.0 * LOW], periods).unwrap();
