@@ -126,16 +126,16 @@ fn latency(to: &mut Exposition, govern: &Value) {
         let up = f64::from(u8::from(source["silent"] == Value::Bool(false)));
         to.sample(&[("source", word(&source["name"]))], up);
     }
-    let help = "Latency as the source reports it, by quantile.";
-    to.family("wattline_latency_quantile_seconds", Kind::Gauge, help);
+    let help = "Latency as the source reports it, by percentile.";
+    to.family("wattline_latency_percentile_seconds", Kind::Gauge, help);
     for source in &sources {
-        for (quantile, key) in [
-            ("0.5", "latency_p50_seconds"),
-            ("0.95", "latency_p95_seconds"),
-            ("0.99", "latency_p99_seconds"),
+        for (percentile, key) in [
+            ("50", "latency_p50_seconds"),
+            ("95", "latency_p95_seconds"),
+            ("99", "latency_p99_seconds"),
         ] {
             if let Some(seconds) = source[key].as_f64() {
-                let labels = [("source", word(&source["name"])), ("quantile", quantile)];
+                let labels = [("source", word(&source["name"])), ("percentile", percentile)];
                 to.sample(&labels, seconds);
             }
         }
@@ -215,7 +215,7 @@ mod tests {
             "wattline_moderation_seconds{queue=\"0\"} 0.0001",
             "wattline_latency_source_up{source=\"a\"} 1",
             "wattline_latency_source_up{source=\"b\"} 0",
-            "wattline_latency_quantile_seconds{source=\"a\",quantile=\"0.99\"} 0.001",
+            "wattline_latency_percentile_seconds{source=\"a\",percentile=\"99\"} 0.001",
             "wattline_latency_samples{source=\"b\"} 0",
             "wattline_latency_refused_total{source=\"a\",reason=\"not-a-number\"} 1",
             "wattline_latency_target_seconds 0.002",
@@ -227,7 +227,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
-        for absent in ["power_watts", "source=\"b\",quantile", "age_seconds{source=\"b\"}"] {
+        for absent in ["power_watts", "source=\"b\",percentile", "age_seconds{source=\"b\"}"] {
             assert!(!text.contains(absent), "{absent} in\n{text}");
         }
     }

@@ -3,6 +3,7 @@
 use super::read::Run;
 use crate::spread::student;
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// The mean of a figure over the repetitions of a run.
@@ -146,14 +147,21 @@ impl Comparison {
         Self { runs, figures }
     }
 
-    /// Figures with a shown difference first, the largest share first; then the others by path.
+    /// Figures with a shown difference first: those of the whole run before those of its parts, each
+    /// with the largest share first. Then the others by path.
     pub fn sorted(&self) -> Vec<&Figure> {
         let weight = |figure: &&Figure| {
             let shown = figure.differences.iter().flatten().filter(|it| it.outcome.differs());
             shown.map(|it| it.relative.map_or(f64::MAX, f64::abs)).fold(-1.0, f64::max)
         };
         let mut figures: Vec<&Figure> = self.figures.iter().collect();
-        figures.sort_by(|one, two| weight(two).total_cmp(&weight(one)));
+        let depth = |figure: &&Figure| figure.path.matches('.').count();
+        figures.sort_by(|one, two| {
+            let (less, more) = (weight(one), weight(two));
+            let both_differ = less >= 0.0 && more >= 0.0;
+            let parts = if both_differ { depth(one).cmp(&depth(two)) } else { Ordering::Equal };
+            parts.then(more.total_cmp(&less))
+        });
         figures
     }
 

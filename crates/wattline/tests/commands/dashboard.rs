@@ -51,7 +51,7 @@ fn a_governed_server_is_shown_with_its_frequencies_and_its_rule() {
         "overruled: silent-source",
         "ondemand",
         "3.3 GHz",
-        "nobody tells whether the latency target is kept",
+        "a source of latency is silent",
     ] {
         assert!(text.contains(shown), "{shown:?} is missing in\n{text}");
     }

@@ -189,7 +189,7 @@ fn what_others_change_and_what_goes_is_told_and_governing_goes_on() {
     machine.write("proc/77/comm", "irqbalance");
     machine.write("proc/78/comm", "tuned");
     machine.start("profile = \"max-save\"\n");
-    machine.logs("TuneD sets");
+    machine.logs("TuneD also sets");
     machine.logs("systemctl disable --now irqbalance");
     until("moderation is set", || (machine.value("ethtool/eth9/rx-usecs") == "100").then_some(()));
     // Somebody else takes a CPU's governor away.
@@ -326,7 +326,7 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
     let log = fs::read_to_string(log).unwrap();
     for words in [
         "this machine has no knob that could be turned",
-        "cannot be set: frequency: no cpufreq policy",
+        "not available: frequency: no cpufreq policy",
         "frequency: needs a cpufreq driver",
         "left out: lo: the loopback",
     ] {
