@@ -92,7 +92,7 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
     });
     is_without_complaint(&promtool, &text);
     let text = until("the governor tells latency", || {
-        get(machine.metrics, "/metrics").filter(|text| text.contains("quantile=\"0.99\""))
+        get(machine.metrics, "/metrics").filter(|text| text.contains("percentile=\"99\""))
     });
     is_without_complaint(&promtool, &text);
 
