@@ -101,7 +101,7 @@ fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
 
         drop(stopped);
         until(&bench, "it goes on", |stats| stats["workers"][0]["hangs"] == false);
-        assert!(log(&bench).contains("worker 0 goes on"), "{}", log(&bench));
+        assert!(log(&bench).contains("worker 0 continues"), "{}", log(&bench));
         both();
         until(&bench, "the worker forwards", |stats| stats["received"].as_u64().unwrap() > before);
         bench.finish();
