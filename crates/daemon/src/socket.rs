@@ -477,7 +477,7 @@ mod tests {
             let Err(SocketError::Bind { source, .. }) = Server::bind(path) else {
                 panic!("bound in place of {}", path.display())
             };
-            assert!(source.to_string().contains("no socket"), "{source}");
+            assert!(source.to_string().contains("not a socket"), "{source}");
         }
         assert_eq!(std::fs::read(&link).unwrap(), b"dear");
         let dead = directory.path().join("dead.sock");

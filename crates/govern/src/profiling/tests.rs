@@ -212,7 +212,11 @@ fn a_machine_that_refuses_ends_it_and_what_was_measured_stays() {
     let stopped = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
     assert!(matches!(stopped, Stopped::Machine { .. }), "{stopped:?}");
     let told = stopped.to_string();
-    for words in ["1000 rps at 2.00 GHz and 100 us", "Invalid argument", "goes on where it was"] {
+    for words in [
+        "1000 rps at 2.00 GHz and 100 us",
+        "Invalid argument",
+        "run the same command again to continue",
+    ] {
         assert!(told.contains(words), "{words}: {told}");
     }
     // Both defaults, and two periods.
