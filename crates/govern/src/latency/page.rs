@@ -250,7 +250,7 @@ mod tests {
         };
         until("no histogram", &|source, _| {
             assert!(source.heard().is_none(), "a page without it is no sign of life");
-            says(source, "no such histogram")
+            says(source, "does not have this histogram")
         });
         pages.turn(body(10));
         until("the first counts", &|source, now| {

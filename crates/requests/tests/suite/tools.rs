@@ -138,6 +138,7 @@ fn compare(mut round: impl FnMut(&mut dyn FnMut(&str, Option<f64>, f64))) {
 
 /// Answers of nginx come 160 to 800 ms later: that distribution all have to find.
 #[test]
+#[ignore = "needs both processors for itself: `make test-long`"]
 fn percentiles_are_those_of_h2load_and_wrk() {
     let test = "percentiles_are_those_of_h2load_and_wrk";
     let folder = tempfile::tempdir().unwrap();
@@ -178,6 +179,7 @@ fn percentiles_are_those_of_h2load_and_wrk() {
 
 /// memcached's own generator prints means, and counts in powers of two.
 #[test]
+#[ignore = "needs both processors for itself: `make test-long`"]
 fn the_mean_is_that_of_memcaslap() {
     let test = "the_mean_is_that_of_memcaslap";
     let Some((_running, server)) = memcached() else {
@@ -228,6 +230,7 @@ fn stalls(begin: Instant) -> Delay {
 /// connection, and counts from the moment of sending: of 100 requests that came due in a
 /// stall it sees the eight that were under way.
 #[test]
+#[ignore = "needs both processors for itself: `make test-long`"]
 fn h2load_leaves_out_what_waits_while_a_server_stalls() {
     let test = "h2load_leaves_out_what_waits_while_a_server_stalls";
     let folder = tempfile::tempdir().unwrap();

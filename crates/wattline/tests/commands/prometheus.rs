@@ -70,6 +70,8 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
     let of_router = free_port();
     let _router = router(folder.path(), of_router, "[power]\nplatform = \"scale\"\nscale = 100\n");
     let mut machine = Machine::new();
+    machine.write("proc/interrupts", "  CPU0 CPU1 CPU2 CPU3\n 24: 1 2 3 4 PCI eth9\n");
+    machine.write("proc/softirqs", "  CPU0 CPU1 CPU2 CPU3\n NET_TX: 1 1 1 1\n NET_RX: 2 2 2 2\n");
     let socket = machine.path("latency.sock");
     machine.start(&format!(
         "latency_target = \"1ms\"\nlatency_silence = \"20s\"\n\
