@@ -372,7 +372,11 @@ impl Worker {
             }
             let is_over = spin.is_over(now.since(last_work), longest);
             if received == 0 && command != Command::Drain {
-                blocked |= self.idle(waiter, command, is_over);
+                if self.may_block(command, is_over) {
+                    blocked = self.block(waiter);
+                } else {
+                    self.pause(waiter);
+                }
             }
         }
         self.shut_down();
@@ -382,23 +386,25 @@ impl Worker {
         Span::from_micros(u64::from(self.control.spin_micros.load(Ordering::Relaxed)))
     }
 
-    /// Idles once as its mode says; true if it blocked.
-    fn idle(&mut self, waiter: &mut dyn Waiter, command: Command, has_spun: bool) -> bool {
+    fn may_block(&self, command: Command, has_spun: bool) -> bool {
         match self.control.mode() {
-            _ if command == Command::Park => self.block(waiter),
-            Mode::Poll => false,
-            Mode::Interrupt => self.block(waiter),
-            Mode::Adaptive => has_spun && self.block(waiter),
-            Mode::Pause => {
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
-                false
-            }
+            _ if command == Command::Park => true,
+            Mode::Poll | Mode::Pause | Mode::Nap => false,
+            Mode::Interrupt => true,
+            Mode::Adaptive => has_spun,
+        }
+    }
+
+    /// Lets the time between two polls pass, where the mode has such a time.
+    fn pause(&mut self, waiter: &mut dyn Waiter) {
+        match self.control.mode() {
+            Mode::Poll | Mode::Interrupt | Mode::Adaptive => {}
+            Mode::Pause => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
             Mode::Nap => {
                 let nanos = self.control.nap_nanos.load(Ordering::Relaxed);
                 self.rest(|longest| {
                     waiter.nap(Duration::from_nanos(u64::from(nanos)).min(longest));
                 });
-                false
             }
         }
     }
