@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ const BOOTS: usize = 3;
 const KERNEL: &str = "console=ttyS0 quiet panic=-1 nohz=off highres=off no_timer_check";
 /// Time for the emulator to open its sockets, and to end.
 const START: Duration = Duration::from_secs(60);
+/// Time for a crashed emulator to be gone once its sockets are closed.
+const END: Duration = Duration::from_secs(5);
 /// Lines of the guest's console that an error shows.
 const LAST_WORDS: usize = 20;
 /// The I/O ports that the P-state control registers of CPU 0 and 1 are at (rig/machine.asl).
@@ -68,7 +71,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots one and waits until it takes commands; one that stays silent is replaced.
+    /// Boots one and waits until it takes commands. One that stays silent is replaced, and so is
+    /// one whose emulator crashed: with a thread for each CPU, QEMU's assertion in
+    /// `iotlb_to_section` fails now and then while the guest lays out its devices' memory.
     ///
     /// # Errors
     /// When a part is missing, or it does not come up; with the last lines of its console.
@@ -84,7 +89,11 @@ impl Machine {
                     machine.connect_wires()?;
                     return Ok(machine);
                 }
-                Err(error @ Error::ProgramHangs { .. }) if tries < BOOTS => {
+                Err(error)
+                    if tries < BOOTS
+                        && (matches!(error, Error::ProgramHangs { .. })
+                            || machine.emulator.has_crashed()) =>
+                {
                     let error = machine.with_console(error);
                     eprintln!("the guest did not come up, it is started again: {error}");
                 }
@@ -266,6 +275,14 @@ impl Machine {
 #[derive(Debug)]
 struct Emulator(Child);
 
+impl Emulator {
+    /// True if a signal ended it, as a failed assertion does; a moment is left for its end.
+    fn has_crashed(&mut self) -> bool {
+        let status = command::wait(&mut self.0, END);
+        status.is_ok_and(|status| status.is_some_and(|status| status.signal().is_some()))
+    }
+}
+
 impl Drop for Emulator {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -397,4 +414,17 @@ fn last_lines(path: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(LAST_WORDS);
     lines[from..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emulator_that_a_signal_ended_has_crashed_and_one_that_gave_up_has_not() {
+        for (script, crashed) in [("kill -ABRT $$", true), ("exit 1", false), ("exit 0", false)] {
+            let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            assert_eq!(Emulator(child).has_crashed(), crashed, "{script}");
+        }
+    }
 }
