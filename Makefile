@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint dependencies tools build install deb archive package-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long lint dependencies tools build install deb rpm archive container package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +20,23 @@ install:          ## install the release build with manual pages, completions an
 deb: build        ## the Debian package, into target/package
 	@scripts/build-deb
 
+rpm: build        ## the RPM package, into target/package
+	@scripts/build-rpm
+
+container: deb    ## the container image `wattline` of the Debian package (podman; BASE=IMAGE)
+	podman build $(if $(BASE),--build-arg BASE=$(BASE)) -f packaging/container/Containerfile -t wattline .
+
 archive:          ## a static program with the same files, into target/package
 	@scripts/build-archive
 
 package-test: deb ## install, upgrade and purge the package in a fresh Debian root
 	@scripts/test-package
+
+rpm-test:         ## install, upgrade and erase the RPM package (after package-test)
+	@scripts/test-rpm
+
+container-test:   ## build the container image and run the program in it (after package-test)
+	@scripts/test-container
 
 units-test:       ## let systemd run the package's units in a container (after package-test)
 	@scripts/test-units
@@ -47,7 +59,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
-	$(MAKE) python package-test units-test
+	$(MAKE) python package-test rpm-test container-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
