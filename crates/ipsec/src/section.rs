@@ -13,6 +13,7 @@ use wattline_router::config::read::{
     Key, Reader, Section, Table, each, parse_duration, parse_name, required, single,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_units::parse_count;
 
 /// Name of the general section.
 const IPSEC: Section = Section::Application("[ipsec]");
@@ -383,23 +384,9 @@ fn read_lifetime(
     let second = Duration::from_secs(1);
     let duration = |text: &str| parse_duration(text).filter(|time| *time >= second);
     let time = reader.parsed(table, time, duration).map(|time| time.value);
-    let mut amount = |key| reader.parsed(table, key, parse_amount).map_or(u64::MAX, |it| it.value);
-    Lifetime { limits: Limits { packets: amount(packets), bytes: amount(bytes) }, time }
-}
-
-/// Parses a whole number from 1, with k, M, G or T for thousands and so on.
-fn parse_amount(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let unit: u64 = match unit.trim() {
-        "" => 1,
-        "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit).filter(|amount| *amount > 0)
+    let amount = |text: &str| parse_count(text).filter(|amount| *amount > 0);
+    let mut limit = |key| reader.parsed(table, key, amount).map_or(u64::MAX, |it| it.value);
+    Lifetime { limits: Limits { packets: limit(packets), bytes: limit(bytes) }, time }
 }
 
 fn read_policy(

@@ -10,6 +10,7 @@ use wattline_router::config::read::{
     Key, Reader, Section, Table, each, read_port_name, required, whole,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_units::parse_bytes;
 
 /// Name of the section, which occurs once per encoder or decoder.
 const SECTION: Section = Section::Application("[[redundancy]]");
@@ -184,7 +185,7 @@ fn read_one(
     let stream = number("stream") as u8;
     let period = number("period") as usize;
     let protocol = number("protocol") as u8;
-    let cache = reader.parsed(table, "cache", parse_size)?.value;
+    let cache = reader.parsed(table, "cache", parse_cache)?.value;
     let selection = reader.parsed(table, "selection", parse_selection)?.value;
     let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
     let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
@@ -222,19 +223,9 @@ fn parse_selection(text: &str) -> Option<Selection> {
     Selection::ALL.into_iter().find(|selection| selection.name() == text)
 }
 
-/// Parses a whole number of KiB, MiB or GiB; returns bytes.
-fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(3)?)?;
-    let shift = match unit {
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return None,
-    };
-    let number = number.trim_end();
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let size = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(1 << shift)?;
-    (SMALLEST_CACHE..=LARGEST_CACHE).contains(&size).then_some(size)
+/// Parses the size of a cache; returns bytes.
+fn parse_cache(text: &str) -> Option<u64> {
+    parse_bytes(text).filter(|size| (SMALLEST_CACHE..=LARGEST_CACHE).contains(size))
 }
 
 #[cfg(test)]
@@ -252,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
-        assert_eq!(parse_size("64MiB"), Some(64 << 20));
-        assert_eq!(parse_size("2 GiB"), Some(2 << 30));
-        assert_eq!(parse_size("1024KiB"), Some(1 << 20));
+    fn caches_have_a_size_within_limits() {
+        assert_eq!(parse_cache("64MiB"), Some(64 << 20));
+        assert_eq!(parse_cache("2 GiB"), Some(2 << 30));
+        assert_eq!(parse_cache("1024KiB"), Some(1 << 20));
         for bad in ["", "MiB", "64", "64MB", "+64MiB", "1023KiB", "17GiB", "99999999999999GiB", "é"]
         {
-            assert_eq!(parse_size(bad), None, "{bad}");
+            assert_eq!(parse_cache(bad), None, "{bad}");
         }
     }
 
