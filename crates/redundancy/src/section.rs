@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use toml::de::DeValue;
 use wattline_router::config::read::{
-    Key, Reader, Section, Table, each, read_port_name, required, whole,
+    Key, Reader, Section, Table, defaulted, each, read_port_name, required, whole,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 use wattline_units::parse_bytes;
@@ -174,24 +174,23 @@ fn read_one(
         (!address.is_multicast() && !address.is_unspecified()).then_some(address)
     };
     let peer = reader.parsed(table, "peer", unicast).map(|peer| peer.value);
-    let feedback = reader.boolean(table, "feedback") == Some(true);
+    let feedback = reader.flag(table, "feedback");
     if feedback && !table.has("peer") {
         let message = "is missing: the other router's address, unless feedback = false".to_owned();
         reader.problem_in(table, "peer", message);
     }
-    // A key with a default always has a value: what is left out or wrong is the default.
-    let mut number = |key| reader.number(table, key).map_or(0, |number| number.value);
+    let mut number = |key| defaulted(reader.number(table, key));
     let feedback_port = number("feedback_port") as u16;
     let stream = number("stream") as u8;
     let period = number("period") as usize;
     let protocol = number("protocol") as u8;
-    let cache = reader.parsed(table, "cache", parse_cache)?.value;
-    let selection = reader.parsed(table, "selection", parse_selection)?.value;
+    let cache = defaulted(reader.parsed(table, "cache", parse_cache));
+    let selection = defaulted(reader.parsed(table, "selection", parse_selection));
     let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
-    let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
+    let secret = defaulted(reader.parsed(table, "secret", short));
     let port_number = |value: &DeValue| whole(value).and_then(|port| u16::try_from(port).ok());
     let bypass_ports = reader.list(table, "bypass_ports", false, port_number);
-    let bypass_entropy = reader.boolean(table, "bypass_entropy") == Some(true);
+    let bypass_entropy = reader.flag(table, "bypass_entropy");
     Some(RedundancySettings {
         role: role?.value,
         port,
@@ -205,7 +204,7 @@ fn read_one(
         selection,
         period,
         protocol,
-        secret: secret.unwrap_or_default(),
+        secret,
         bypass_ports: bypass_ports?.value.into_iter().map(|port| port.value).collect(),
         bypass_entropy,
     })
