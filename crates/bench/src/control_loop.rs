@@ -22,7 +22,7 @@ use wattline_governor::Governor;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::{self, Step};
 use wattline_policy::{
-    BuildContext, MAX_CORES, OperatingPoint, Platform, PolicySpec, RedirectTable, SpecError,
+    BuildContext, IndirectionTable, MAX_CORES, OperatingPoint, Platform, PolicySpec, SpecError,
     Trigger, build,
 };
 use wattline_server::{Application, ServerModel};
@@ -78,7 +78,7 @@ pub struct Report {
 /// A machine whose state is a list of numbers.
 struct Numbers {
     platform: Platform,
-    tables: Vec<RedirectTable>,
+    tables: Vec<IndirectionTable>,
     fill: u32,
     time: Time,
     entries_moved: u64,
@@ -135,7 +135,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
         seed: 1,
     };
     let policy = build(&args.policy, &context)?;
-    let table = RedirectTable::new(server.nic.redirect_table_entries, platform.all_cores());
+    let table = IndirectionTable::new(server.nic.redirect_table_entries, platform.all_cores());
     let machine = Numbers {
         tables: vec![table; server.nic.ports],
         fill: 0,
@@ -195,7 +195,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
         observe_seconds,
         plan_seconds,
         calibration,
-        timed: "look, policy, bounding, steps, redirect tables and ledger, by processor time of \
+        timed: "look, policy, bounding, steps, indirection tables and ledger, by processor time of \
                 the thread; not what the knobs of a real machine take to turn",
     })
 }

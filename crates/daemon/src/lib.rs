@@ -1,14 +1,14 @@
 //! What every daemon of Wattline hears and shows, whether it routes or governs: the control socket
 //! ([`socket`]), the service manager ([`notify`]), the endpoint for Prometheus ([`metrics`]) and the
-//! page for browsers ([`dashboard`]). [`glance`] makes rates from what a daemon counts; [`http`]
+//! page for browsers ([`dashboard`]). [`rates`] makes rates from what a daemon counts; [`http`]
 //! serves those who look.
 #![forbid(unsafe_code)]
 
 pub mod dashboard;
-pub mod glance;
 mod group;
 pub mod http;
 pub mod metrics;
 pub mod notify;
+pub mod rates;
 pub mod socket;
 pub mod stream;

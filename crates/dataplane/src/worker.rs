@@ -13,7 +13,7 @@ use crate::graph::{Context, Graph, GraphError};
 use crate::nodes::{RouterParts, router};
 use crate::port::{PortQueue, Waiter};
 use crate::spin::Spin;
-use crate::tap::door::Door;
+use crate::tap::slots::TapSlots;
 use quanta::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -196,8 +196,8 @@ impl Worker {
     }
 
     /// Where other threads leave captures and traces for the worker.
-    pub fn tap_door(&self) -> Door {
-        self.context.taps.door()
+    pub fn tap_slots(&self) -> TapSlots {
+        self.context.taps.slots()
     }
 
     /// Graph of the worker, for inspection.

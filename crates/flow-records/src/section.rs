@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
 use wattline_dataplane::feature::Place;
-use wattline_router::config::read::{Key, Reader, Section, Table, known, single};
+use wattline_router::config::read::{Key, Reader, Section, Table, defaulted, known, single};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
 /// Name of the section.
@@ -161,22 +161,17 @@ fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<Fl
         "random" => Some(Sampling::Random),
         _ => None,
     };
-    // A key with a default always has a value: what is left out or wrong is the default.
-    let number = |reader: &mut Reader, key| reader.number(table, key).map_or(0, |it| it.value);
-    let duration = |reader: &mut Reader, key| {
-        reader.duration(table, key).map(|duration| duration.value).unwrap_or_default()
-    };
+    let number = |reader: &mut Reader, key| defaulted(reader.number(table, key));
+    let duration = |reader: &mut Reader, key| defaulted(reader.duration(table, key));
     let mut settings = FlowRecordsSettings {
         collectors: Vec::new(),
         ports: Vec::new(),
-        place: reader.parsed(table, "observe", place).map_or(Place::Routed, |it| it.value),
+        place: defaulted(reader.parsed(table, "observe", place)),
         active: duration(reader, "active_timeout"),
         idle: duration(reader, "idle_timeout"),
         flows: number(reader, "flows") as usize,
         sampling_interval: number(reader, "sampling"),
-        sampling: reader
-            .parsed(table, "sampling_mode", sampling)
-            .map_or(Sampling::Deterministic, |it| it.value),
+        sampling: defaulted(reader.parsed(table, "sampling_mode", sampling)),
         domain: number(reader, "observation_domain"),
         template_interval: duration(reader, "template_interval"),
         message_bytes: number(reader, "message_bytes") as usize,

@@ -18,7 +18,7 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    Beside, HostOptions, KernelStack, Status, TakeOverError, hand_back, take_over,
+    HostOptions, KernelStack, Status, Supervision, TakeOverError, hand_back, take_over,
 };
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
@@ -35,7 +35,7 @@ const SAMPLE: Span = Span::from_millis(100);
 /// A governed machine.
 pub(crate) struct Session {
     runner: Runner<Served>,
-    beside: Beside,
+    supervision: Supervision,
     /// What is governed.
     pub inventory: Inventory,
     rule: RuleSeen,
@@ -104,13 +104,13 @@ impl Session {
             tracing::info!("{note}");
         }
         let options = options(config, &inventory, tree);
-        let (host, beside) = take_over(options, config.on_exit, Box::new(kernel))?;
+        let (host, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
         let rule = RuleSeen::default();
         let machine = Served::new(host, Arc::clone(&feed));
         let policy = match choice::policy(config, machine.platform(), rule.clone()) {
             Ok(policy) => policy,
             Err(error) => {
-                hand_back(Some(machine.into_host()), beside)?;
+                hand_back(Some(machine.into_host()), supervision)?;
                 return Err(error.into());
             }
         };
@@ -118,7 +118,7 @@ impl Session {
             .map_err(|error| GovernError::system("starting the governor", error))?;
         let ticks = VecDeque::new();
         let mut session =
-            Self { runner, beside, inventory, rule, feed, ticks, logged: 0, last: None };
+            Self { runner, supervision, inventory, rule, feed, ticks, logged: 0, last: None };
         session.tick();
         Ok(session)
     }
@@ -165,7 +165,7 @@ impl Session {
 
     /// What the machine's knobs have to tell.
     pub fn status(&self) -> Status {
-        self.beside.status()
+        self.supervision.status()
     }
 
     /// What rules the operating point.
@@ -190,6 +190,6 @@ impl Session {
     /// When some of it could not be restored.
     pub fn end(self) -> Result<(), TakeOverError> {
         let machine = self.runner.end().map(Governor::into_machine).map(Served::into_host);
-        hand_back(machine, self.beside)
+        hand_back(machine, self.supervision)
     }
 }

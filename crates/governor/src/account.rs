@@ -58,7 +58,7 @@ pub struct MachineTotals {
     pub asleep: Span,
     /// Times that cores fell asleep.
     pub sleeps: u64,
-    /// Entries of redirect tables that were moved.
+    /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
     /// Energy drawn.
     pub energy: Energy,
@@ -177,7 +177,7 @@ pub struct Interval {
     pub core_changes: u64,
     /// Changes of frequencies.
     pub frequency_changes: u64,
-    /// Entries of redirect tables that were moved.
+    /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
     /// How often the policy was asked.
     pub decisions: u64,

@@ -42,15 +42,15 @@ pub enum Step {
         /// The core.
         core: usize,
     },
-    /// A core gets another share of the redirect tables, from the next [`Step::Redirect`] on that
-    /// succeeds.
+    /// A core gets another share of the indirection tables, from the next [`Step::Redirect`] on
+    /// that succeeds.
     Weight {
         /// The core.
         core: usize,
         /// Its share relative to the others, at least 1.
         weight: u8,
     },
-    /// The redirect tables send packets to these cores and no others, by their weights.
+    /// The indirection tables send packets to these cores and no others, by their weights.
     Redirect {
         /// The cores, at least one.
         active: CoreSet,
@@ -90,7 +90,7 @@ pub enum Knob {
     Moderation,
     /// Packets of a batch.
     Batch,
-    /// Which cores are active: waking, parking, redirect tables.
+    /// Which cores are active: waking, parking, indirection tables.
     Cores,
 }
 

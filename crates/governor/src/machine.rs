@@ -19,7 +19,7 @@ pub struct View {
     pub latency: Option<LatencyView>,
     /// Power since the last look at it, where it is known and looked at.
     pub power: Option<PowerView>,
-    /// Packets by entry of the redirect tables, where they are counted and looked at.
+    /// Packets by entry of the indirection tables, where they are counted and looked at.
     pub entries: Vec<u64>,
     /// What is looked at: a machine gathers nothing else that costs time.
     pub looks: Looks,
@@ -112,7 +112,7 @@ pub trait Machine: Send {
         Energy::default()
     }
 
-    /// Entries of redirect tables that it has moved since the run began.
+    /// Entries of indirection tables that it has moved since the run began.
     fn entries_moved(&self) -> u64 {
         0
     }

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 struct Shared<M> {
     governor: Mutex<Governor<M>>,
     stopping: Mutex<bool>,
-    bell: Condvar,
+    wakeup: Condvar,
 }
 
 impl<M> Shared<M> {
@@ -51,7 +51,7 @@ impl<M: Machine + 'static> Runner<M> {
         let shared = Arc::new(Shared {
             governor: Mutex::new(governor),
             stopping: Mutex::new(false),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
         });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -101,7 +101,7 @@ impl<M: Machine + 'static> Runner<M> {
 impl<M> Drop for Runner<M> {
     fn drop(&mut self) {
         *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.bell.notify_all();
+        self.shared.wakeup.notify_all();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the governor has panicked, which is a defect of Wattline");
         }
@@ -125,7 +125,7 @@ fn run<M: Machine>(shared: &Shared<M>, sample: Duration) {
             look_around(&mut governor, now, &mut seen, sample)
         };
         let stopping = shared.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = shared.bell.wait_timeout_while(stopping, wait, |stopping| !*stopping);
+        let waited = shared.wakeup.wait_timeout_while(stopping, wait, |stopping| !*stopping);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
             return;
         }

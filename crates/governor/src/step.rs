@@ -1,10 +1,9 @@
 //! From one operating point to the next, in an order in which no packet is lost.
 //!
 //! More capacity comes first: an uncore and frequencies that rise, cores that wake, and only then
-//! a redirect table that is wider. Less capacity comes last: the table is narrowed, the core that
-//! got nothing more drains its rings, and then it sleeps (DESIGN.md, "How a decision travels";
-//! PowerSave, section 5.3). So any number of steps from the front may be taken, and the rest left
-//! out or put off.
+//! an indirection table that is wider. Less capacity comes last: the table is narrowed, the core
+//! that got nothing more drains its rings, and then it sleeps (PowerSave, section 5.3). So any number
+//! of steps from the front may be taken, and the rest left out or put off.
 
 pub use super::knob::Step;
 
@@ -19,8 +18,8 @@ pub fn between(
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
-    let beside = Beside { awake: from.active, uncore: from.uncore_limit(platform) };
-    between_beside(platform, (from, beside, &from.weights), to, steps);
+    let state = MachineState { awake: from.active, uncore: from.uncore_limit(platform) };
+    between_from_state(platform, (from, state, &from.weights), to, steps);
 }
 
 /// The steps that bring a machine to a point with all cores awake, whatever it is at. What the point
@@ -39,9 +38,9 @@ pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     steps
 }
 
-/// How a machine runs in what an operating point does not say by itself.
+/// What holds on a machine beside what its operating point says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beside {
+pub(super) struct MachineState {
     /// Cores that are awake: beside the active ones those that were woken and got no packets
     /// yet, or got no more and are not parked yet.
     pub awake: CoreSet,
@@ -50,9 +49,9 @@ pub(super) struct Beside {
 }
 
 /// [`between`] from a point that was left half way; `told` are the weights that cores were given.
-pub(super) fn between_beside(
+pub(super) fn between_from_state(
     platform: &Platform,
-    (from, beside, told): (&OperatingPoint, Beside, &[u8]),
+    (from, state, told): (&OperatingPoint, MachineState, &[u8]),
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
@@ -60,7 +59,7 @@ pub(super) fn between_beside(
     let can = &platform.can;
     let of = |order| KNOBS.iter().filter(move |facts| facts.order == order);
     let different = Different::between(from, to);
-    let uncore = beside.uncore.zip(to.uncore_limit(platform)).filter(|_| can.set_uncore);
+    let uncore = state.uncore.zip(to.uncore_limit(platform)).filter(|_| can.set_uncore);
     if let Some((old, new)) = uncore
         && new > old
     {
@@ -71,7 +70,7 @@ pub(super) fn between_beside(
     }
     let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
-        let awake = beside.awake;
+        let awake = state.awake;
         (woken, parked) = (to.active.without(awake), awake.without(to.active));
     }
     for facts in of(Order::Setting) {

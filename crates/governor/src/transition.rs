@@ -12,7 +12,7 @@ use super::ledger::{LEFT_ALONE, Ledger};
 use super::machine::Taken;
 use super::pace::{Pace, Purse};
 use super::place::{keep, place_of};
-use super::step::{Beside, between_beside};
+use super::step::{MachineState, between_from_state};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 use wattline_units::{Span, Time};
 
@@ -49,8 +49,8 @@ pub trait Actuator {
 pub struct Transition {
     /// What holds, as far as is known.
     point: OperatingPoint,
-    /// What holds beside it.
-    beside: Beside,
+    /// What the point leaves open.
+    machine_state: MachineState,
     /// The weights that cores were given; those of `point` are of the tables as they are.
     told: Vec<u8>,
     /// Where it goes.
@@ -100,7 +100,10 @@ impl Transition {
     /// Of a machine that runs like this.
     pub fn new(platform: &Platform, point: OperatingPoint, pace: Pace) -> Self {
         Self {
-            beside: Beside { awake: point.active, uncore: point.uncore_limit(platform) },
+            machine_state: MachineState {
+                awake: point.active,
+                uncore: point.uncore_limit(platform),
+            },
             told: point.weights.clone(),
             target: point.clone(),
             goal: point.clone(),
@@ -177,9 +180,10 @@ impl Transition {
     /// The steps from what holds to the target, less what rests after a failure and what was
     /// turned just now.
     fn plan(&mut self, now: Time, platform: &Platform) {
-        let Self { point, beside, told, target, goal, steps, dwelling, due, ledger, .. } = self;
+        let Self { point, machine_state, told, target, goal, steps, dwelling, due, ledger, .. } =
+            self;
         *due = Time::NEVER;
-        let mut from = *beside;
+        let mut from = *machine_state;
         for (knob, place) in ledger.left_alone(now) {
             keep((knob, place), platform, target, point);
             match knob {
@@ -203,7 +207,7 @@ impl Transition {
                 *due = (*due).min(*until);
             }
         }
-        between_beside(platform, (point, from, told), goal, steps);
+        between_from_state(platform, (point, from, told), goal, steps);
     }
 
     /// Takes the steps. A core that did not wake gets no packets, and one that still gets some is
@@ -274,7 +278,7 @@ impl Transition {
     fn adds_capacity(&self, step: &Step) -> bool {
         let point = &self.point;
         match *step {
-            Step::Uncore { index } => self.beside.uncore.is_none_or(|limit| index > limit),
+            Step::Uncore { index } => self.machine_state.uncore.is_none_or(|limit| index > limit),
             Step::Redirect { active } => {
                 active == point.active || !active.without(point.active).is_empty()
             }
@@ -345,7 +349,7 @@ impl Transition {
             }
             // An uncore that is left to the cores has no place of its own in the point.
             Step::Uncore { .. } => {
-                target.uncore = target.uncore.and(self.beside.uncore);
+                target.uncore = target.uncore.and(self.machine_state.uncore);
                 point.uncore = target.uncore;
             }
             // A core that was not parked gets no packets and is awake: harmless, and `at` has
@@ -356,20 +360,20 @@ impl Transition {
 
     /// A step holds.
     fn holds(&mut self, step: &Step) {
-        let Self { point, beside, told, goal, .. } = self;
+        let Self { point, machine_state, told, goal, .. } = self;
         match *step {
             Step::Uncore { index } => {
-                beside.uncore = Some(index);
+                machine_state.uncore = Some(index);
                 point.uncore = goal.uncore;
             }
-            Step::Wake { core } => beside.awake.insert(core),
+            Step::Wake { core } => machine_state.awake.insert(core),
             // It counts with the tables that follow.
             Step::Weight { core, weight } => told[core] = weight,
             Step::Redirect { active } => {
                 point.active = active;
                 point.weights.clone_from(told);
             }
-            Step::Park { core } => beside.awake.remove(core),
+            Step::Park { core } => machine_state.awake.remove(core),
             _ => step.set(point),
         }
     }

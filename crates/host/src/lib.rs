@@ -47,9 +47,9 @@ pub use options::HostOptions;
 pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
 pub use scope::Scope;
 pub use status::{Status, Stuck};
-pub use take_over::{Beside, TakeOverError, ThisMachine, give_back, hand_back, take_over};
+pub use take_over::{Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over};
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
-pub use workers::{Unmanned, Work, Workers};
+pub use workers::{NoWorkers, Work, Workers};
 
 use core_time::Core;
 use energy::{EnergyMeter, MeanPower};
@@ -84,7 +84,7 @@ pub struct Host<K> {
     writes: Writes<K>,
     workers: Box<dyn Workers>,
     active: CoreSet,
-    /// Shares in the redirect tables, from their next rewriting on.
+    /// Shares in the indirection tables, from their next rewriting on.
     weights: Vec<u8>,
     began: Instant,
     /// By number of the core.
@@ -93,7 +93,7 @@ pub struct Host<K> {
     queues: Vec<Freshness>,
     /// By number of the queue: what waited at the last look.
     waiting: Vec<u32>,
-    /// The sum of these over all changes of redirect tables, of queues that lost entries.
+    /// The sum of these over all changes of indirection tables, of queues that lost entries.
     waited_at_moves: u64,
     looked: Time,
     meter: EnergyMeter,

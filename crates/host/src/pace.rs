@@ -32,7 +32,7 @@ pub(super) fn pace(tree: &Tree) -> Pace {
     Pace { budget: Some(BUDGET), dwell: Knob::ALL.map(dwell) }
 }
 
-/// What a step costs of the budget, on a machine with so many redirect tables.
+/// What a step costs of the budget, on a machine with so many indirection tables.
 pub(super) fn writes(step: &Step, tables: u32) -> u32 {
     let cost = |knob| registration(knob).map_or(0, |knob| knob.write_cost);
     match step {

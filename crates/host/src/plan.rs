@@ -1,6 +1,6 @@
 //! Every write that a governor would make on a machine, and why; nothing is written.
 
-use super::{Host, HostOptions, Unmanned};
+use super::{Host, HostOptions, NoWorkers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_governor::machine::{Machine, Taken, View};
@@ -41,7 +41,7 @@ pub struct PowerPlan {
 pub struct LaterWrite {
     /// What would be written.
     pub setting: Setting,
-    /// The values that it may get; of redirect tables as many as there are numbers of cores.
+    /// The values that it may get; of indirection tables as many as there are numbers of cores.
     pub values: Vec<String>,
     /// What for, the first time.
     pub why: String,
@@ -96,7 +96,7 @@ pub fn plan_with(
     let ports = options.layout.ports.iter();
     let interfaces: Vec<String> = ports.filter_map(|port| port.interface.clone()).collect();
     let options = HostOptions { meters: false, ..options };
-    let mut host = Host::new(options, Plan::new(Settings::new(&tree)), Box::new(Unmanned))?;
+    let mut host = Host::new(options, Plan::new(Settings::new(&tree)), Box::new(NoWorkers))?;
     let platform = host.platform().clone();
     let mut policy = make(&platform)?;
     let mut problems = Vec::new();

@@ -1,11 +1,11 @@
-//! Redirect tables: to which cores the cards send packets.
+//! Indirection tables: to which cores the cards send packets.
 
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, redirect};
 use wattline_linux::privileges::Rights;
-use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
 /// The tables of all cards.
 #[derive(Default)]
@@ -125,7 +125,7 @@ impl Table {
         held: &mut [usize; MAX_CORES],
     ) -> Vec<u32> {
         let core = |queue: &u32| layout.worker(*queue) as u8;
-        let mut table = RedirectTable::from_cores(self.queues.iter().map(core).collect());
+        let mut table = IndirectionTable::from_cores(self.queues.iter().map(core).collect());
         table.spread_weighted(active, weights, held);
         let mut own: Vec<Vec<(usize, u32)>> = (0..layout.workers)
             .map(|worker| layout.queues(self.port, worker).map(|queue| (0, queue)).collect())

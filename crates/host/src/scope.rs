@@ -3,7 +3,7 @@
 /// What a governor of this machine may touch, beside CPUs, queues and interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// Workers of ours serve the queues: interrupts follow them, redirect tables choose among
+    /// Workers of ours serve the queues: interrupts follow them, indirection tables choose among
     /// them, they poll or wait as a policy says, and it can be asked at their batches. Without them
     /// the kernel serves the queues, and all of this stays as it is.
     pub workers: bool,

@@ -21,8 +21,8 @@ pub struct Status {
     /// What went wrong, each once while it lasts: foreign changes, CPUs and queues that went;
     /// the latest hundred.
     pub troubles: Vec<String>,
-    /// Packets that waited in the rings of queues when these lost entries of a redirect table: so
-    /// many can have been overtaken by later ones of their flow. What a card itself holds at that
+    /// Packets that waited in the rings of queues when these lost entries of an indirection table:
+    /// so many can have been overtaken by later ones of their flow. What a card itself holds at that
     /// moment is not seen.
     pub waited_at_moves_packets: u64,
     /// Settings whose driver hangs: they are left out until it answers.

@@ -38,12 +38,12 @@ pub enum TakeOverError {
 }
 
 /// What belongs to a governed machine beside its governor.
-pub struct Beside {
+pub struct Supervision {
     status: Arc<Mutex<Status>>,
     watchdog: Watchdog,
 }
 
-impl Beside {
+impl Supervision {
     /// What the machine has to tell.
     pub fn status(&self) -> Status {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -60,7 +60,7 @@ pub fn take_over(
     options: HostOptions,
     on_exit: OnExit,
     workers: Box<dyn Workers>,
-) -> Result<(ThisMachine, Beside), TakeOverError> {
+) -> Result<(ThisMachine, Supervision), TakeOverError> {
     let tree = options.tree.clone();
     let (root, state) = (tree.path("/"), tree.path(STATE_DIRECTORY));
     let (mut session, report) = Session::begin(Bounded::new(Settings::new(&tree)), &tree, &state)?;
@@ -81,7 +81,7 @@ pub fn take_over(
         .map_err(TakeOverError::Watchdog)?;
     tracing::info!("this machine is governed; watchdog process {}", watchdog.process());
     let status = host.status();
-    Ok((host, Beside { status, watchdog }))
+    Ok((host, Supervision { status, watchdog }))
 }
 
 /// Ends the governor and leaves the machine as it was asked to be left.
@@ -89,15 +89,21 @@ pub fn take_over(
 /// # Errors
 /// [`TakeOverError::Unrestored`] when some of it could not be: the journal stays, and the watchdog
 /// tries once more when this process has gone.
-pub fn give_back(runner: Runner<ThisMachine>, beside: Beside) -> Result<(), TakeOverError> {
-    hand_back(runner.end().map(Governor::into_machine), beside)
+pub fn give_back(
+    runner: Runner<ThisMachine>,
+    supervision: Supervision,
+) -> Result<(), TakeOverError> {
+    hand_back(runner.end().map(Governor::into_machine), supervision)
 }
 
 /// The same for a machine whose governor has ended; `None` after a panic of it.
 ///
 /// # Errors
 /// As [`give_back`].
-pub fn hand_back(machine: Option<ThisMachine>, beside: Beside) -> Result<(), TakeOverError> {
+pub fn hand_back(
+    machine: Option<ThisMachine>,
+    supervision: Supervision,
+) -> Result<(), TakeOverError> {
     // After a panic the session has restored what it could without a word.
     let left = machine.map_or(Ok(()), |machine| {
         let session = machine.into_knobs();
@@ -105,8 +111,8 @@ pub fn hand_back(machine: Option<ThisMachine>, beside: Beside) -> Result<(), Tak
         leave(session)
     });
     match left {
-        Ok(()) => beside.watchdog.dismiss(),
-        Err(_) => beside.watchdog.leave_the_rest(),
+        Ok(()) => supervision.watchdog.dismiss(),
+        Err(_) => supervision.watchdog.leave_the_rest(),
     }
     left
 }

@@ -55,11 +55,11 @@ pub trait Workers: Send {
     fn set_batch(&mut self, packets: u32);
 }
 
-/// No workers, for a plan: nothing happens, nobody waits otherwise than he is told.
+/// No workers, for a plan: every command is accepted and nothing happens.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unmanned;
+pub struct NoWorkers;
 
-impl Workers for Unmanned {
+impl Workers for NoWorkers {
     fn work(&mut self, _worker: usize) -> Work {
         Work::default()
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
-use wattline_host::{BesideXdp, Forwarded, Host, Scope, Unmanned};
+use wattline_host::{BesideXdp, Forwarded, Host, NoWorkers, Scope};
 use wattline_linux::namespace::enter_thread;
 use wattline_policy::{BuildContext, PolicySpec, build};
 use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
@@ -120,7 +120,7 @@ fn a_governor_sees_what_programs_forward_and_its_decisions_lose_nothing() {
     let mut options = fixture.options(&[0, 1]);
     options.scope = Scope::XDP_ROUTER;
     let layout = options.layout.clone();
-    let workers = BesideXdp::new(&fixture.tree, &layout, Box::new(Unmanned), router.counters());
+    let workers = BesideXdp::new(&fixture.tree, &layout, Box::new(NoWorkers), router.counters());
     let host = Host::new(options, fixture.session(), Box::new(workers)).unwrap();
     let can = host.platform().can;
     assert!(can.set_frequency && can.set_moderation && !can.asks.batch.is_noticed());

@@ -9,7 +9,7 @@ use wattline_governor::Governor;
 use wattline_governor::conformance::{Circumstances, probe};
 use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
 use wattline_governor::machine::Machine as _;
-use wattline_host::{Host, HostOptions, Unmanned};
+use wattline_host::{Host, HostOptions, NoWorkers};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_policy::{Can, Trigger};
 use wattline_units::{Span, Time};
@@ -67,7 +67,7 @@ fn complaints(mut host: Host<Session<Settings>>, latency: bool) -> (Vec<String>,
 }
 
 fn machine(fixture: &Fixture, options: HostOptions) -> Host<Session<Settings>> {
-    Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap()
+    Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap()
 }
 
 #[test]

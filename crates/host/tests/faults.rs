@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
-use wattline_host::{Host, Unmanned, Work, Workers};
+use wattline_host::{Host, NoWorkers, Work, Workers};
 use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
 use wattline_linux::privileges::Rights;
 use wattline_policy::{
@@ -314,7 +314,7 @@ fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
         let state = fixture.tree.path("/var/lib/wattline");
         let access = Bent(Settings::new(&fixture.tree), refused);
         let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
-        let host = Host::new(fixture.options(&[0, 1]), session, Box::new(Unmanned)).unwrap();
+        let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
         let mut governor = Governor::new(host, Box::new(Slow));
         let told = |governor: &Governor<_>| {
             let cores = &governor.point().cores;
@@ -351,7 +351,7 @@ fn without_a_right_the_rest_is_governed() {
         let before = fixture.snapshot();
         let mut options = fixture.options(&[0, 1]);
         options.rights = rights;
-        let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+        let mut host = Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap();
         let can = host.platform().can;
         assert_eq!((can.set_cores, can.set_moderation), (cards, cards), "{rights:?}");
         assert!(can.set_frequency && can.limit_idle, "{rights:?}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
-use wattline_host::{Host, Unmanned};
+use wattline_host::{Host, NoWorkers};
 use wattline_knobs::{Bounded, Machine as Settings, Session};
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
 use wattline_units::{Span, Time};
@@ -58,7 +58,7 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let access = Bounded::within(Settings::new(&fixture.tree), Duration::from_millis(200));
     let state = fixture.tree.path("/var/lib/wattline");
     let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
-    let host = Host::new(fixture.options(&[0, 1]), session, Box::new(Unmanned)).unwrap();
+    let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
     let (status, fastest) = (host.status(), host.platform().fastest());
     let governor = Governor::new(host, Box::new(Restless(false)));
     let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
-use wattline_host::{Host, Unmanned, Work, Workers};
+use wattline_host::{Host, NoWorkers, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
@@ -208,7 +208,7 @@ fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
     (0..4).for_each(|queue| fixture.write(&file(queue), "0"));
     let mut options = fixture.options(&[0, 1]);
     options.busy_poll = true;
-    let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+    let mut host = Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap();
     assert_eq!(host.take(&Step::Wait { core: 1, wait: Wait::Poll }), Taken::Done);
     let values = || (0..4).map(|queue| fixture.value(&file(queue))).collect::<Vec<_>>();
     assert_eq!(values(), ["0", "2", "0", "2"]);
@@ -337,7 +337,7 @@ fn without_moderation_in_the_driver_napi_defers() {
     let before = fixture.snapshot();
     let mut options = fixture.options(&[0, 1]);
     options.layout.ports[0].interface = Some("veth9".into());
-    let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+    let mut host = Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap();
     assert!(host.platform().can.set_moderation, "{:?}", host.status());
     let queues = |name: &str| -> Vec<String> {
         (0..4).map(|queue| fixture.value(&file(queue, name))).collect()

@@ -6,7 +6,7 @@ mod common;
 use common::{CPUS, Fixture, take_all};
 use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::Step;
-use wattline_host::{Host, Unmanned};
+use wattline_host::{Host, NoWorkers};
 
 /// Limits, and the preference that goes with them, of drivers without a speed to set.
 #[test]
@@ -76,7 +76,7 @@ fn the_uncores_upper_limit_goes_with_the_fastest_core() {
         let mut options = fixture.options(&[0]);
         options.layout.workers = 1;
         options.uncore = wanted;
-        let mut host = Host::new(options, fixture.session(), Box::new(Unmanned)).unwrap();
+        let mut host = Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap();
         let mut point = host.present();
         assert_eq!(number("max_freq_khz"), highest, "at full speed as it was");
         assert_eq!(host.platform().can.set_uncore, wanted);

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use wattline_packet::esp::SPI_MIN;
 use wattline_router::config::read::{
-    Key, Reader, Section, Table, each, parse_duration, parse_name, required, single,
+    Key, Reader, Section, Table, defaulted, each, parse_duration, parse_name, required,
+    single_or_empty,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_units::parse_count;
 
 /// Name of the general section.
 const IPSEC: Section = Section::Application("[ipsec]");
@@ -85,9 +87,6 @@ const KEYS: &[Key] = &[
     Key::new(POLICY, "tunnel", None, "\"branch\"", "the name of a tunnel",
         "The tunnel of packets to be protected."),
 ];
-
-/// Default directory of the sequence numbers.
-const STATE: &str = "/var/lib/wattline/ipsec";
 
 /// IPsec settings of the configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -226,25 +225,18 @@ impl ApplicationSection for IpsecSections {
 
 /// Reads all sections; `None` if there is none.
 fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
-    let mut settings = IpsecSettings {
-        state: STATE.into(),
-        kernel: false,
-        block_when_stopped: false,
-        tunnels: Vec::new(),
-        policies: Vec::new(),
-    };
     if !["ipsec", "ipsec_tunnel", "ipsec_policy"].iter().any(|name| root.has(name)) {
         return None;
     }
-    if let Some(table) = single(reader, root, IPSEC, "ipsec") {
-        reader.refuse_unknown(&table);
-        if let Some(state) = reader.parsed(&table, "state", path) {
-            settings.state = state.value;
-        }
-        settings.kernel = reader.boolean(&table, "kernel").unwrap_or_default();
-        settings.block_when_stopped =
-            reader.boolean(&table, "block_when_stopped").unwrap_or_default();
-    }
+    let table = single_or_empty(reader, root, IPSEC, "ipsec");
+    reader.refuse_unknown(&table);
+    let mut settings = IpsecSettings {
+        state: defaulted(reader.parsed(&table, "state", path)),
+        kernel: reader.flag(&table, "kernel"),
+        block_when_stopped: reader.flag(&table, "block_when_stopped"),
+        tunnels: Vec::new(),
+        policies: Vec::new(),
+    };
     let tables = each(reader, root, TUNNEL, "ipsec_tunnel");
     // Includes the names of invalid tunnels, so that policies that name them are not reported as
     // well.
@@ -298,10 +290,7 @@ fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<Tunne
         let message = "must be another address of the family of local".to_owned();
         reader.problem(TUNNEL, "remote", &remote.span, message);
     }
-    let algorithm = match reader.parsed(table, "algorithm", Algorithm::named) {
-        Some(algorithm) => algorithm.value,
-        None => Algorithm::Aes128Gcm,
-    };
+    let algorithm = defaulted(reader.parsed(table, "algorithm", Algorithm::named));
     let mut spi = |key| {
         if !table.has(key) {
             let allowed = reader.allowed(TUNNEL, key);
@@ -312,9 +301,9 @@ fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<Tunne
     let (spi_in, spi_out) = (spi("spi_in"), spi("spi_out"));
     let key_in = read_key(reader, table, algorithm, "key_in", "key_in_file");
     let key_out = read_key(reader, table, algorithm, "key_out", "key_out_file");
-    let window = reader.number(table, "replay_window").map_or(0, |it| it.value);
-    let port = reader.number(table, "udp_port").map_or(0, |port| port.value as u16);
-    let udp = reader.boolean(table, "udp_encapsulation").unwrap_or_default();
+    let window = defaulted(reader.number(table, "replay_window"));
+    let port = defaulted(reader.number(table, "udp_port")) as u16;
+    let udp = reader.flag(table, "udp_encapsulation");
     let mtu = reader.number(table, "mtu").map_or(u16::MAX, |mtu| mtu.value as u16);
     let dscp = reader.parsed(table, "dscp", |text| match text {
         "copy" => Some(Dscp::Copy),
@@ -337,12 +326,12 @@ fn read_tunnel(reader: &mut Reader, table: &Table, name: String) -> Option<Tunne
         spi_out: spi_out?,
         key_in: key_in?,
         key_out: key_out?,
-        extended: reader.boolean(table, "extended_sequence") == Some(true),
+        extended: reader.flag(table, "extended_sequence"),
         window,
         udp: udp.then_some(port),
         mtu,
-        dscp: dscp.map_or(Dscp::Copy, |dscp| dscp.value),
-        dont_fragment: dont_fragment.map_or(DontFragment::Copy, |it| it.value),
+        dscp: defaulted(dscp),
+        dont_fragment: defaulted(dont_fragment),
         soft,
         hard,
     })
@@ -383,23 +372,9 @@ fn read_lifetime(
     let second = Duration::from_secs(1);
     let duration = |text: &str| parse_duration(text).filter(|time| *time >= second);
     let time = reader.parsed(table, time, duration).map(|time| time.value);
-    let mut amount = |key| reader.parsed(table, key, parse_amount).map_or(u64::MAX, |it| it.value);
-    Lifetime { limits: Limits { packets: amount(packets), bytes: amount(bytes) }, time }
-}
-
-/// Parses a whole number from 1, with k, M, G or T for thousands and so on.
-fn parse_amount(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let unit: u64 = match unit.trim() {
-        "" => 1,
-        "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit).filter(|amount| *amount > 0)
+    let amount = |text: &str| parse_count(text).filter(|amount| *amount > 0);
+    let mut limit = |key| reader.parsed(table, key, amount).map_or(u64::MAX, |it| it.value);
+    Lifetime { limits: Limits { packets: limit(packets), bytes: limit(bytes) }, time }
 }
 
 fn read_policy(
@@ -420,8 +395,7 @@ fn read_policy(
     }
     let known =
         |text: &str| matches!(text, "protect" | "bypass" | "discard").then(|| text.to_owned());
-    let action = reader.parsed(table, "action", known);
-    let action = action.map_or("protect".to_owned(), |action| action.value);
+    let action = defaulted(reader.parsed(table, "action", known));
     let action = match (action.as_str(), table.has("tunnel")) {
         ("protect", true) => {
             let name = reader.string(table, "tunnel")?;

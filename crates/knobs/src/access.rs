@@ -121,8 +121,8 @@ fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
             let values = ethtool::queue_coalesce(interface, *queue);
             values.map(|values| values.get(*parameter).to_string())
         }
-        Setting::RedirectTable { interface } => {
-            ethtool::redirect_table(interface).map(|table| redirect::to_text(&table.queues))
+        Setting::IndirectionTable { interface } => {
+            ethtool::indirection_table(interface).map(|table| redirect::to_text(&table.queues))
         }
         Setting::Channels { interface } => {
             ethtool::channels(interface).map(|channels| channels.combined.to_string())
@@ -145,10 +145,10 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
         }
         Setting::QueueCoalesce { interface, queue, parameter } => number(value)
             .and_then(|value| ethtool::set_queue_coalesce(interface, *queue, *parameter, value)),
-        Setting::RedirectTable { interface } => redirect::from_text(value)
+        Setting::IndirectionTable { interface } => redirect::from_text(value)
             .ok_or_else(|| io::Error::other(format!("{value:?} is not an indirection table")))
             .and_then(|queues| {
-                ethtool::set_redirect_table(interface, &ethtool::RedirectTable { queues })
+                ethtool::set_indirection_table(interface, &ethtool::IndirectionTable { queues })
             }),
         Setting::Channels { interface } => {
             number(value).and_then(|value| ethtool::set_combined_channels(interface, value))

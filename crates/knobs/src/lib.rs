@@ -1,5 +1,5 @@
 //! What can be set: frequency, idle states, wake-up latency, uncore, and of network cards the
-//! interrupt moderation, the redirect table, the number of queues, how they are polled and
+//! interrupt moderation, the indirection table, the number of queues, how they are polled and
 //! which CPUs take their interrupts.
 //!
 //! A knob says which writes bring about what is wished ([`Change`]) and writes nothing; the

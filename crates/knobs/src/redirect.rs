@@ -1,4 +1,4 @@
-//! The redirect table of receive-side scaling: which receive queue each hash value goes to.
+//! The indirection table of receive-side scaling: which receive queue each hash value goes to.
 
 use crate::registration::{Recorded, Registration};
 use crate::session::Change;
@@ -6,7 +6,7 @@ use crate::setting::Setting;
 
 /// The address of an interface's table.
 pub fn setting(interface: &str) -> Setting {
-    Setting::RedirectTable { interface: interface.to_string() }
+    Setting::IndirectionTable { interface: interface.to_string() }
 }
 
 /// The write that gives an interface this table, a queue per entry, as many as the card has.
@@ -26,14 +26,14 @@ pub fn from_text(text: &str) -> Option<Vec<u32>> {
 
 /// The table.
 pub const KNOB: Registration = Registration {
-    name: "redirect table",
+    name: "indirection table",
     label: "redirect",
     files: "ethtool RSS indirection table",
     values: "a queue's number per entry",
     // Written through the kernel's network lock and the card's registers, and moves flows.
     write_cost: 50,
     notes: "as long as the card has it; hash function and key stay",
-    owns: |setting| matches!(setting, Setting::RedirectTable { .. }),
+    owns: |setting| matches!(setting, Setting::IndirectionTable { .. }),
     recorded: Recorded { of_card: |interface| vec![setting(interface)], ..Recorded::NOTHING },
     ..Registration::NOTHING
 };

@@ -37,8 +37,8 @@ pub enum Setting {
         /// The parameter.
         parameter: Coalesce,
     },
-    /// The redirect table of receive-side scaling: a queue per entry, with commas between.
-    RedirectTable {
+    /// The indirection table of receive-side scaling: a queue per entry, with commas between.
+    IndirectionTable {
         /// The interface.
         interface: String,
     },
@@ -98,7 +98,7 @@ impl Setting {
             Self::File(_) | Self::Affinity { .. } => None,
             Self::Coalesce { interface, .. }
             | Self::QueueCoalesce { interface, .. }
-            | Self::RedirectTable { interface }
+            | Self::IndirectionTable { interface }
             | Self::Channels { interface }
             | Self::Napi { interface, .. } => Some(interface),
         }
@@ -123,10 +123,10 @@ impl Setting {
                 mask_of(*queue),
                 switch(parameter)
             ),
-            Self::RedirectTable { interface } => match equal_spread(value) {
+            Self::IndirectionTable { interface } => match equal_spread(value) {
                 Some(queues) => format!("ethtool -X {} equal {queues}", quoted(interface)),
                 None => format!(
-                    "# ethtool cannot write this redirect table of {}, `wattline restore` can: {}",
+                    "# ethtool cannot write this table of {}, `wattline restore` can: {}",
                     quoted(interface),
                     quoted(value)
                 ),
@@ -178,7 +178,7 @@ impl fmt::Display for Setting {
             Self::QueueCoalesce { interface, queue, parameter } => {
                 write!(f, "ethtool:{interface}/queue-{queue}/{parameter}")
             }
-            Self::RedirectTable { interface } => write!(f, "ethtool:{interface}/{TABLE}"),
+            Self::IndirectionTable { interface } => write!(f, "ethtool:{interface}/{TABLE}"),
             Self::Channels { interface } => write!(f, "ethtool:{interface}/{CHANNELS}"),
             Self::Napi { interface, queue, setting } => {
                 write!(f, "napi:{interface}/queue-{queue}/{setting}")
@@ -213,7 +213,7 @@ fn parse(text: &str) -> Option<Setting> {
     let interface = words.first().filter(|name| harmless(name))?.to_string();
     let number = |word: &str| word.strip_prefix("queue-")?.parse::<u32>().ok();
     match (family, &words[1..]) {
-        ("ethtool", [TABLE]) => Some(Setting::RedirectTable { interface }),
+        ("ethtool", [TABLE]) => Some(Setting::IndirectionTable { interface }),
         ("ethtool", [CHANNELS]) => Some(Setting::Channels { interface }),
         ("ethtool", [word]) => Some(Setting::Coalesce { interface, parameter: word.parse().ok()? }),
         ("ethtool", [queue, word]) => Some(Setting::QueueCoalesce {

@@ -23,7 +23,7 @@ fn settings_are_read_and_written_one_at_a_time() {
             let written = ethtool::set_coalesce("t0", Coalesce::RxFrames, 16)
                 .and_then(|()| ethtool::coalesce("t0"));
             let refused = ethtool::set_coalesce("t0", Coalesce::RxUsecs, 50);
-            (ethtool::channels("v0"), written, refused, ethtool::redirect_table("v0"))
+            (ethtool::channels("v0"), written, refused, ethtool::indirection_table("v0"))
         })
         .unwrap();
     let channels = channels.unwrap();

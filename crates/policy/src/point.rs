@@ -19,11 +19,11 @@ pub struct CoreSetting {
 /// how it waits, and how far interrupts are moderated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatingPoint {
-    /// Cores that the redirect table sends packets to; never empty.
+    /// Cores that the indirection table sends packets to; never empty.
     pub active: CoreSet,
     /// By number of the core, inactive ones included.
     pub cores: Vec<CoreSetting>,
-    /// Share of each core in the redirect table relative to the others, by number of the core;
+    /// Share of each core in the indirection table relative to the others, by number of the core;
     /// at least 1, those of inactive cores do not count. Equal shares are all 1.
     pub weights: Vec<u8>,
     /// Shortest span between two interrupts, by number of the queue.

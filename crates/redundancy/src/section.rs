@@ -7,9 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use toml::de::DeValue;
 use wattline_router::config::read::{
-    Key, Reader, Section, Table, each, read_port_name, required, whole,
+    Key, Reader, Section, Table, defaulted, each, read_port_name, required, whole,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_units::parse_bytes;
 
 /// Name of the section, which occurs once per encoder or decoder.
 const SECTION: Section = Section::Application("[[redundancy]]");
@@ -173,24 +174,23 @@ fn read_one(
         (!address.is_multicast() && !address.is_unspecified()).then_some(address)
     };
     let peer = reader.parsed(table, "peer", unicast).map(|peer| peer.value);
-    let feedback = reader.boolean(table, "feedback") == Some(true);
+    let feedback = reader.flag(table, "feedback");
     if feedback && !table.has("peer") {
         let message = "is missing: the other router's address, unless feedback = false".to_owned();
         reader.problem_in(table, "peer", message);
     }
-    // A key with a default always has a value: what is left out or wrong is the default.
-    let mut number = |key| reader.number(table, key).map_or(0, |number| number.value);
+    let mut number = |key| defaulted(reader.number(table, key));
     let feedback_port = number("feedback_port") as u16;
     let stream = number("stream") as u8;
     let period = number("period") as usize;
     let protocol = number("protocol") as u8;
-    let cache = reader.parsed(table, "cache", parse_size)?.value;
-    let selection = reader.parsed(table, "selection", parse_selection)?.value;
+    let cache = defaulted(reader.parsed(table, "cache", parse_cache));
+    let selection = defaulted(reader.parsed(table, "selection", parse_selection));
     let short = |text: &str| (text.len() <= 64).then(|| text.to_owned());
-    let secret = reader.parsed(table, "secret", short).map(|secret| secret.value);
+    let secret = defaulted(reader.parsed(table, "secret", short));
     let port_number = |value: &DeValue| whole(value).and_then(|port| u16::try_from(port).ok());
     let bypass_ports = reader.list(table, "bypass_ports", false, port_number);
-    let bypass_entropy = reader.boolean(table, "bypass_entropy") == Some(true);
+    let bypass_entropy = reader.flag(table, "bypass_entropy");
     Some(RedundancySettings {
         role: role?.value,
         port,
@@ -204,7 +204,7 @@ fn read_one(
         selection,
         period,
         protocol,
-        secret: secret.unwrap_or_default(),
+        secret,
         bypass_ports: bypass_ports?.value.into_iter().map(|port| port.value).collect(),
         bypass_entropy,
     })
@@ -222,19 +222,9 @@ fn parse_selection(text: &str) -> Option<Selection> {
     Selection::ALL.into_iter().find(|selection| selection.name() == text)
 }
 
-/// Parses a whole number of KiB, MiB or GiB; returns bytes.
-fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(3)?)?;
-    let shift = match unit {
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return None,
-    };
-    let number = number.trim_end();
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let size = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(1 << shift)?;
-    (SMALLEST_CACHE..=LARGEST_CACHE).contains(&size).then_some(size)
+/// Parses the size of a cache; returns bytes.
+fn parse_cache(text: &str) -> Option<u64> {
+    parse_bytes(text).filter(|size| (SMALLEST_CACHE..=LARGEST_CACHE).contains(size))
 }
 
 #[cfg(test)]
@@ -252,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
-        assert_eq!(parse_size("64MiB"), Some(64 << 20));
-        assert_eq!(parse_size("2 GiB"), Some(2 << 30));
-        assert_eq!(parse_size("1024KiB"), Some(1 << 20));
+    fn caches_have_a_size_within_limits() {
+        assert_eq!(parse_cache("64MiB"), Some(64 << 20));
+        assert_eq!(parse_cache("2 GiB"), Some(2 << 30));
+        assert_eq!(parse_cache("1024KiB"), Some(1 << 20));
         for bad in ["", "MiB", "64", "64MB", "+64MiB", "1023KiB", "17GiB", "99999999999999GiB", "é"]
         {
-            assert_eq!(parse_size(bad), None, "{bad}");
+            assert_eq!(parse_cache(bad), None, "{bad}");
         }
     }
 

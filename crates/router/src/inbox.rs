@@ -24,20 +24,20 @@ pub(super) enum Message {
 
 /// Brings messages to the control thread and wakes it.
 #[derive(Clone)]
-pub(super) struct Bell {
+pub(super) struct InboxSender {
     sender: Sender<Message>,
     waker: Waker,
 }
 
-impl Bell {
-    /// A bell, and where its messages arrive.
+impl InboxSender {
+    /// A sender, and where its messages arrive.
     pub fn new(waker: Waker) -> (Self, Receiver<Message>) {
         let (sender, receiver) = channel();
         (Self { sender, waker }, receiver)
     }
 
     /// Sends a message; false once nobody listens any more.
-    pub fn ring(&self, message: Message) -> bool {
+    pub fn send(&self, message: Message) -> bool {
         let sent = self.sender.send(message).is_ok();
         self.waker.wake();
         sent
@@ -50,10 +50,10 @@ impl Bell {
 
     /// Passes the workers' requests on, in a thread that ends with the workers.
     pub fn pass_on(&self, requests: Receiver<NeighbourRequest>) {
-        let bell = self.clone();
+        let inbox_sender = self.clone();
         std::thread::spawn(move || {
             for request in requests {
-                bell.ring(Message::Neighbour(request));
+                inbox_sender.send(Message::Neighbour(request));
             }
         });
     }
@@ -61,13 +61,13 @@ impl Bell {
     /// Asks the control thread and waits for its answer; nothing once it has ended.
     pub fn ask(&self, request: Request) -> Option<Reply> {
         let (sender, receiver) = channel();
-        self.ring(Message::Request(request, sender));
+        self.send(Message::Request(request, sender));
         receiver.recv_timeout(PATIENCE).ok()
     }
 
     /// Answers the control socket, in threads that end with the process.
     pub fn answer(&self, listener: UnixListener) {
-        let bell = self.clone();
-        serve_all(listener, move |request| bell.ask(request));
+        let inbox_sender = self.clone();
+        serve_all(listener, move |request| inbox_sender.ask(request));
     }
 }

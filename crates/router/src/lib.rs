@@ -49,7 +49,7 @@ use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
 use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
-use inbox::{Bell, Message};
+use inbox::{InboxSender, Message};
 use kernel::KernelSide;
 use pulse::Change;
 use serde_json::json;
@@ -101,7 +101,7 @@ pub struct Router {
     refused: u64,
     waiter: PollWaiter,
     inbox: Receiver<Message>,
-    bell: Bell,
+    inbox_sender: InboxSender,
     signals: Option<signal_hook::iterator::Handle>,
     socket: Server,
     stopping: bool,
@@ -154,8 +154,8 @@ impl Router {
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
     /// not run.
     pub fn statistics(&self) -> impl Fn() -> Option<serde_json::Value> + Send + Sync + 'static {
-        let bell = self.bell.clone();
-        move || match bell.ask(Request::Stats)? {
+        let inbox_sender = self.inbox_sender.clone();
+        move || match inbox_sender.ask(Request::Stats)? {
             Reply::Answer(Answer::Ok(stats)) => Some(stats),
             Reply::Answer(Answer::Error(_)) | Reply::Stream(..) => None,
         }
@@ -296,7 +296,7 @@ impl Router {
         self.workers.wake();
         // There may be more than one poll takes.
         if self.kernel.is_some() {
-            self.bell.wake();
+            self.inbox_sender.wake();
         }
     }
 

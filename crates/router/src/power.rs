@@ -52,7 +52,7 @@ impl Plan {
     }
 }
 
-/// Refuses redirect tables where no platform writes them.
+/// Refuses indirection tables where no platform writes them.
 pub(super) fn check_steered(config: &Config) -> Result<(), RouterError> {
     let steered = config.ports.iter().find(|port| port.steer.is_some());
     match steered {

@@ -3,7 +3,7 @@
 use super::attachments::{Attachments, Surroundings};
 use super::error::RouterError;
 use super::fallback;
-use super::inbox::{Bell, Message};
+use super::inbox::{InboxSender, Message};
 use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
@@ -136,7 +136,7 @@ impl Router {
         let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor).chain(watched))
             .map_err(|errno| RouterError::system("making a wake-up", errno))?
             .keeping_broken();
-        let (bell, inbox) = Bell::new(waiter.waker());
+        let (inbox_sender, inbox) = InboxSender::new(waiter.waker());
         // Before any thread is started, which would keep what this one gives up.
         if has_interfaces {
             allow_locked_memory();
@@ -144,9 +144,9 @@ impl Router {
         if has_interfaces && let Err(error) = privileges::drop_unneeded() {
             tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
         }
-        let signals = watch_signals(&bell)?;
+        let signals = watch_signals(&inbox_sender)?;
         let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
-        bell.pass_on(requests);
+        inbox_sender.pass_on(requests);
         let mut workers = Workers::new();
         let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
         let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
@@ -161,7 +161,7 @@ impl Router {
             let neighbours = neighbours.clone();
             let (routes, run) = (routes.reader(), loops.next());
             let equipment = Equipment { routes, punt, neighbours, features, waiter, run };
-            workers.start(queues, equipment, &config.router, bell.clone())?;
+            workers.start(queues, equipment, &config.router, inbox_sender.clone())?;
         }
         workers.configure(&config.router);
         if let Some(power) = &mut power {
@@ -195,9 +195,9 @@ impl Router {
         let listener = server
             .listener()
             .map_err(|source| RouterError::system("serving the control socket", source))?;
-        bell.answer(listener);
+        inbox_sender.answer(listener);
         if let Some(address) = config.metrics {
-            serve_metrics(address, &bell)?;
+            serve_metrics(address, &inbox_sender)?;
         }
         for (port, mode) in config.ports.iter().zip(&modes) {
             tracing::info!("port {}: {mode}", port.name);
@@ -225,7 +225,7 @@ impl Router {
             refused: 0,
             waiter,
             inbox,
-            bell,
+            inbox_sender,
             signals: Some(signals),
             socket: server,
             stopping: false,
@@ -295,9 +295,9 @@ fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {
 }
 
 /// Serves the metrics endpoint.
-fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
-    let bell = bell.clone();
-    let metrics = move || match bell.ask(Request::Metrics)? {
+fn serve_metrics(address: SocketAddr, inbox_sender: &InboxSender) -> Result<(), RouterError> {
+    let inbox_sender = inbox_sender.clone();
+    let metrics = move || match inbox_sender.ask(Request::Metrics)? {
         Reply::Answer(Answer::Ok(serde_json::Value::String(text))) => Some(text),
         _ => None,
     };
@@ -308,15 +308,15 @@ fn serve_metrics(address: SocketAddr, bell: &Bell) -> Result<(), RouterError> {
     Ok(())
 }
 
-fn watch_signals(bell: &Bell) -> Result<signal_hook::iterator::Handle, RouterError> {
+fn watch_signals(inbox_sender: &InboxSender) -> Result<signal_hook::iterator::Handle, RouterError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
         .map_err(|source| RouterError::system("watching for signals", source))?;
     let handle = signals.handle();
-    let bell = bell.clone();
+    let inbox_sender = inbox_sender.clone();
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            bell.ring(Message::Signal(signal));
+            inbox_sender.send(Message::Signal(signal));
         }
     });
     Ok(handle)

@@ -134,7 +134,7 @@ pub struct PowerStats {
     pub reason: Option<String>,
     /// The last changes that the policy asked for, with their reasons, the oldest first.
     pub last_changes: Vec<Decision>,
-    /// Entries of redirect tables that were moved.
+    /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
     /// Steps taken.
     pub steps: u64,

@@ -1,11 +1,11 @@
 //! Worker threads.
 
 use super::error::RouterError;
-use super::inbox::{Bell, Message};
+use super::inbox::{InboxSender, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
 use super::pulse::{Change, Pulse};
 use super::queues::WorkerQueues;
-use super::watch::watchers::Entrance;
+use super::watch::watchers::WorkerTaps;
 use crate::config::{Mode, RouterSettings};
 use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::PuntSink;
-use wattline_dataplane::tap::door::Door;
+use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -41,7 +41,7 @@ struct Thread {
     handle: Option<JoinHandle<()>>,
     pulse: Pulse,
     /// How captures and traces reach it, and the number of chunks of its memory.
-    taps: (Door, u32),
+    taps: (TapSlots, u32),
     /// Whether it may wait for the other end of a pipe.
     has_captures: bool,
     /// Message of its panic.
@@ -96,7 +96,7 @@ impl Workers {
         queues: WorkerQueues,
         equipment: Equipment,
         settings: &RouterSettings,
-        bell: Bell,
+        inbox_sender: InboxSender,
     ) -> Result<(), RouterError> {
         let number = self.threads.len();
         let failed = |what: &str| format!("{what} worker {number}");
@@ -112,7 +112,7 @@ impl Workers {
         let (control, counters) = (worker.control(), worker.counters());
         self.edges = worker.graph().edges();
         self.nodes = worker.graph().names();
-        let taps = (worker.tap_door(), worker.pool().chunks());
+        let taps = (worker.tap_slots(), worker.pool().chunks());
         let cpu = settings.cpus.get(number).copied();
         let panic = Arc::new(OnceLock::new());
         let last_words = panic.clone();
@@ -138,7 +138,7 @@ impl Workers {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
                     let _ = last_words.set(said(&*panic));
                 }
-                bell.ring(Message::WorkerEnded);
+                inbox_sender.send(Message::WorkerEnded);
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
         let (handle, pulse) = (Some(handle), Pulse::new());
@@ -300,12 +300,12 @@ impl Workers {
     }
 
     /// Where captures and traces reach each of them.
-    pub fn entrances(&self) -> Vec<Entrance> {
-        let entrance = |thread: &Thread| {
-            let (door, chunks) = thread.taps.clone();
-            Entrance { door, waker: thread.waker.clone(), chunks }
+    pub fn worker_taps(&self) -> Vec<WorkerTaps> {
+        let worker = |thread: &Thread| {
+            let (slots, chunks) = thread.taps.clone();
+            WorkerTaps { slots, waker: thread.waker.clone(), chunks }
         };
-        self.threads.iter().map(entrance).collect()
+        self.threads.iter().map(worker).collect()
     }
 
     /// Names of the nodes, by their number.
@@ -393,9 +393,9 @@ mod tests {
         };
         let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
         let config = Config::parse(text, "test").unwrap();
-        let (bell, inbox) = Bell::new(PollWaiter::new([]).unwrap().waker());
+        let (inbox_sender, inbox) = InboxSender::new(PollWaiter::new([]).unwrap().waker());
         let mut workers = Workers::new();
-        workers.start(queues, equipment, &config.router, bell).unwrap();
+        workers.start(queues, equipment, &config.router, inbox_sender).unwrap();
         (workers, inbox)
     }
 

@@ -1,9 +1,9 @@
 //! What the cores of an emulated server and its governor share.
 
-use super::books::{Books, Change};
 use super::clock::ModelClock;
+use super::energy_account::{Change, EnergyAccount};
+use super::mailbox::{Mailbox, Report};
 use super::order::Order;
-use super::post::{Post, Report};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wattline_cores::Costs;
 use wattline_governor::energy::Energy;
@@ -19,10 +19,10 @@ pub struct Emulation {
     /// What a core costs, by frequency and number of active cores less one.
     pub(super) costs: Vec<Vec<Costs>>,
     pub(super) transition: Span,
-    pub(super) posts: Vec<Post>,
-    pub(super) books: Mutex<Books>,
+    pub(super) mailboxes: Vec<Mailbox>,
+    pub(super) energy_account: Mutex<EnergyAccount>,
     pub(super) reported: Condvar,
-    /// Keeps flows in order, where redirect tables are written.
+    /// Keeps flows in order, where indirection tables are written.
     pub(super) order: Option<Arc<Order>>,
 }
 
@@ -33,7 +33,7 @@ impl Emulation {
     }
 
     pub(super) fn report(&self, report: Report) {
-        if self.books().take(report) {
+        if self.energy_account().take(report) {
             self.reported.notify_all();
         }
     }
@@ -41,12 +41,12 @@ impl Emulation {
     /// Notes the frequency of each core, as an index, from a time on.
     pub(super) fn will_run_at(&self, due: u64, frequencies: &[usize]) {
         let now = self.clock.now().as_picos().min(due);
-        self.books().change(due, now, Change::Frequencies(frequencies.to_vec()));
+        self.energy_account().change(due, now, Change::Frequencies(frequencies.to_vec()));
     }
 
     /// Notes the active cores from a time on.
     pub(super) fn is_active_at(&self, at: u64, active: CoreSet) {
-        self.books().change(at, at, Change::Active(active));
+        self.energy_account().change(at, at, Change::Active(active));
     }
 
     /// The energy when a run begins.
@@ -57,10 +57,10 @@ impl Emulation {
     }
 
     pub(super) fn last_energy(&self) -> Energy {
-        self.books().energy().clone()
+        self.energy_account().energy().clone()
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn energy_account(&self) -> MutexGuard<'_, EnergyAccount> {
+        self.energy_account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Entries of a redirect table move from core to core, and every flow stays in order.
+//! Entries of an indirection table move from core to core, and every flow stays in order.
 //!
 //! From the move on the new core gets what belongs to the entry, while the old one may still
 //! have earlier packets of it. So what the new core has served waits at its way out until
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_packet::toeplitz::Toeplitz;
 
-/// Where a frame belongs: an entry of a port's redirect table, and which of the entry's stays
+/// Where a frame belongs: an entry of a port's indirection table, and which of the entry's stays
 /// at a core led it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {

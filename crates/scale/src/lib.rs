@@ -6,11 +6,11 @@
 //! the cores really passed through: emulated, never measured.
 //!
 //! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
-//! - [`card`]: a card in memory with a redirect table, for routers without interfaces;
+//! - [`card`]: a card in memory with an indirection table, for routers without interfaces;
 //! - [`steered`]: the tables of virtual cards, for routers with interfaces;
 //! - `order`: flows stay in order when tables are rewritten;
-//! - `machine`: steps of a governor become orders to cores; `post`: how they reach them;
-//! - `books`: energy from states.
+//! - `machine`: steps of a governor become orders to cores; `mailbox`: how they reach them;
+//! - `energy_account`: energy from states.
 //!
 //! A policy is asked in the thread of the core that met what it waits for, under a lock, since
 //! that core goes on only with the answer; timers are asked for by a thread of their own.
@@ -19,17 +19,17 @@
 //! Used by `wattline run` on platform `scale` and by the demonstration.
 #![forbid(unsafe_code)]
 
-mod books;
 pub mod card;
 pub mod clock;
 mod emulation;
+mod energy_account;
 mod error;
 mod handover;
 mod lane;
 mod machine;
+mod mailbox;
 mod order;
 pub mod pacer;
-mod post;
 mod record;
 mod redirect;
 pub mod rss;
@@ -40,15 +40,15 @@ pub use card::FCS_BYTES;
 pub use emulation::Emulation;
 pub use error::ScaleError;
 pub use machine::ScaleMachine;
+pub use mailbox::Disturbance;
 pub use order::{Holds, Order};
-pub use post::Disturbance;
 pub use record::Record;
 pub use redirect::Redirect;
 
-use books::Books;
 use clock::ModelClock;
+use energy_account::EnergyAccount;
+use mailbox::{Mailbox, Order as CoreOrder};
 use pacer::Pacer;
-use post::{Order as CoreOrder, Post};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -124,9 +124,9 @@ impl Shared {
     /// Tells cores and timer when the policy wants to be asked next.
     fn spread_the_word(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
         let ask = governor.ask();
-        for (core, post) in self.posts.iter().enumerate() {
-            if post.watch(core, ask) && from != Some(core) {
-                post.ring();
+        for (core, mailbox) in self.mailboxes.iter().enumerate() {
+            if mailbox.watch(core, ask) && from != Some(core) {
+                mailbox.wake();
             }
         }
         let due = ask.at.as_picos();
@@ -160,8 +160,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An emulation that stands still, and what its workers are to run: one for each bell, which
-    /// wakes that worker's thread. Without anyone to write redirect tables, all cores stay
+    /// An emulation that stands still, and what its workers are to run: one for each waker, which
+    /// wakes that worker's thread. Without anyone to write indirection tables, all cores stay
     /// active.
     ///
     /// # Errors
@@ -169,10 +169,10 @@ impl Scale {
     pub fn new(
         setting: &Setting,
         ports: usize,
-        bells: Vec<Waker>,
+        wakers: Vec<Waker>,
         redirect: Option<Box<dyn Redirect>>,
     ) -> Result<(Self, Vec<Pacer>), ScaleError> {
-        Self::new_with(setting, ports, bells, redirect, |context| {
+        Self::new_with(setting, ports, wakers, redirect, |context| {
             Ok(build(&setting.policy, context).map_err(ModelError::from)?)
         })
     }
@@ -185,15 +185,15 @@ impl Scale {
     pub fn new_with(
         setting: &Setting,
         ports: usize,
-        bells: Vec<Waker>,
+        wakers: Vec<Waker>,
         redirect: Option<Box<dyn Redirect>>,
         make_policy: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, ScaleError>,
     ) -> Result<(Self, Vec<Pacer>), ScaleError> {
         let server = setting.server.clone();
-        let platform = platform_part(&server, ports, bells.len());
+        let platform = platform_part(&server, ports, wakers.len());
         platform.check().map_err(ModelError::from)?;
-        if platform.cores != bells.len() {
-            let (most, workers) = (platform.cores, bells.len());
+        if platform.cores != wakers.len() {
+            let (most, workers) = (platform.cores, wakers.len());
             return Err(ScaleError::Workers { server: server.name, most, workers });
         }
         let make = CoreMake::new(&setting.server, setting.application, setting.seed)?;
@@ -212,8 +212,8 @@ impl Scale {
             clock: ModelClock::new(setting.dilation),
             costs,
             transition: server.processor.frequency_transition,
-            posts: bells.into_iter().map(|bell| Post::new(bell, ports)).collect(),
-            books: Mutex::new(Books::new(platform.cores, platform.fastest())),
+            mailboxes: wakers.into_iter().map(|waker| Mailbox::new(waker, ports)).collect(),
+            energy_account: Mutex::new(EnergyAccount::new(platform.cores, platform.fastest())),
             reported: Condvar::new(),
             order: redirect.as_ref().map(|redirect| redirect.order()),
             platform,
@@ -266,7 +266,7 @@ impl Scale {
             thread.spawn(move || shared.keep_time(&mut waiter)).map_err(ScaleError::System)?;
         self.timer = Some(timer);
         self.shared.clock.start();
-        self.shared.posts.iter().for_each(Post::ring);
+        self.shared.mailboxes.iter().for_each(Mailbox::wake);
         Ok(())
     }
 
@@ -309,9 +309,9 @@ impl Scale {
         let mut number = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
         let at = at.max(shared.clock.now());
-        for post in &shared.posts {
-            post.give(at, CoreOrder::Report { number: *number });
-            post.ring();
+        for mailbox in &shared.mailboxes {
+            mailbox.give(at, CoreOrder::Report { number: *number });
+            mailbox.wake();
         }
         while !shared.clock.until(at).is_zero() {
             std::thread::sleep(shared.clock.until(at).min(LONGEST_WAIT));
@@ -322,25 +322,27 @@ impl Scale {
             (governor.loop_totals(at), moved)
         };
         let began = Instant::now();
-        let mut books = shared.books();
-        while !books.complete(*number) {
+        let mut energy_account = shared.energy_account();
+        while !energy_account.complete(*number) {
             if began.elapsed() > patience {
                 return Err(ScaleError::Silent);
             }
             // Workers that have ended are asked here; one may end at any time.
-            for (core, post) in shared.posts.iter().enumerate() {
-                if !books.has(core, *number)
-                    && let Some(report) = post.report_retired(at, *number)
+            for (core, mailbox) in shared.mailboxes.iter().enumerate() {
+                if !energy_account.has(core, *number)
+                    && let Some(report) = mailbox.report_retired(at, *number)
                 {
-                    books.take(report);
+                    energy_account.take(report);
                 }
             }
             let wait = LONGEST_WAIT.min(patience);
             let woken =
-                shared.reported.wait_timeout_while(books, wait, |books| !books.complete(*number));
-            books = woken.unwrap_or_else(PoisonError::into_inner).0;
+                shared.reported.wait_timeout_while(energy_account, wait, |energy_account| {
+                    !energy_account.complete(*number)
+                });
+            energy_account = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let (mut machine, latency) = books.close(at.as_picos(), &shared.server);
+        let (mut machine, latency) = energy_account.close(at.as_picos(), &shared.server);
         machine.entries_moved = entries_moved;
         Ok((Totals { at, own, machine }, latency))
     }
@@ -364,7 +366,7 @@ impl Scale {
 
     /// How far threads lagged behind the model so far.
     pub fn disturbance(&self) -> Disturbance {
-        Disturbance::of(self.shared.posts.iter().map(|post| &post.lateness))
+        Disturbance::of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
     }
 }
 

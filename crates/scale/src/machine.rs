@@ -1,6 +1,6 @@
 //! The emulated server as a governor sees it: it turns steps into orders to cores.
 
-use super::post::Order;
+use super::mailbox::Order;
 use super::{Emulation, Redirect};
 use std::sync::Arc;
 use wattline_cores::Latency;
@@ -54,7 +54,7 @@ impl ScaleMachine {
         }
     }
 
-    /// Does what the redirect tables could not do at once.
+    /// Does what the indirection tables could not do at once.
     pub(super) fn go_on(&mut self) {
         match self.redirect.as_mut().map(|redirect| redirect.go_on()) {
             Some(Ok(moved)) => self.entries_moved += moved,
@@ -67,14 +67,14 @@ impl ScaleMachine {
     /// Wakes those that others wait for.
     fn wake_awaited(&self) {
         let Some(order) = &self.emulation.order else { return };
-        let posts = self.emulation.posts.iter().enumerate();
-        posts.filter(|(core, _)| order.awaits(*core)).for_each(|(_, post)| post.ring());
+        let mailboxes = self.emulation.mailboxes.iter().enumerate();
+        mailboxes.filter(|(core, _)| order.awaits(*core)).for_each(|(_, mailbox)| mailbox.wake());
     }
 
     fn give_settings(&self, active_cores_changed: bool) {
         let cores = self.platform.cores;
         let ports = self.platform.queues.len() / cores;
-        for (core, post) in self.emulation.posts.iter().enumerate() {
+        for (core, mailbox) in self.emulation.mailboxes.iter().enumerate() {
             let queues = (0..ports).map(|port| port * cores + core);
             let moderation = |point: &OperatingPoint| {
                 queues.clone().map(|queue| point.moderation[queue].as_picos()).collect::<Vec<_>>()
@@ -95,8 +95,8 @@ impl ScaleMachine {
                 moderation: moderation(&self.point),
                 active_cores: self.point.active.len(),
             };
-            post.give(self.now, order);
-            post.ring();
+            mailbox.give(self.now, order);
+            mailbox.wake();
         }
     }
 }
@@ -113,8 +113,8 @@ impl Machine for ScaleMachine {
     fn observe(&mut self, now: Time, view: &mut View) {
         self.now = now;
         let cores = self.platform.cores;
-        for (core, post) in self.emulation.posts.iter().enumerate() {
-            let seen = post.seen();
+        for (core, mailbox) in self.emulation.mailboxes.iter().enumerate() {
+            let seen = mailbox.seen();
             view.cores[core] = seen.view_at(now);
             for (port, queue) in seen.queues.iter().enumerate() {
                 view.queues[port * cores + core] = *queue;
@@ -123,7 +123,7 @@ impl Machine for ScaleMachine {
         view.latency = None;
         if view.looks.latency {
             let sum = self.latency.get_or_insert_with(Latency::new);
-            self.emulation.posts.iter().for_each(|post| post.take_latency(sum));
+            self.emulation.mailboxes.iter().for_each(|mailbox| mailbox.take_latency(sum));
             view.latency = Some(sum.take_view());
         }
         match &mut self.redirect {
@@ -161,9 +161,9 @@ impl Machine for ScaleMachine {
             // The first point holds from the start.
             let wait = if self.now == Time::ZERO { Span::ZERO } else { self.transition };
             let due = self.now.as_picos() + wait.as_picos().max(1);
-            let changes = before.iter().zip(&after).zip(&self.emulation.posts);
-            for ((_, index), post) in changes.filter(|((old, new), _)| old != new) {
-                post.give(self.now, Order::Frequency { takes: wait, index: *index });
+            let changes = before.iter().zip(&after).zip(&self.emulation.mailboxes);
+            for ((_, index), mailbox) in changes.filter(|((old, new), _)| old != new) {
+                mailbox.give(self.now, Order::Frequency { takes: wait, index: *index });
             }
             self.emulation.will_run_at(due, &after);
         }
@@ -172,7 +172,7 @@ impl Machine for ScaleMachine {
         }
         self.give_settings(active_cores_changed);
         if before != after {
-            self.emulation.posts.iter().for_each(|post| post.ring());
+            self.emulation.mailboxes.iter().for_each(|mailbox| mailbox.wake());
         }
         self.given.copy_from(&self.point);
     }

@@ -1,4 +1,4 @@
-//! What keeps flows in order while entries of redirect tables move, and what it took.
+//! What keeps flows in order while entries of indirection tables move, and what it took.
 
 use super::handover::{self, Handover};
 use super::transit::{self, Transit};
@@ -38,7 +38,7 @@ struct Sums {
     longest_deferral: Duration,
 }
 
-/// What was held back for moves of redirect tables. Times are model time, the lateness of
+/// What was held back for moves of indirection tables. Times are model time, the lateness of
 /// threads included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Holds {

@@ -9,7 +9,7 @@
 
 use super::Shared;
 use super::lane::Lane;
-use super::post::{Accruing, Order, Post, Report, Seen};
+use super::mailbox::{Accruing, Mailbox, Order, Report, Seen};
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_cores::{Core, Sink, Stop, Watched};
@@ -91,7 +91,7 @@ impl Pacer {
             if !wait.is_zero() {
                 worker.sleep(waiter, wait);
                 if let Some(due) = due.filter(|due| shared.clock.now() >= *due) {
-                    self.post().lateness.waited(shared.clock.since(due));
+                    self.mailbox().lateness.waited(shared.clock.since(due));
                 }
             }
         }
@@ -102,11 +102,11 @@ impl Pacer {
             self.wake(order.forget(self.core.number));
         }
         // Its figures can still be asked for, as of a core that gets nothing more.
-        self.shared.posts[self.core.number].retire(self.core, self.sink);
+        self.shared.mailboxes[self.core.number].retire(self.core, self.sink);
     }
 
-    fn post(&self) -> &Post {
-        &self.shared.posts[self.core.number]
+    fn mailbox(&self) -> &Mailbox {
+        &self.shared.mailboxes[self.core.number]
     }
 
     /// Leads frames that arrive before `until` to the core's rings. Not more: until the core has
@@ -133,8 +133,8 @@ impl Pacer {
                         order.take(number, pool.frame_bytes(frame), self.core.number)
                     });
                     let at = lane.lead(ring, *frame, at, place);
-                    let post = &self.shared.posts[self.core.number];
-                    post.lateness.frame(at.as_picos() < self.position);
+                    let mailbox = &self.shared.mailboxes[self.core.number];
+                    mailbox.lateness.frame(at.as_picos() < self.position);
                 }
                 if count < room {
                     self.starved |= stamp.is_some();
@@ -158,7 +158,7 @@ impl Pacer {
 
     fn take_orders(&mut self) {
         let before = self.orders.len();
-        self.shared.posts[self.core.number].take(&mut self.orders);
+        self.shared.mailboxes[self.core.number].take(&mut self.orders);
         if self.orders.len() > before {
             // Stable: those of one moment stay in the order in which they were given.
             self.orders.sort_by_key(|(at, _)| *at);
@@ -170,7 +170,7 @@ impl Pacer {
         match order {
             Order::Set { setting, active, batch, moderation, active_cores } => {
                 let lag = Span::from_picos(picos - at.as_picos());
-                self.post().lateness.order(lag);
+                self.mailbox().lateness.order(lag);
                 self.active_cores = active_cores;
                 self.take_costs(self.core.costs.frequency);
                 let moderation = moderation.into_iter();
@@ -198,7 +198,7 @@ impl Pacer {
             // What begins at a moment is done by whoever goes beyond it.
             let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
             self.take_in(worker, step);
-            let watched = self.post().watched();
+            let watched = self.mailbox().watched();
             match self.core.advance(step, watched, &mut self.sink) {
                 Some(stop) => self.ask(stop),
                 None => {
@@ -267,7 +267,7 @@ impl Pacer {
     fn wake(&self, cores: CoreSet) {
         if !cores.is_empty() {
             self.shared.go_on();
-            cores.iter().filter_map(|core| self.shared.posts.get(core)).for_each(Post::ring);
+            cores.iter().filter_map(|core| self.shared.mailboxes.get(core)).for_each(Mailbox::wake);
         }
     }
 
@@ -276,8 +276,8 @@ impl Pacer {
         let Some(order) = &self.shared.order else { return };
         for lane in &mut self.lanes {
             lane.have_left(order, |core| {
-                if let Some(post) = self.shared.posts.get(core) {
-                    post.ring();
+                if let Some(mailbox) = self.shared.mailboxes.get(core) {
+                    mailbox.wake();
                 }
             });
         }
@@ -300,9 +300,9 @@ impl Pacer {
             && asked.packets() > 0
         {
             self.latency_due = at + LATENCY_PERIOD.as_picos();
-            self.shared.posts[self.core.number].show_latency(asked);
+            self.shared.mailboxes[self.core.number].show_latency(asked);
         }
-        let mut seen = self.shared.posts[self.core.number].seen();
+        let mut seen = self.shared.mailboxes[self.core.number].seen();
         let Seen { at: seen_at, view, accruing: was, queues } = &mut *seen;
         let booked = spent.useful + spent.empty + spent.idle;
         (*seen_at, *was) = (Time::from_picos(booked), accruing);
@@ -324,7 +324,7 @@ impl Pacer {
             let (ports, _) = worker.ports();
             or(ports.iter_mut().filter_map(|port| port.next_arrival()).map(Time::as_picos).min());
         }
-        if let Watched { empty_polls: Some(after), .. } = self.post().watched() {
+        if let Watched { empty_polls: Some(after), .. } = self.mailbox().watched() {
             or(self.core.empty_polls_due(after));
         }
         next

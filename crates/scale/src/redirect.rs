@@ -1,4 +1,4 @@
-//! Who rewrites redirect tables.
+//! Who rewrites indirection tables.
 
 use super::card::Card;
 use super::order::Order;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wattline_policy::CoreSet;
 use wattline_units::Time;
 
-/// Whoever can rewrite the redirect tables that spread packets over the workers.
+/// Whoever can rewrite the indirection tables that spread packets over the workers.
 pub trait Redirect: Send {
     /// Sends what arrives after `now` to these cores, in shares by their weights (by number of the
     /// core); says how many entries moved.

@@ -1,4 +1,4 @@
-//! The redirect tables of virtual cards: veth pairs whose sender's end has a steering
+//! The indirection tables of virtual cards: veth pairs whose sender's end has a steering
 //! classifier ([`wattline_xdp::steer`]).
 
 use super::order::Order;
@@ -6,7 +6,7 @@ use super::redirect::Redirect;
 use std::sync::Arc;
 use std::time::Instant;
 use wattline_linux::namespace::{self, NamespaceError};
-use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 use wattline_units::Time;
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, Table};
@@ -41,7 +41,7 @@ pub fn attach(
     interface: &str,
     queues: usize,
 ) -> Result<Steering, SteerError> {
-    let table = RedirectTable::new(TABLE_ENTRIES, CoreSet::first(queues.max(1)));
+    let table = IndirectionTable::new(TABLE_ENTRIES, CoreSet::first(queues.max(1)));
     let attach = || {
         let index = namespace::interface_index(interface)?;
         Steering::attach(index, &as_queues(&table))
@@ -62,7 +62,7 @@ pub fn attach(
 
 /// The tables of all ports that have one. Workers serve the queues of their number.
 pub struct Steered {
-    tables: Vec<(Steering, RedirectTable)>,
+    tables: Vec<(Steering, IndirectionTable)>,
     order: Arc<Order>,
     /// Cores that the tables shall lead to with their weights, and since when, while the last
     /// rewriting is not over.
@@ -72,7 +72,7 @@ pub struct Steered {
 impl Steered {
     /// Of tables that lead to so many cores.
     pub fn new(steerings: Vec<Steering>, cores: usize) -> Self {
-        let table = RedirectTable::new(TABLE_ENTRIES, CoreSet::first(cores));
+        let table = IndirectionTable::new(TABLE_ENTRIES, CoreSet::first(cores));
         let tables = steerings.into_iter().map(|steering| (steering, table.clone())).collect();
         Self { tables, order: Arc::new(Order::draining(cores)), wanted: None }
     }
@@ -80,7 +80,7 @@ impl Steered {
     /// Rewrites all tables; the rewriting before is over.
     fn rewrite(&mut self, active: CoreSet, weights: &[u8]) -> Result<u64, String> {
         let mut held = [0; MAX_CORES];
-        let mut next: Vec<RedirectTable> =
+        let mut next: Vec<IndirectionTable> =
             self.tables.iter().map(|(_, table)| table.clone()).collect();
         let moved: usize =
             next.iter_mut().map(|t| t.spread_weighted(active, weights, &mut held)).sum();
@@ -133,7 +133,7 @@ impl Redirect for Steered {
     }
 }
 
-fn as_queues(table: &RedirectTable) -> Table {
+fn as_queues(table: &IndirectionTable) -> Table {
     let mut queues = [0; TABLE_ENTRIES];
     queues.iter_mut().zip(table.entries()).for_each(|(queue, core)| *queue = u16::from(*core));
     queues

@@ -57,14 +57,14 @@ fn emulated_cores_keep_their_word() {
     let all = CoreSet::first(CORES);
     let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Nobody));
     let waiters: Vec<PollWaiter> = (0..CORES).map(|_| PollWaiter::new([]).unwrap()).collect();
-    let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-    card.connect(bells.clone());
+    let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+    card.connect(wakers.clone());
     let redirect: Box<dyn Redirect> = Box::new(Arc::clone(&card));
     let mut findings = None;
     // Model time; 150 ms of real time, so that a thread that is late is not a broken word.
     let circumstances =
         Circumstances { period: Span::from_micros(300), traffic: true, frequency_follows: true };
-    let made = Scale::new_with(&setting, PORTS, bells.clone(), Some(redirect), |context| {
+    let made = Scale::new_with(&setting, PORTS, wakers.clone(), Some(redirect), |context| {
         let (policy, found) = probe(context.platform, circumstances);
         findings = Some(found);
         Ok(policy)
@@ -112,9 +112,9 @@ fn emulated_cores_keep_their_word() {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    for (control, bell) in controls.iter().zip(&bells) {
+    for (control, waker) in controls.iter().zip(&wakers) {
         control.command(Command::Stop);
-        bell.wake();
+        waker.wake();
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(findings.complaints(), Vec::<String>::new());

@@ -1,14 +1,14 @@
 //! From the link to the rings through the indirection table.
 
 use wattline_cores::{Core, Link, Ring, Watch};
-use wattline_policy::{CoreSet, MAX_CORES, OperatingPoint, RedirectTable};
+use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES, OperatingPoint};
 use wattline_server::Nic as NicModel;
 use wattline_traffic::Packet;
 
 #[derive(Debug, Clone)]
 struct Port {
     link: Link,
-    table: RedirectTable,
+    table: IndirectionTable,
 }
 
 impl Port {
@@ -36,7 +36,7 @@ impl Nic {
     /// Tables for these active cores; `count_entries` asks for counts per table entry.
     pub fn new(model: &NicModel, active: CoreSet, count_entries: bool) -> Self {
         let entries = model.redirect_table_entries;
-        let table = RedirectTable::new(entries, active);
+        let table = IndirectionTable::new(entries, active);
         Self {
             ports: vec![Port { link: Link::new(model), table }; model.ports],
             led: vec![0; if count_entries { model.ports * entries } else { 0 }],
@@ -101,7 +101,7 @@ impl Nic {
         if moved == 0 {
             return 0;
         }
-        let mask = |table: &RedirectTable| table.entries().len() as u32 - 1;
+        let mask = |table: &IndirectionTable| table.entries().len() as u32 - 1;
         let mut ahead = Vec::new();
         for core in cores.iter_mut() {
             if let Some((port, flow, done)) = core.in_service(now)

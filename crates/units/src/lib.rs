@@ -5,11 +5,13 @@
 //! carries where it comes from ([`Provenance`]).
 #![forbid(unsafe_code)]
 
+mod number;
 mod parse;
 mod provenance;
 mod quantity;
 mod time;
 
+pub use number::{parse_bytes, parse_count, parse_prefixed};
 pub use parse::ParseQuantityError;
 pub use provenance::{Accuracy, Provenance, Source};
 pub use quantity::{BitsPerSecond, Hertz, Joules, PacketsPerSecond, Watts};

@@ -1,5 +1,6 @@
 //! Reads quantities as people write them: a number and its unit.
 
+use crate::number::{parse_prefixed, parse_unit};
 use crate::{BitsPerSecond, PacketsPerSecond, Span, Watts};
 use std::fmt;
 use std::str::FromStr;
@@ -21,17 +22,7 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-const RATE_UNITS: [(&str, f64); 4] = [("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)];
-const BIT_RATE_UNITS: [(&str, f64); 8] = [
-    ("bit/s", 1.0),
-    ("kbit/s", 1e3),
-    ("Mbit/s", 1e6),
-    ("Gbit/s", 1e9),
-    ("bps", 1.0),
-    ("kbps", 1e3),
-    ("Mbps", 1e6),
-    ("Gbps", 1e9),
-];
+/// No `MW`: it would be a slip for `mW`.
 const POWER_UNITS: [(&str, f64); 3] = [("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
 const SPAN_UNITS: [(&str, f64); 9] = [
     ("ns", 1e-9),
@@ -53,8 +44,8 @@ impl FromStr for PacketsPerSecond {
 
     /// `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-        let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps)";
-        parse(text, &RATE_UNITS).map(Self).ok_or_else(|| error(text, expected))
+        let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps, Tpps)";
+        parse_prefixed(text, "pps").map(Self).ok_or_else(|| error(text, expected))
     }
 }
 
@@ -64,8 +55,9 @@ impl FromStr for BitsPerSecond {
     /// `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected =
-            "a bit rate such as 16Gbit/s (bit/s, kbit/s, Mbit/s, Gbit/s, or bps for bit/s)";
-        parse(text, &BIT_RATE_UNITS).map(Self).ok_or_else(|| error(text, expected))
+            "a bit rate such as 16Gbit/s (bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or bps for bit/s)";
+        let bits = parse_prefixed(text, "bit/s").or_else(|| parse_prefixed(text, "bps"));
+        bits.map(Self).ok_or_else(|| error(text, expected))
     }
 }
 
@@ -75,7 +67,7 @@ impl FromStr for Watts {
     /// `20W`, `250 mW`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a power such as 20W (mW, W, kW)";
-        parse(text, &POWER_UNITS).map(Self).ok_or_else(|| error(text, expected))
+        parse_unit(text, &POWER_UNITS).map(Self).ok_or_else(|| error(text, expected))
     }
 }
 
@@ -84,7 +76,7 @@ impl FromStr for Span {
 
     /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand years.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-        parse(text, &SPAN_UNITS)
+        parse_unit(text, &SPAN_UNITS)
             .filter(|seconds| *seconds <= MOST_SECONDS)
             .map(Self::from_seconds)
             .ok_or_else(|| error(text, Self::FORM))
@@ -98,17 +90,6 @@ impl Span {
 
 fn error(text: &str, expected: &'static str) -> ParseQuantityError {
     ParseQuantityError { text: text.to_string(), expected }
-}
-
-/// The number in front of a unit, times what the unit stands for.
-fn parse(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let text = text.trim();
-    // A digit or point ends the number; what follows is the unit (an exponent has digits too).
-    let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
-    let (number, unit) = text.split_at(end);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
-    let value = number.parse::<f64>().ok()? * factor;
-    (value.is_finite() && value >= 0.0).then_some(value)
 }
 
 #[cfg(test)]
@@ -136,7 +117,7 @@ mod tests {
         for wrong in ["", "16", "16G", "-1Gbit/s", "1Gpps"] {
             assert!(wrong.parse::<BitsPerSecond>().is_err(), "{wrong:?}");
         }
-        for wrong in ["", "20", "-1W", "20Wh"] {
+        for wrong in ["", "20", "-1W", "20Wh", "20MW"] {
             assert!(wrong.parse::<Watts>().is_err(), "{wrong:?}");
         }
         let fortnight = Span::from_millis(14 * 86_400_000);

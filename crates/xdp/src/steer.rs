@@ -1,4 +1,4 @@
-//! A network card with receive queues and a redirect table, on a veth pair.
+//! A network card with receive queues and an indirection table, on a veth pair.
 //!
 //! What is sent on transmit queue q of a veth interface arrives on receive queue q of its
 //! peer. A program on the sender's egress that chooses the transmit queue by a flow's hash
@@ -12,10 +12,10 @@
 use crate::bpf::{BpfError, Link, Map, Program, object};
 use rustix::io::Errno;
 
-/// Entries of the redirect table, as in the cards that PowerSave used.
+/// Entries of the indirection table, as in the cards that PowerSave used.
 pub const TABLE_ENTRIES: usize = 128;
 
-/// A redirect table: the queue of each hash value modulo 128.
+/// An indirection table: the queue of each hash value modulo 128.
 pub type Table = [u16; TABLE_ENTRIES];
 
 /// The table on one interface; taken off when this is dropped or the process ends.

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 /// Processor of the generator.
 pub const OUTSIDE: usize = 0;
-/// Processor of the contestant.
+/// Processor of the candidate.
 pub const INSIDE: usize = 1;
 
-/// Processor that receives for a contestant with threads of its own.
+/// Processor that receives for a candidate with threads of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// The contestant's processor: all threads that work for it share this one.
+    /// The candidate's processor: all threads that work for it share this one.
     Shared,
-    /// The generator's processor. The contestant's threads have a processor to themselves, as on a
+    /// The generator's processor. The candidate's threads have a processor to themselves, as on a
     /// machine that routes the interrupts of a card to another processor.
     Split,
-    /// As split, but the contestant's threads have their processor only half of the time. They
+    /// As split, but the candidate's threads have their processor only half of the time. They
     /// never run out of frames, so all their processor time is useful time, even if they poll.
     Rationed,
 }
@@ -32,7 +32,7 @@ impl Placement {
         }
     }
 
-    /// Processor of the kernel thread that receives for the contestant.
+    /// Processor of the kernel thread that receives for the candidate.
     pub fn receiver(self) -> usize {
         match self {
             Self::Shared => INSIDE,
@@ -49,7 +49,7 @@ impl Placement {
 pub enum Sink {
     /// The generator's processor: it stands for the machine at the other end of the cable.
     Remote,
-    /// The contestant's processor. This is usual with a card, whose transmit completions are mostly
+    /// The candidate's processor. This is usual with a card, whose transmit completions are mostly
     /// handled by the processor that sent.
     Local,
 }
@@ -80,9 +80,9 @@ pub enum Load {
     Full,
     /// 1.5 million frames per second, each sent when it is due. This is more than is forwarded with
     /// a local sink, and no page goes back to the generator unsent. At full load most pages do, and
-    /// the sink takes a lock to free those that the contestant did not copy.
+    /// the sink takes a lock to free those that the candidate did not copy.
     Ample,
-    /// [`PACED_PPS`], which every contestant can forward. It is the usual state of a router, and no
+    /// [`PACED_PPS`], which every candidate can forward. It is the usual state of a router, and no
     /// time is spent on frames that are then dropped.
     Paced,
 }
@@ -113,13 +113,13 @@ impl Load {
     }
 }
 
-/// Placement and load of one contestant's rounds.
+/// Placement and load of one candidate's rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Arrangement {
-    /// Processor of the contestant's receiving thread.
+    /// Processor of the candidate's receiving thread.
     pub placement: Placement,
     /// Processor that frees the transmitted frames.
     pub sink: Sink,
-    /// Load offered to the contestant.
+    /// Load offered to the candidate.
     pub load: Load,
 }

@@ -1,52 +1,52 @@
 //! Packets per second and processor time per packet over veth, compared with the peers.
 //!
 //! ```text
-//!   generator ── uplink   left  [contestant]  right   uplink ── counting sink
+//!   generator ── uplink   left  [candidate]  right   uplink ── counting sink
 //!   processor 0           processor 1                 processor 0 or 1
 //! ```
 //!
-//! The generator has one processor, the contestant's own threads the other. The [`Arrangement`]
-//! says where the kernel threads run that receive for the contestant and that free what it sent,
+//! The generator has one processor, the candidate's own threads the other. The [`Arrangement`]
+//! says where the kernel threads run that receive for the candidate and that free what it sent,
 //! and how much load is offered. Where the kernel or Wattline's XDP programs forward, there is only
-//! the receiving thread, which has the contestant's processor. Its time always counts for the
-//! contestant.
+//! the receiving thread, which has the candidate's processor. Its time always counts for the
+//! candidate.
 //!
 //! Frames are counted at the sink. Processor time is what the scheduler charged to those threads
-//! (`/proc/…/schedstat`). Contestants take turns; each figure is the median of the rounds.
+//! (`/proc/…/schedstat`). Candidates take turns; each figure is the median of the rounds.
 //!
-//! All contestants run under `SCHED_FIFO`, so other programs on the machine take no more than the
+//! All candidates run under `SCHED_FIFO`, so other programs on the machine take no more than the
 //! twentieth of a processor that the kernel reserves for ordinary programs. The priority belongs to
 //! threads that end with the benchmark, so nothing has to be restored afterwards.
 //!
-//! A contestant that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
+//! A candidate that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
 //! per packet is meaningful only where it never polls an empty queue: compare it in the rationed
 //! placement.
 //! placement.
 //!
 //! A veth is no card: it has no zero-copy, and every frame is copied. These figures say nothing
-//! about the speed of a contestant on hardware.
+//! about the speed of a candidate on hardware.
 
 mod arrangement;
-pub(crate) mod contestant;
-pub(crate) mod course;
-mod ration;
+pub(crate) mod candidate;
+mod duty_cycle;
 mod round;
+pub(crate) mod setup;
 pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
-use contestant::Contestant;
-use course::Course;
+use candidate::Candidate;
 pub use round::Round;
 use serde::Serialize;
+use setup::Setup;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 
-/// Contestants and duration of the benchmark.
+/// Candidates and duration of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of rounds per contestant.
+    /// Number of rounds per candidate.
     pub rounds: u32,
     /// Measured time of each round; a warm-up of a fifth of it comes first.
     pub duration: Duration,
@@ -60,10 +60,10 @@ impl Default for Options {
     }
 }
 
-/// Result of one contestant over all rounds; all figures are medians of the rounds.
+/// Result of one candidate over all rounds; all figures are medians of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Standing {
-    /// Name of the contestant.
+    /// Name of the candidate.
     pub name: &'static str,
     /// Placement of the threads, and offered load.
     #[serde(flatten)]
@@ -72,22 +72,22 @@ pub struct Standing {
     pub offered_rate_pps: f64,
     /// Frames per second at the sink.
     pub rate_pps: f64,
-    /// Processor seconds per packet of all threads that work for the contestant.
+    /// Processor seconds per packet of all threads that work for the candidate.
     pub cpu_seconds_per_packet: f64,
-    /// Part of `cpu_seconds_per_packet` in the kernel thread that receives for the contestant.
+    /// Part of `cpu_seconds_per_packet` in the kernel thread that receives for the candidate.
     pub receive_thread_seconds_per_packet: f64,
-    /// Part of `cpu_seconds_per_packet` in the contestant's own threads.
+    /// Part of `cpu_seconds_per_packet` in the candidate's own threads.
     pub own_threads_seconds_per_packet: f64,
     /// Processor seconds of the generator per frame at the sink.
     pub generator_seconds_per_packet: f64,
     /// Processor seconds of the sink's kernel thread per frame at the sink.
     pub sink_thread_seconds_per_packet: f64,
-    /// Processor seconds per packet of the contestant and of the sink, which frees what the
-    /// contestant allocated. On a router with a card, this work is the contestant's as well.
+    /// Processor seconds per packet of the candidate and of the sink, which frees what the
+    /// candidate allocated. On a router with a card, this work is the candidate's as well.
     pub cpu_and_sink_seconds_per_packet: f64,
-    /// Frames per processor second of all threads that work for the contestant.
+    /// Frames per processor second of all threads that work for the candidate.
     pub rate_per_cpu_second_pps: f64,
-    /// Frames per processor second of the contestant's own threads, without the kernel thread that
+    /// Frames per processor second of the candidate's own threads, without the kernel thread that
     /// receives for it; `None` where that thread forwards.
     pub rate_per_own_cpu_second_pps: Option<f64>,
     /// Results of every round.
@@ -99,48 +99,48 @@ pub struct Standing {
 pub struct Report {
     /// Bytes per frame, without frame check sequence.
     pub frame_bytes: usize,
-    /// Results of the contestants, in the order of their turns.
+    /// Results of the candidates, in the order of their turns.
     pub results: Vec<Standing>,
     /// Text that explains how to read the figures.
     pub note: &'static str,
 }
 
-const NOTE: &str = "veth pairs, copy mode: compare the contestants of one run with each other. The \
-                    generator has processor 0, the contestant's threads processor 1. The kernel \
+const NOTE: &str = "veth pairs, copy mode: compare the candidates of one run with each other. The \
+                    generator has processor 0, the candidate's threads processor 1. The kernel \
                     thread that receives for it runs on processor 1 (shared) or 0 (split, \
                     rationed), and its time is counted in each. The sink, which frees what was \
                     sent, runs on processor 1 (local: a card's transmit completions are mostly handled \
                     where was sent) or 0 (remote). Paced: at a load that all forward. Ample: 1.5 \
-                    Mpps, no frame made in vain. Rationed: \
+                    Mpps, no frame generated beyond what the link accepts. Rationed: \
                     half of processor 1 is taken away, so that there is always a frame to be \
-                    forwarded and the time of a contestant that polls is useful time, too";
+                    forwarded and the time of a candidate that polls is useful time, too";
 
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Fails without root, with a single processor, or when a contestant does not start.
+/// Fails without root, with a single processor, or when a candidate does not start.
 pub fn run(options: &Options) -> Result<Report, Error> {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Err(Error::Router {
             what: "benchmark needs two processors".into(),
-            log: "one for generator and sink, one for the contestant".into(),
+            log: "one for generator and sink, one for the candidate".into(),
         });
     }
     let entries = entries(options.l3fwd.as_ref());
     let mut rounds = vec![Vec::new(); entries.len()];
     for _ in 0..options.rounds {
-        for ((contestant, arrangement), rounds) in entries.iter().zip(&mut rounds) {
+        for ((candidate, arrangement), rounds) in entries.iter().zip(&mut rounds) {
             // Each round has its own topology, so nothing is left over from the round before.
-            let course = Course::build(*arrangement)?;
-            rounds.push(contestant.measure(&course, options.duration)?);
+            let setup = Setup::build(*arrangement)?;
+            rounds.push(candidate.measure(&setup, options.duration)?);
         }
     }
-    let results = entries.iter().zip(rounds).map(|((contestant, arrangement), rounds)| {
+    let results = entries.iter().zip(rounds).map(|((candidate, arrangement), rounds)| {
         let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
         let cpu_seconds_per_packet = of(|round| round.cpu_seconds_per_packet);
         let own_threads_seconds_per_packet = of(|round| round.own_threads_seconds_per_packet);
         Standing {
-            name: contestant.name(),
+            name: candidate.name(),
             arrangement: *arrangement,
             offered_rate_pps: of(|round| round.offered_rate_pps),
             rate_pps: of(|round| round.rate_pps),
@@ -153,51 +153,51 @@ pub fn run(options: &Options) -> Result<Report, Error> {
                 round.cpu_seconds_per_packet + round.sink_thread_seconds_per_packet
             }),
             rate_per_cpu_second_pps: cpu_seconds_per_packet.recip(),
-            rate_per_own_cpu_second_pps: contestant
+            rate_per_own_cpu_second_pps: candidate
                 .has_threads()
                 .then(|| own_threads_seconds_per_packet.recip()),
             rounds,
         }
     });
-    Ok(Report { frame_bytes: course::FRAME_BYTES, results: results.collect(), note: NOTE })
+    Ok(Report { frame_bytes: setup::FRAME_BYTES, results: results.collect(), note: NOTE })
 }
 
-/// Contestants that take turns, each with its arrangement.
-fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Contestant, Arrangement)> {
+/// Candidates that take turns, each with its arrangement.
+fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Candidate, Arrangement)> {
     use Placement::{Rationed, Shared, Split};
-    let adaptive = || Contestant::Wattline(Mode::Adaptive);
-    let poll = || Contestant::Wattline(Mode::Poll);
+    let adaptive = || Candidate::Wattline(Mode::Adaptive);
+    let poll = || Candidate::Wattline(Mode::Poll);
     let mut entries = Vec::new();
     for sink in [Sink::Local, Sink::Remote] {
-        let mut add = |contestant, placement, load| {
-            entries.push((contestant, Arrangement { placement, sink, load }));
+        let mut add = |candidate, placement, load| {
+            entries.push((candidate, Arrangement { placement, sink, load }));
         };
-        add(Contestant::Kernel, Shared, Load::Full);
-        add(Contestant::WattlineXdp, Shared, Load::Full);
+        add(Candidate::Kernel, Shared, Load::Full);
+        add(Candidate::WattlineXdp, Shared, Load::Full);
         add(adaptive(), Shared, Load::Full);
         add(adaptive(), Split, Load::Full);
         add(poll(), Split, Load::Full);
         if let Some(program) = l3fwd {
-            add(Contestant::L3fwd(program.clone()), Split, Load::Full);
+            add(Candidate::L3fwd(program.clone()), Split, Load::Full);
         }
     }
     let mut ample =
-        vec![(Contestant::Kernel, Shared), (Contestant::WattlineXdp, Shared), (adaptive(), Split)];
-    ample.extend(l3fwd.map(|program| (Contestant::L3fwd(program.clone()), Split)));
-    for (contestant, placement) in ample {
+        vec![(Candidate::Kernel, Shared), (Candidate::WattlineXdp, Shared), (adaptive(), Split)];
+    ample.extend(l3fwd.map(|program| (Candidate::L3fwd(program.clone()), Split)));
+    for (candidate, placement) in ample {
         let ample = Arrangement { placement, sink: Sink::Local, load: Load::Ample };
-        entries.push((contestant, ample));
+        entries.push((candidate, ample));
     }
-    // A polling contestant uses all of its processor at any load, so this gives no figure.
+    // A polling candidate uses all of its processor at any load, so this gives no figure.
     let paced =
-        [(Contestant::Kernel, Shared), (Contestant::WattlineXdp, Shared), (adaptive(), Split)];
-    for (contestant, placement) in paced {
+        [(Candidate::Kernel, Shared), (Candidate::WattlineXdp, Shared), (adaptive(), Split)];
+    for (candidate, placement) in paced {
         let paced = Arrangement { placement, sink: Sink::Local, load: Load::Paced };
-        entries.push((contestant, paced));
+        entries.push((candidate, paced));
     }
     let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
-    entries.extend([adaptive(), poll()].map(|contestant| (contestant, rationed)));
-    entries.extend(l3fwd.map(|program| (Contestant::L3fwd(program.clone()), rationed)));
+    entries.extend([adaptive(), poll()].map(|candidate| (candidate, rationed)));
+    entries.extend(l3fwd.map(|program| (Candidate::L3fwd(program.clone()), rationed)));
     entries
 }
 

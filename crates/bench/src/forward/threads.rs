@@ -13,9 +13,9 @@ use wattline_testbed::command::LIMIT;
 #[repr(u8)]
 pub enum Level {
     /// Threads that make frames: the generator, and the kernel thread that receives for a
-    /// contestant.
+    /// candidate.
     Source = 1,
-    /// Threads that consume frames: the contestant's own. They go before the threads that make
+    /// Threads that consume frames: the candidate's own. They go before the threads that make
     /// their frames; otherwise frames would be made only to be dropped.
     Drain = 2,
     /// The kernel thread of the sink, the last one on the path of a frame.

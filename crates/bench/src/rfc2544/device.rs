@@ -1,7 +1,7 @@
 //! The device under test, and the generator on both sides of it.
 
-use crate::forward::contestant::Router;
-use crate::forward::course::{Course, LEFT_MAC, SOURCE_MAC};
+use crate::forward::candidate::Router;
+use crate::forward::setup::{LEFT_MAC, SOURCE_MAC, Setup};
 use crate::forward::threads::{Level, Thread};
 use crate::forward::{Arrangement, Load as Offer, Placement, Sink};
 use serde::Serialize;
@@ -80,7 +80,7 @@ pub(super) struct Bed {
     in_namespaces: bool,
     // Stopped in this order.
     _router: Option<Router>,
-    _course: Option<Course>,
+    _setup: Option<Setup>,
 }
 
 /// How it was set up.
@@ -120,8 +120,8 @@ impl Bed {
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
             queues: ports.queues,
         };
-        let (_router, _course) = (None, None);
-        Ok(Self { tester, addresses, conditions, in_namespaces: false, _router, _course })
+        let (_router, _setup) = (None, None);
+        Ok(Self { tester, addresses, conditions, in_namespaces: false, _router, _setup })
     }
 
     fn in_namespaces(device: &Device) -> Result<Self, Error> {
@@ -133,18 +133,18 @@ impl Bed {
         }
         let arrangement =
             Arrangement { placement: Placement::Shared, sink: Sink::Remote, load: Offer::Paced };
-        let course = Course::build(arrangement)?;
+        let setup = Setup::build(arrangement)?;
         let router = match device {
             Device::Kernel | Device::Ports(_) => None,
-            Device::Workers => Some(Router::start(&course, Mode::Adaptive, false)?),
-            Device::Xdp => Some(Router::start(&course, Mode::Adaptive, true)?),
+            Device::Workers => Some(Router::start(&setup, Mode::Adaptive, false)?),
+            Device::Xdp => Some(Router::start(&setup, Mode::Adaptive, true)?),
         };
         if !matches!(device, Device::Workers) {
             // It forwards itself, before whom nothing has to run.
-            Thread::napi(&course.left)?.precede(Level::Drain)?;
+            Thread::napi(&setup.left)?.precede(Level::Drain)?;
         }
-        let from = End { namespace: Some(course.source().name()), interface: course.uplink() };
-        let to = End { namespace: Some(course.sink().name()), interface: &course.terminal };
+        let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
+        let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
         let tester = Tester::open(from, Some(to), 1)?;
         let addresses = Addresses {
             source_mac: SOURCE_MAC,
@@ -163,8 +163,8 @@ impl Bed {
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
             queues: 1,
         };
-        let (_router, _course) = (router, Some(course));
-        Ok(Self { tester, addresses, conditions, in_namespaces: true, _router, _course })
+        let (_router, _setup) = (router, Some(setup));
+        Ok(Self { tester, addresses, conditions, in_namespaces: true, _router, _setup })
     }
 
     /// Where the generator's threads run.
@@ -178,7 +178,7 @@ impl Bed {
         if !self.in_namespaces {
             return limits::of_veth(load, self.conditions.queues, &self.placement());
         }
-        let link = Course::link()?;
+        let link = Setup::link()?;
         let from = End { namespace: Some(link.source().name()), interface: link.uplink() };
         let to = End { namespace: Some(link.sink().name()), interface: &link.terminal };
         let mut tester = Tester::open(from, Some(to), 1)?;

@@ -1,6 +1,6 @@
 //! What the page is told every second, from two answers to `stats`.
 
-use crate::glance::{Glance, Sample};
+use crate::rates::{Rates, Sample};
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ pub struct Frame {
     pub whole: String,
 }
 
-/// What of `power` is shown, beside what a glance has.
+/// What of `power` is shown, beside what [`Rates`] has.
 const POWER: [&str; 11] = [
     "platform",
     "power_by_component_watts",
@@ -51,13 +51,13 @@ impl Frames {
             return Frame { point: None, whole: whole.to_string() };
         };
         let now = Sample::of(stats);
-        let glance = self.before.as_ref().map(|before| Glance::between(before, &now));
-        let point = glance.as_ref().map(|glance| point(glance, stats, time));
+        let rates = self.before.as_ref().map(|before| Rates::between(before, &now));
+        let point = rates.as_ref().map(|rates| point(rates, stats, time));
         let whole = json!({
             "time": time,
             "name": self.name,
             "uptime_seconds": stats["uptime_seconds"],
-            "glance": glance,
+            "rates": rates,
             "point": point,
             "power": part(&stats["power"], &POWER),
             "govern": part(&stats["govern"], &GOVERN),
@@ -75,8 +75,8 @@ fn part(of: &Value, keys: &[&str]) -> Option<Map<String, Value>> {
 
 /// What the charts draw: rates in packets per second, powers in watts, latencies in seconds,
 /// frequencies in hertz.
-fn point(glance: &Glance, stats: &Value, time: f64) -> Value {
-    let power = glance.power.as_ref();
+fn point(rates: &Rates, stats: &Value, time: f64) -> Value {
+    let power = rates.power.as_ref();
     let hertz = power.map(|power| power.frequency_hertz.as_slice()).unwrap_or_default();
     let frequency = (!hertz.is_empty()).then(|| {
         let of = |pick: fn(f64, f64) -> f64| hertz.iter().copied().reduce(pick);
@@ -88,15 +88,15 @@ fn point(glance: &Glance, stats: &Value, time: f64) -> Value {
         stats["power"][key].as_f64()
     };
     let drops: Map<String, Value> =
-        glance.drops.iter().map(|drop| (drop.reason.clone(), json!(drop.rate_pps))).collect();
-    let active = glance.workers.iter().filter(|worker| worker.active).count();
-    let busy: f64 = glance.workers.iter().map(|worker| worker.busy_ratio).sum();
-    let cores = (!glance.workers.is_empty()).then_some(active as u64);
+        rates.drops.iter().map(|drop| (drop.reason.clone(), json!(drop.rate_pps))).collect();
+    let active = rates.workers.iter().filter(|worker| worker.active).count();
+    let busy: f64 = rates.workers.iter().map(|worker| worker.busy_ratio).sum();
+    let cores = (!rates.workers.is_empty()).then_some(active as u64);
     json!({
         "t": time,
-        "in": glance.offered(),
-        "out": glance.forwarded(),
-        "drop": glance.dropped(),
+        "in": rates.offered(),
+        "out": rates.forwarded(),
+        "drop": rates.dropped(),
         "drops": drops,
         "watts": power.and_then(|power| power.power_watts),
         "parts": stats["power"]["power_by_component_watts"],
@@ -113,7 +113,7 @@ fn point(glance: &Glance, stats: &Value, time: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::glance::tests::stats;
+    use crate::rates::tests::stats;
 
     fn read(frame: &Frame) -> Value {
         serde_json::from_str(&frame.whole).unwrap()

@@ -1,6 +1,6 @@
 //! The taps of one worker.
 
-use super::door::{Door, Inside, PLACES};
+use super::slots::{SLOTS, TapSlots, WorkerSlots};
 use super::tap::{Moment, Role, Tap};
 use crate::edge::Edge;
 use crate::frame::Frame;
@@ -12,9 +12,9 @@ use wattline_units::Time;
 pub(crate) struct Taps {
     /// One is there: what is asked once per batch.
     on: bool,
-    inside: Inside,
-    door: Door,
-    taps: [Option<Box<Tap>>; PLACES],
+    worker_slots: WorkerSlots,
+    slots: TapSlots,
+    taps: [Option<Box<Tap>>; SLOTS],
     moment: Moment,
     chunk_size: u32,
     /// The last node's run after which the packet in a chunk was still in the graph.
@@ -27,11 +27,11 @@ pub(crate) struct Taps {
 impl Taps {
     /// None yet, for a worker with this memory.
     pub fn new(chunks: u32, chunk_size: u32) -> Self {
-        let door = Door::default();
+        let slots = TapSlots::default();
         Self {
             on: false,
-            inside: door.inside(),
-            door,
+            worker_slots: slots.worker_side(),
+            slots,
             taps: Default::default(),
             moment: Moment::default(),
             chunk_size: chunk_size.max(1),
@@ -42,8 +42,8 @@ impl Taps {
     }
 
     /// Where the control thread leaves taps.
-    pub fn door(&self) -> Door {
-        self.door.clone()
+    pub fn slots(&self) -> TapSlots {
+        self.slots.clone()
     }
 
     /// Whether anything is looked at.
@@ -52,17 +52,17 @@ impl Taps {
         self.on
     }
 
-    /// Takes taps that are at the door; for the beginning of an iteration.
+    /// Takes taps that are in the slots; for the beginning of an iteration.
     #[inline]
     pub fn look(&mut self) {
-        if self.inside.rings() {
+        if self.worker_slots.have_changed() {
             self.change();
         }
     }
 
     #[cold]
     fn change(&mut self) {
-        self.inside.look(&mut self.taps);
+        self.worker_slots.look(&mut self.taps);
         self.on = self.taps.iter().any(Option::is_some);
     }
 

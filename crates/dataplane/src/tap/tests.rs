@@ -1,8 +1,8 @@
 //! Captures and traces of the whole router between two test ports.
 
-use super::door::{Door, PLACES};
 use super::filter::Filter;
 use super::record::{Kind, Record, Records};
+use super::slots::{SLOTS, TapSlots};
 use super::tap::{Look, Tap, TapCounters};
 use crate::drop_reason::DropReason;
 use crate::next_hop::NextHop;
@@ -15,7 +15,7 @@ use wattline_units::Span;
 
 struct Watched {
     router: Router,
-    door: Door,
+    slots: TapSlots,
     records: Records,
     counters: Arc<TapCounters>,
     names: Vec<&'static str>,
@@ -25,10 +25,10 @@ impl Watched {
     fn by(router: Router, filter: &str, nodes: bool, snap: u16, rate: u32) -> Self {
         let filter = Filter::parse(filter, &|name| name.parse().ok()).unwrap();
         let (tap, records, counters) = Tap::new(Look { filter, nodes, snap, rate }, 64);
-        let door = router.worker.tap_door();
-        door.put(0, tap);
+        let slots = router.worker.tap_slots();
+        slots.put(0, tap);
         let names = router.worker.graph().names();
-        Self { router, door, records, counters, names }
+        Self { router, slots, records, counters, names }
     }
 
     fn traced(filter: &str) -> Self {
@@ -196,9 +196,9 @@ fn several_taps_come_and_go_and_leave_nothing() {
     let filter = Filter::parse("tcp", &|_| None).unwrap();
     let look = Look { filter, nodes: true, snap: 64, rate: 1 };
     let (other, mut others, _) = Tap::new(look, 64);
-    watched.door.put(PLACES - 1, other);
-    watched.door.put(
-        PLACES,
+    watched.slots.put(SLOTS - 1, other);
+    watched.slots.put(
+        SLOTS,
         Tap::new(
             Look { filter: Filter::parse("", &|_| None).unwrap(), nodes: true, snap: 0, rate: 1 },
             64,
@@ -211,9 +211,9 @@ fn several_taps_come_and_go_and_leave_nothing() {
         watched.said().len()
     };
     assert_eq!(send(&mut watched), 2);
-    watched.door.take(PLACES - 1);
+    watched.slots.take(SLOTS - 1);
     assert_eq!(send(&mut watched), 2);
-    watched.door.take(0);
+    watched.slots.take(0);
     assert_eq!(send(&mut watched), 0);
     assert_eq!(others.read(), None);
     watched.router.now += Span::from_millis(1);

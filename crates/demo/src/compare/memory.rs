@@ -4,7 +4,7 @@
 use super::live::Live;
 use super::namespaces::prepare;
 use super::notes::{background, notes};
-use super::passage::Passage;
+use super::pass::PassFigures;
 use super::report::{Report, Row};
 use super::settings::Settings;
 use std::net::IpAddr;
@@ -53,8 +53,8 @@ pub(super) fn run(settings: &Settings, reason: String) -> Result<Report, Error> 
         let before = CpuTime::of_machine()?;
         let (crossing, counted) = cross(traffic, frames, settings.load.rate_pps)?;
         let cpu = CpuTime::of_machine()? - before;
-        let passage = Passage::of_frames(frames, &crossing);
-        rows.push(Row::new("wattline in memory", traffic, passage, cpu, background));
+        let figures = PassFigures::of_frames(frames, &crossing);
+        rows.push(Row::new("wattline in memory", traffic, figures, cpu, background));
         add(&mut all, &counted);
     }
     let mut notes = notes(&rows);

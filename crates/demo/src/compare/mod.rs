@@ -7,7 +7,7 @@ mod memory;
 mod mix;
 mod namespaces;
 mod notes;
-mod passage;
+mod pass;
 mod report;
 mod settings;
 

@@ -3,7 +3,7 @@
 use super::live::Live;
 use super::mix::FRAMES_MAX;
 use super::notes::{background, notes};
-use super::passage::Passage;
+use super::pass::PassFigures;
 use super::report::{Report, Row};
 use super::settings::Settings;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn pass(
     rows.push(Row::new(
         name,
         "mix",
-        Passage::from(&outcome),
+        PassFigures::from(&outcome),
         CpuTime::of_machine()? - before,
         background,
     ));
@@ -87,8 +87,8 @@ fn pass(
         let before = CpuTime::of_machine()?;
         let crossing = replay::cross(&topology, &replay.frames, settings.load.rate_pps)?;
         let cpu = CpuTime::of_machine()? - before;
-        let passage = Passage::of_frames(&replay.frames, &crossing);
-        rows.push(Row::new(name, &replay.name, passage, cpu, background));
+        let figures = PassFigures::of_frames(&replay.frames, &crossing);
+        rows.push(Row::new(name, &replay.name, figures, cpu, background));
     }
     Ok((rows, running.stop()?))
 }

@@ -1,6 +1,6 @@
 //! Result of the demonstration, as data and as a table.
 
-use super::passage::Passage;
+use super::pass::PassFigures;
 use serde::Serialize;
 use std::fmt;
 use wattline_report::columns::Columns;
@@ -40,22 +40,22 @@ impl Row {
     pub(super) fn new(
         forwarder: &str,
         traffic: &str,
-        passage: Passage,
+        figures: PassFigures,
         cpu: CpuTime,
         background_cpu_share: f64,
     ) -> Self {
         Self {
             forwarder: forwarder.to_owned(),
             traffic: traffic.to_owned(),
-            offered_packets: passage.offered_packets,
-            forwarded_packets: passage.forwarded_packets,
-            lost_packets: passage.offered_packets.saturating_sub(passage.forwarded_packets),
-            offered_rate_pps: passage.offered_rate_pps,
-            latency_p50_seconds: passage.latency_p50_seconds,
-            latency_p99_seconds: passage.latency_p99_seconds,
+            offered_packets: figures.offered_packets,
+            forwarded_packets: figures.forwarded_packets,
+            lost_packets: figures.offered_packets.saturating_sub(figures.forwarded_packets),
+            offered_rate_pps: figures.offered_rate_pps,
+            latency_p50_seconds: figures.latency_p50_seconds,
+            latency_p99_seconds: figures.latency_p99_seconds,
             cpu,
-            cpu_seconds_per_packet: (passage.forwarded_packets > 0)
-                .then(|| cpu.busy_seconds() / passage.forwarded_packets as f64),
+            cpu_seconds_per_packet: (figures.forwarded_packets > 0)
+                .then(|| cpu.busy_seconds() / figures.forwarded_packets as f64),
             background_cpu_share,
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn row(received: u64) -> Row {
-        let passage = Passage {
+        let figures = PassFigures {
             offered_packets: 1000,
             forwarded_packets: received,
             offered_rate_pps: 1000.0,
@@ -124,7 +124,7 @@ mod tests {
             latency_p99_seconds: 99e-6,
         };
         let cpu = CpuTime { user_seconds: 0.001, system_seconds: 0.002, interrupt_seconds: 0.0015 };
-        Row::new("kernel", "mix", passage, cpu, 0.0)
+        Row::new("kernel", "mix", figures, cpu, 0.0)
     }
 
     #[test]

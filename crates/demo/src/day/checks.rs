@@ -96,7 +96,7 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
     let reordered = delivery.heard.reordered_packets as f64;
     checks.push(
         Check::near(&["PS-126"], "packets reordered under PowerSave", reordered, 0.0, 0.0).note(format!(
-            "of {} by sequence numbers, while {} entries of redirect tables moved and {} packets were held back \
+            "of {} by sequence numbers, while {} entries of indirection tables moved and {} packets were held back \
              for it, {:.1} µs at most. The paper holds nothing back; its sentence on reordering is cut off",
             delivery.heard.received_packets,
             own.outcome.record.whole.entries_moved,

@@ -2,19 +2,18 @@
 
 use super::keys::{GOVERN, KEYS, LATENCY};
 use super::settings::{Config, Moderation, SourceKind, SourceSettings};
-use crate::profile::{self, PROFILES};
+use crate::profile;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 use wattline_host::Scope;
-use wattline_knobs::OnExit;
 use wattline_policy::PolicySpec;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
 use wattline_router::config::read::{
-    Key, Reader, Table, between, document, each, parse_interface, parse_name, read_log,
-    read_metrics, required, single, whole,
+    Key, Reader, Table, between, defaulted, document, each, parse_interface, parse_name, read_log,
+    read_metrics, required, single, single_or_empty, whole,
 };
 use wattline_router::config::{
     ApplicationSection, PortSettings, Sections, Settings as ApplicationSettings,
@@ -138,14 +137,12 @@ fn moderation(text: &str) -> Option<Moderation> {
 
 /// Reads the whole file.
 pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
-    let empty = DeTable::new();
-    let table = single(reader, root, GOVERN, "govern");
-    let table = table.unwrap_or(Table { section: GOVERN, table: &empty, span: 0..0 });
+    let table = single_or_empty(reader, root, GOVERN, "govern");
     reader.refuse_unknown(&table);
-    let profile = reader.parsed(&table, "profile", profile::find);
-    let profile = profile.map_or(PROFILES[0], |profile| profile.value);
+    let profile = defaulted(reader.parsed(&table, "profile", profile::find));
     let Base { policy, scope, idle_latency, moderation, uncore } =
         Base::of(reader, &table, base_of(profile));
+    let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let mut config = Config {
         profile,
         policy,
@@ -155,18 +152,18 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         idle_latency,
         moderation,
         uncore,
-        latency_target: None,
-        latency_hold: Span::ZERO,
-        latency_silence: Span::ZERO,
+        latency_target: reader.duration(&table, "latency_target").map(|span| span.value.into()),
+        latency_hold: defaulted(reader.duration(&table, "latency_hold")).into(),
+        latency_silence: defaulted(reader.duration(&table, "latency_silence")).into(),
         latency: Vec::new(),
-        server: String::new(),
-        seed: 0,
-        on_exit: OnExit::Restore,
-        socket: None,
+        server: defaulted(reader.parsed(&table, "server", named)),
+        seed: defaulted(reader.number(&table, "seed")),
+        on_exit: defaulted(reader.parsed(&table, "on_exit", |text| text.parse().ok())),
+        socket: reader.parsed(&table, "socket", socket_path).map(|path| path.value),
         log_level: read_log(reader, root),
         metrics: read_metrics(reader, root),
     };
-    read_own(reader, &table, &mut config);
+    read_lists(reader, &table, &mut config);
     config.latency = read_sources(reader, root);
     config
 }
@@ -184,8 +181,8 @@ fn base_of(profile: profile::Profile) -> Base {
     document(own, "a profile", SECTIONS, read).unwrap_or_else(|_| Base::nothing())
 }
 
-/// The keys that no profile speaks of.
-fn read_own(reader: &mut Reader, table: &Table, config: &mut Config) {
+/// The lists that no profile speaks of.
+fn read_lists(reader: &mut Reader, table: &Table, config: &mut Config) {
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < MOST_CPUS);
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         config.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
@@ -198,22 +195,6 @@ fn read_own(reader: &mut Reader, table: &Table, config: &mut Config) {
     if let Some(names) = reader.list(table, "interfaces", false, name) {
         config.interfaces = names.value.into_iter().map(|name| name.value).collect();
     }
-    let mut span = |key| reader.duration(table, key).map(|span| Span::from(span.value));
-    config.latency_target = span("latency_target");
-    // These have defaults.
-    config.latency_hold = span("latency_hold").unwrap_or_default();
-    config.latency_silence = span("latency_silence").unwrap_or_default();
-    let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    if let Some(server) = reader.parsed(table, "server", named) {
-        config.server = server.value;
-    }
-    if let Some(seed) = reader.number(table, "seed") {
-        config.seed = seed.value;
-    }
-    if let Some(on_exit) = reader.parsed(table, "on_exit", |text| text.parse().ok()) {
-        config.on_exit = on_exit.value;
-    }
-    config.socket = reader.parsed(table, "socket", socket_path).map(|path| path.value);
 }
 
 fn socket_path(text: &str) -> Option<PathBuf> {
@@ -243,8 +224,7 @@ fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
         reader.problem_in(table, "", message);
         return None;
     }
-    // All three have defaults.
-    let mut span = |key| reader.duration(table, key).map_or(Span::ZERO, |span| span.value.into());
+    let mut span = |key| Span::from(defaulted(reader.duration(table, key)));
     let (window, period, unit) = (span("window"), span("period"), span("unit"));
     if table.has("clients") {
         let socket = reader.parsed(table, "clients", socket_path)?.value;

@@ -5,7 +5,7 @@ use crate::inventory::Inventory;
 use crate::session::options;
 use wattline_governor::machine::{Machine as _, Taken, View};
 use wattline_governor::step::Step;
-use wattline_host::{Beside, KernelStack, TakeOverError, ThisMachine, hand_back, take_over};
+use wattline_host::{KernelStack, Supervision, TakeOverError, ThisMachine, hand_back, take_over};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Platform;
 use wattline_policy::policies::copi;
@@ -21,7 +21,7 @@ pub struct Machine {
     config: Config,
     platform: Platform,
     /// None only while it is taken over anew.
-    held: Option<(ThisMachine, Beside)>,
+    held: Option<(ThisMachine, Supervision)>,
     /// Whether moderation is ours, not the driver's.
     moderates: bool,
 }
@@ -34,9 +34,9 @@ impl Machine {
     /// When it cannot be governed, by another governor's presence among others; it is as before
     /// then.
     pub fn take(tree: &Tree, config: Config) -> Result<Self, MachineError> {
-        let (machine, beside) = begin(tree, &config, true)?;
+        let (machine, supervision) = begin(tree, &config, true)?;
         let platform = machine.platform().clone();
-        let (tree, held) = (tree.clone(), Some((machine, beside)));
+        let (tree, held) = (tree.clone(), Some((machine, supervision)));
         Ok(Self { tree, config, platform, held, moderates: true })
     }
 
@@ -113,7 +113,9 @@ impl Machine {
     /// # Errors
     /// When some of it could not be restored.
     pub fn end(mut self) -> Result<(), MachineError> {
-        self.held.take().map_or(Ok(()), |(machine, beside)| hand_back(Some(machine), beside))
+        self.held
+            .take()
+            .map_or(Ok(()), |(machine, supervision)| hand_back(Some(machine), supervision))
     }
 
     fn set_state(&mut self, index: usize) -> Result<(), String> {
@@ -133,8 +135,8 @@ impl Machine {
             return Ok(());
         }
         let text = |error: MachineError| error.to_string();
-        if let Some((machine, beside)) = self.held.take() {
-            hand_back(Some(machine), beside).map_err(text)?;
+        if let Some((machine, supervision)) = self.held.take() {
+            hand_back(Some(machine), supervision).map_err(text)?;
         }
         self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
         self.moderates = moderates;
@@ -146,16 +148,16 @@ fn begin(
     tree: &Tree,
     config: &Config,
     moderates: bool,
-) -> Result<(ThisMachine, Beside), MachineError> {
+) -> Result<(ThisMachine, Supervision), MachineError> {
     let inventory = Inventory::find(tree, config);
     let (kernel, _) = KernelStack::new(tree, &inventory.layout);
     let mut options = options(config, &inventory, tree);
     let scope = &mut options.scope;
     (scope.frequency, scope.idle, scope.moderation) = (true, false, moderates);
-    let (mut machine, beside) = take_over(options, config.on_exit, Box::new(kernel))?;
+    let (mut machine, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
     // Writes what the run begins with: the fastest frequency, the shortest moderation.
     let _ = machine.present();
-    Ok((machine, beside))
+    Ok((machine, supervision))
 }
 
 /// What another made of it is no point of ours; what the card rounded is read back.

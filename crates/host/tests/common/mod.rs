@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::between;
-use wattline_host::{Host, HostOptions, Layout, Port, Scope, Unmanned};
+use wattline_host::{Host, HostOptions, Layout, NoWorkers, Port, Scope};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
@@ -72,13 +72,13 @@ impl Fixture {
     }
 
     pub fn host(&self, cpus: &[u32]) -> Host<Session<Settings>> {
-        Host::new(self.options(cpus), self.session(), Box::new(Unmanned)).unwrap()
+        Host::new(self.options(cpus), self.session(), Box::new(NoWorkers)).unwrap()
     }
 
     pub fn host_of_one(&self) -> Host<Session<Settings>> {
         let mut options = self.options(&[0]);
         options.layout.workers = 1;
-        Host::new(options, self.session(), Box::new(Unmanned)).unwrap()
+        Host::new(options, self.session(), Box::new(NoWorkers)).unwrap()
     }
 
     pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The older way, `SIOCETHTOOL` (include/uapi/linux/ethtool.h): for what netlink does not know, and
 //! for kernels whose ethtool does not speak netlink.
 
-use super::model::{Channels, Coalesce, CoalesceValues, RedirectTable, Rings};
+use super::model::{Channels, Coalesce, CoalesceValues, IndirectionTable, Rings};
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -104,7 +104,7 @@ fn per_queue(queue: u32, command: u32) -> io::Result<Vec<u32>> {
     Ok(words)
 }
 
-pub(super) fn redirect_table(interface: &str) -> io::Result<RedirectTable> {
+pub(super) fn indirection_table(interface: &str) -> io::Result<IndirectionTable> {
     let mut sizes = [GRSSH, 0, 0, 0, 0, 0];
     request(interface, &mut sizes)?;
     let (entries, key_bytes) = (sizes[2] as usize, sizes[3] as usize);
@@ -117,10 +117,10 @@ pub(super) fn redirect_table(interface: &str) -> io::Result<RedirectTable> {
     buffer[2] = sizes[2];
     buffer[3] = sizes[3];
     request(interface, &mut buffer)?;
-    Ok(RedirectTable { queues: buffer[RXFH_WORDS..RXFH_WORDS + entries].to_vec() })
+    Ok(IndirectionTable { queues: buffer[RXFH_WORDS..RXFH_WORDS + entries].to_vec() })
 }
 
-pub(super) fn set_redirect_table(interface: &str, table: &RedirectTable) -> io::Result<()> {
+pub(super) fn set_indirection_table(interface: &str, table: &IndirectionTable) -> io::Result<()> {
     let entries = u32::try_from(table.queues.len())
         .ok()
         .filter(|entries| *entries > 0 && (*entries as usize) < MOST_RSS_WORDS)
@@ -178,7 +178,7 @@ pub(crate) fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: `ifru_data` points to `words`, live and exclusive during the call. Each caller
-    // gives the fixed structure of its command in full; for the redirect table, whose length
+    // gives the fixed structure of its command in full; for the indirection table, whose length
     // varies, the kernel writes no more entries and key bytes than the sizes in the request
     // say, and the buffer was made from those; statistics have far more room than any driver fills
     // (`card_statistics`).

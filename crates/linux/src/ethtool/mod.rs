@@ -1,11 +1,11 @@
-//! Settings of network cards: interrupt moderation, the redirect table of receive-side scaling,
+//! Settings of network cards: interrupt moderation, the indirection table of receive-side scaling,
 //! channels and rings, as the program `ethtool` has them.
 //!
 //! | what | by netlink | by ioctl |
 //! |---|---|---|
 //! | moderation of a card, channels, rings | Linux 5.7 and newer | where the kernel's ethtool does not speak netlink |
 //! | moderation of one queue | has no message for it | always |
-//! | redirect table | can be written since Linux 6.17 only | always, so that reading and writing are one way |
+//! | indirection table | can be written since Linux 6.17 only | always, so that reading and writing are one way |
 //! | a driver's own statistics | has the standard ones only | always ([`crate::card_statistics`]) |
 //!
 //! Netlink changes the parameter that it is given and no other; by ioctl all have to be read and
@@ -16,7 +16,7 @@ mod ioctl;
 mod model;
 
 pub(crate) use ioctl::request;
-pub use model::{Channels, Coalesce, CoalesceValues, RedirectTable, Rings};
+pub use model::{Channels, Coalesce, CoalesceValues, IndirectionTable, Rings};
 
 use by_netlink::Ethtool;
 use std::io;
@@ -72,20 +72,20 @@ pub fn set_queue_coalesce(
     ioctl::set_queue_coalesce(interface, queue, parameter, value)
 }
 
-/// The redirect table of an interface.
+/// The indirection table of an interface.
 ///
 /// # Errors
 /// EOPNOTSUPP where the card has none.
-pub fn redirect_table(interface: &str) -> io::Result<RedirectTable> {
-    ioctl::redirect_table(interface)
+pub fn indirection_table(interface: &str) -> io::Result<IndirectionTable> {
+    ioctl::indirection_table(interface)
 }
 
-/// Replaces the redirect table; hash function and key stay.
+/// Replaces the indirection table; hash function and key stay.
 ///
 /// # Errors
 /// EINVAL where its length is not the card's or a queue does not exist.
-pub fn set_redirect_table(interface: &str, table: &RedirectTable) -> io::Result<()> {
-    ioctl::set_redirect_table(interface, table)
+pub fn set_indirection_table(interface: &str, table: &IndirectionTable) -> io::Result<()> {
+    ioctl::set_indirection_table(interface, table)
 }
 
 /// The queues of an interface.
@@ -99,7 +99,7 @@ pub fn channels(interface: &str) -> io::Result<Channels> {
 /// Sets the number of combined queues.
 ///
 /// # Errors
-/// EINVAL where there are not so many, EBUSY or EINVAL while the redirect table uses more.
+/// EINVAL where there are not so many, EBUSY or EINVAL while the indirection table uses more.
 pub fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
     either(
         |ethtool| ethtool.set_combined_channels(interface, combined),
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_loopback_has_nothing_to_set() {
         assert_eq!(coalesce("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
-        assert_eq!(redirect_table("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(indirection_table("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(queue_coalesce("lo", 0).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         let none = queue_coalesce("lo", 4096).unwrap_err();
         assert_eq!(none.raw_os_error(), Some(libc::EINVAL));

@@ -44,9 +44,9 @@ impl CoalesceValues {
     }
 }
 
-/// The redirect table: which receive queue each hash value goes to.
+/// The indirection table: which receive queue each hash value goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedirectTable {
+pub struct IndirectionTable {
     /// A queue per entry.
     pub queues: Vec<u32>,
 }

@@ -32,7 +32,7 @@ pub(super) struct FillLevel {
     level: u32,
     /// Most frames that waited in this window.
     peak: u32,
-    /// Sum of the frames that waited since the last glance.
+    /// Sum of the frames that waited since the last look.
     crowd: u32,
     /// The ring was found empty in this window.
     emptied: bool,

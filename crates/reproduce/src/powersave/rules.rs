@@ -3,7 +3,7 @@
 use super::bench::{Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
-use wattline_policy::{CoreSet, RedirectTable, find};
+use wattline_policy::{CoreSet, IndirectionTable, find};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Grounds, Table};
 use wattline_server::{DvfsDomain, ServerModel};
@@ -75,7 +75,7 @@ fn parameters(server: &ServerModel) -> Vec<Check> {
         ),
         Check::near(
             &["PS-104"],
-            "entries of the redirect table",
+            "entries of the indirection table",
             nic.redirect_table_entries as f64,
             128.0,
             0.0,
@@ -92,7 +92,7 @@ fn rules() -> Vec<Check> {
     };
     let mut widest = 0;
     let mut stray = 0;
-    let mut table = RedirectTable::new(128, CoreSet::first(1));
+    let mut table = IndirectionTable::new(128, CoreSet::first(1));
     for cores in (1..=12).chain((1..12).rev()) {
         table.spread(CoreSet::first(cores));
         let held =

@@ -3,7 +3,7 @@
 use super::keys::Section;
 use super::power::read_power;
 use super::problem::{ConfigError, Problem, Problems};
-use super::reader::{At, Reader, SYNTAX, Table, whole};
+use super::reader::{At, Reader, SYNTAX, Table, defaulted, whole};
 use super::section::Sections;
 use super::settings::*;
 use super::words::*;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use toml::de::{DeTable, DeValue};
 
 /// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
@@ -125,9 +125,7 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
     let routes = statics::read_routes(reader, root, &ports);
     let neighbours = statics::read_neighbours(reader, root, &ports);
     let metrics = read_metrics(reader, root);
-    let empty = DeTable::new();
-    let power = single(reader, root, Section::Power, "power");
-    let power = power.unwrap_or(Table { section: Section::Power, table: &empty, span: 0..0 });
+    let power = single_or_empty(reader, root, Section::Power, "power");
     let power = read_power(reader, &power);
     let sections = reader.sections().iter();
     let applications = sections.filter_map(|section| section.read(reader, root, &ports)).collect();
@@ -158,11 +156,9 @@ fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Conf
 
 /// `[log]`: how much is logged.
 pub fn read_log(reader: &mut Reader, root: &Table) -> LogLevel {
-    let level = single(reader, root, Section::Log, "log").and_then(|log| {
-        reader.refuse_unknown(&log);
-        reader.parsed(&log, "level", parse_level)
-    });
-    level.map_or(LogLevel::Info, |level| level.value)
+    let log = single_or_empty(reader, root, Section::Log, "log");
+    reader.refuse_unknown(&log);
+    defaulted(reader.parsed(&log, "level", parse_level))
 }
 
 /// `[metrics]`: where they are served.
@@ -250,6 +246,18 @@ pub fn single<'a, 't>(
     }
 }
 
+/// A section of which every key has a default: it need not be there.
+pub fn single_or_empty<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Table<'a, 't> {
+    static EMPTY: LazyLock<DeTable<'static>> = LazyLock::new(DeTable::new);
+    let table = single(reader, root, section, name);
+    table.unwrap_or_else(|| Table { section, table: &EMPTY, span: 0..0 })
+}
+
 /// A section that may be repeated.
 pub fn each<'a, 't>(
     reader: &mut Reader,
@@ -282,36 +290,25 @@ fn read_router(
     ports: &[PortSettings],
 ) -> (RouterSettings, Option<Range<usize>>) {
     let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
-    let empty = DeTable::new();
-    let table = match single(reader, root, Section::Router, "router") {
-        Some(table) => table,
-        None => Table { section: Section::Router, table: &empty, span: 0..0 },
-    };
+    let table = single_or_empty(reader, root, Section::Router, "router");
     reader.refuse_unknown(&table);
-    // A key with a default always has a value: what is left out or wrong is the default.
-    let number = |reader: &mut Reader, key| reader.number(&table, key).map_or(0, |it| it.value);
-    let duration = |reader: &mut Reader, key| {
-        reader.duration(&table, key).map(|duration| duration.value).unwrap_or_default()
-    };
     let xdp_forward = reader.parsed(&table, "xdp_forward", parse_xdp_forward);
     let asked_for = xdp_forward.as_ref().filter(|choice| choice.value == XdpForwarding::On);
     let asked_for = asked_for.map(|choice| choice.span.clone());
     let fits = |text: &str| (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into());
     let mut settings = RouterSettings {
-        workers: number(reader, "workers") as u16,
-        mode: reader.parsed(&table, "mode", parse_mode).map_or(Mode::Adaptive, |mode| mode.value),
-        batch: number(reader, "batch") as u16,
+        workers: defaulted(reader.number(&table, "workers")) as u16,
+        mode: defaulted(reader.parsed(&table, "mode", parse_mode)),
+        batch: defaulted(reader.number(&table, "batch")) as u16,
         cpus: Vec::new(),
-        busy_poll: reader.boolean(&table, "busy_poll").unwrap_or_default(),
-        xdp_forward: xdp_forward.map_or(XdpForwarding::Auto, |choice| choice.value),
-        takeover: reader
-            .parsed(&table, "takeover", parse_takeover)
-            .map_or(Takeover::Narrow, |choice| choice.value),
+        busy_poll: reader.flag(&table, "busy_poll"),
+        xdp_forward: defaulted(xdp_forward),
+        takeover: defaulted(reader.parsed(&table, "takeover", parse_takeover)),
         flow_seed: reader.number(&table, "flow_seed").map(|seed| seed.value),
         kernel_routes: reader.boolean(&table, "kernel_routes").unwrap_or(has_interface),
-        idle: duration(reader, "idle"),
-        drain: duration(reader, "drain"),
-        frames: number(reader, "frames"),
+        idle: defaulted(reader.duration(&table, "idle")),
+        drain: defaulted(reader.duration(&table, "drain")),
+        frames: defaulted(reader.number(&table, "frames")),
         socket: reader.parsed(&table, "socket", fits).map(|path| path.value),
     };
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);

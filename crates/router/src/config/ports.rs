@@ -60,7 +60,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
             mac: mac.map(|mac| mac.value),
             addresses,
             mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
-            promiscuous: reader.boolean(table, "promiscuous").unwrap_or_default(),
+            promiscuous: reader.flag(table, "promiscuous"),
             steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
         });
     }
@@ -97,8 +97,8 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
     Some(PortKind::Capture {
         read: read_path(reader, &capture, "read", taken),
         write: read_path(reader, &capture, "write", taken),
-        paced: reader.boolean(&capture, "paced").unwrap_or_default(),
-        original_length: reader.boolean(&capture, "original_length").unwrap_or_default(),
+        paced: reader.flag(&capture, "paced"),
+        original_length: reader.flag(&capture, "original_length"),
     })
 }
 

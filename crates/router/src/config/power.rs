@@ -1,6 +1,6 @@
 //! The `[power]` section.
 
-use super::reader::{Reader, Table};
+use super::reader::{Reader, Table, defaulted};
 use std::time::Duration;
 use wattline_knobs::OnExit;
 use wattline_policy::PolicySpec;
@@ -44,32 +44,24 @@ pub struct PowerSettings {
 /// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
 pub(super) fn read_power(reader: &mut Reader, table: &Table) -> PowerSettings {
     reader.refuse_unknown(table);
-    let number = |reader: &mut Reader, key| reader.number(table, key).map_or(0, |it| it.value);
-    let policy = reader.string(table, "policy").map_or_else(String::new, |policy| {
-        if let Err(error) = PolicySpec::parse(&policy.value) {
-            // It says what the policy allows, which the list of keys cannot.
-            reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
-        }
-        policy.value
-    });
+    let policy = reader.string(table, "policy");
+    if let Some(policy) = &policy
+        && let Err(error) = PolicySpec::parse(&policy.value)
+    {
+        // It says what the policy allows, which the list of keys cannot.
+        reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
+    }
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let sample = reader.duration(table, "sample");
     PowerSettings {
-        platform: reader
-            .parsed(table, "platform", parse_platform)
-            .map_or(PowerPlatform::None, |platform| platform.value),
-        policy,
-        server: reader.parsed(table, "server", named).map(|it| it.value).unwrap_or_default(),
-        application: reader
-            .parsed(table, "application", |text| text.parse().ok())
-            .map_or(Application::Ipv4, |application| application.value),
-        scale: number(reader, "scale"),
-        seed: number(reader, "seed"),
-        sample: sample.map(|sample| sample.value).unwrap_or_default(),
-        on_exit: reader
-            .parsed(table, "on_exit", |text| text.parse().ok())
-            .map_or(OnExit::Restore, |on_exit| on_exit.value),
-        uncore: reader.boolean(table, "uncore").unwrap_or_default(),
+        platform: defaulted(reader.parsed(table, "platform", parse_platform)),
+        policy: defaulted(policy),
+        server: defaulted(reader.parsed(table, "server", named)),
+        application: defaulted(reader.parsed(table, "application", |text| text.parse().ok())),
+        scale: defaulted(reader.number(table, "scale")),
+        seed: defaulted(reader.number(table, "seed")),
+        sample: defaulted(reader.duration(table, "sample")),
+        on_exit: defaulted(reader.parsed(table, "on_exit", |text| text.parse().ok())),
+        uncore: reader.flag(table, "uncore"),
     }
 }
 

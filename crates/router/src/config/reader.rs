@@ -22,6 +22,16 @@ pub struct At<T> {
     pub span: Range<usize>,
 }
 
+/// The value of a key that has a default in the list of keys, from one of the reading functions of
+/// [`Reader`]: they put the default in place of what is left out or wrong.
+///
+/// # Panics
+/// When the list of keys has no default for the key, or one that the reading function does not
+/// understand. That is a mistake in the list: no configuration can cause it, and every one shows it.
+pub fn defaulted<T>(found: Option<At<T>>) -> T {
+    found.expect("a default that the list of keys has, in a form that is understood").value
+}
+
 /// Collects problems while values are read.
 pub struct Reader<'t> {
     text: &'t str,
@@ -274,6 +284,11 @@ impl<'t> Reader<'t> {
         range: RangeInclusive<u32>,
     ) -> Option<At<u32>> {
         self.value(table, key, |value| whole(value).filter(|number| range.contains(number)))
+    }
+
+    /// `true` or `false`, for a key with a default (see [`defaulted`]).
+    pub fn flag(&mut self, table: &Table, key: &str) -> bool {
+        defaulted(self.value(table, key, |value| value.as_bool()))
     }
 
     /// `true` or `false`.

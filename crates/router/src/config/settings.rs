@@ -113,7 +113,7 @@ pub struct PortSettings {
     pub mtu: Option<u16>,
     /// Whether frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
-    /// Where packets to it are spread by a redirect table of ours.
+    /// Where packets to it are spread by an indirection table of ours.
     pub steer: Option<SteerSettings>,
 }
 

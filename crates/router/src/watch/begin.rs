@@ -9,8 +9,8 @@ use crate::Router;
 use serde_json::json;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
-use wattline_dataplane::tap::door::PLACES;
 use wattline_dataplane::tap::filter::Filter;
+use wattline_dataplane::tap::slots::SLOTS;
 use wattline_dataplane::tap::tap::{Look, Tap};
 
 impl Router {
@@ -28,27 +28,27 @@ impl Router {
         if wanted.rate == 0 || wanted.snap == 0 || wanted.most == Some(0) {
             return refused("rate, snap and the number of packets begin at 1".to_owned());
         }
-        let Some(place) = self.watchers.take_place() else {
-            return refused(format!("{PLACES} captures and traces run already, which is the most"));
+        let Some(slot) = self.watchers.take_slot() else {
+            return refused(format!("{SLOTS} captures and traces run already, which is the most"));
         };
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
-        let entrances = self.workers.entrances();
+        let worker_taps = self.workers.worker_taps();
         let can_forward = self.kernel.as_ref().is_some_and(|kernel| kernel.can_forward());
         let mut session = Session {
             watchers: self.watchers.clone(),
-            bell: self.bell.clone(),
-            place,
+            inbox_sender: self.inbox_sender.clone(),
+            slot,
             diverts: can_forward && !wanted.keep_xdp,
             rounds: Rounds::default(),
-            entrances,
+            worker_taps,
             most: wanted.most.unwrap_or(u64::MAX),
         };
-        for entrance in &session.entrances {
-            let (tap, records, counters) = Tap::new(look.clone(), entrance.chunks);
+        for worker in &session.worker_taps {
+            let (tap, records, counters) = Tap::new(look.clone(), worker.chunks);
             session.rounds.add(records, counters);
-            entrance.door.put(place, tap);
-            entrance.waker.wake();
+            worker.slots.put(slot, tap);
+            worker.waker.wake();
         }
         if session.diverts {
             self.watchers.count_diverting(true);

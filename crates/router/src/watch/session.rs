@@ -2,8 +2,8 @@
 
 use super::form::Form;
 use super::rounds::Rounds;
-use super::watchers::{Entrance, Watchers};
-use crate::inbox::Bell;
+use super::watchers::{Watchers, WorkerTaps};
+use crate::inbox::InboxSender;
 use serde_json::{Value, json};
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ const LAST_LOOK: Duration = Duration::from_millis(200);
 /// See the module; it ends with the value.
 pub(super) struct Session {
     pub watchers: Watchers,
-    pub bell: Bell,
-    pub place: usize,
+    pub inbox_sender: InboxSender,
+    pub slot: usize,
     pub diverts: bool,
-    pub entrances: Vec<Entrance>,
+    pub worker_taps: Vec<WorkerTaps>,
     pub rounds: Rounds,
     pub most: u64,
 }
@@ -60,9 +60,9 @@ impl Session {
     }
 
     fn take_back(&self) {
-        for entrance in &self.entrances {
-            entrance.door.take(self.place);
-            entrance.waker.wake();
+        for worker in &self.worker_taps {
+            worker.slots.take(self.slot);
+            worker.waker.wake();
         }
     }
 }
@@ -82,8 +82,8 @@ impl Drop for Session {
         if self.diverts {
             self.watchers.count_diverting(false);
         }
-        self.watchers.give_place_back(self.place);
+        self.watchers.give_slot_back(self.slot);
         // The control thread lets XDP programs forward again.
-        self.bell.wake();
+        self.inbox_sender.wake();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use wattline_dataplane::tap::door::{Door, PLACES};
+use wattline_dataplane::tap::slots::{SLOTS, TapSlots};
 use wattline_ports::waiter::Waker;
 
 /// What stands against forwarding in XDP programs while one sees everything.
@@ -16,8 +16,8 @@ pub(crate) enum Kind {
 }
 
 /// A worker, as far as taps go.
-pub(crate) struct Entrance {
-    pub door: Door,
+pub(crate) struct WorkerTaps {
+    pub slots: TapSlots,
     pub waker: Waker,
     /// Chunks of its memory.
     pub chunks: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Entrance {
 /// What is under way.
 #[derive(Default, Clone)]
 pub(crate) struct Watchers {
-    places: Arc<Mutex<[bool; PLACES]>>,
+    slots: Arc<Mutex<[bool; SLOTS]>>,
     /// Those that see what XDP programs would forward.
     diverting: Arc<AtomicUsize>,
 }
@@ -45,16 +45,16 @@ impl Watchers {
         };
     }
 
-    /// A place at the workers' doors; `None` if all are taken.
-    pub fn take_place(&self) -> Option<usize> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = places.iter().position(|taken| !taken)?;
-        places[free] = true;
+    /// A free slot of the workers; `None` if all are taken.
+    pub fn take_slot(&self) -> Option<usize> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = slots.iter().position(|taken| !taken)?;
+        slots[free] = true;
         Some(free)
     }
 
-    /// The place is free again.
-    pub fn give_place_back(&self, place: usize) {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)[place] = false;
+    /// The slot is free again.
+    pub fn give_slot_back(&self, slot: usize) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)[slot] = false;
     }
 }

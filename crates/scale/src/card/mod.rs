@@ -1,4 +1,4 @@
-//! A network card in memory: links, receive-side scaling with a redirect table, a queue for
+//! A network card in memory: links, receive-side scaling with an indirection table, a queue for
 //! each port and core, time stamps.
 //!
 //! Frames are put on its wire a little ahead of time, each with the model time at which it
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wattline_cores::Link;
 use wattline_dataplane::port::PortId;
 use wattline_packet::toeplitz::Toeplitz;
-use wattline_policy::{CoreSet, MAX_CORES, RedirectTable};
+use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 use wattline_ports::waiter::Waker;
 use wattline_server::Nic;
 use wattline_units::Time;
@@ -38,12 +38,12 @@ pub struct Card {
     toeplitz: Toeplitz,
     order: Arc<Order>,
     /// Rung when a frame is led to a core's empty queue.
-    bells: OnceLock<Vec<Waker>>,
+    wakers: OnceLock<Vec<Waker>>,
 }
 
 struct Wires {
     links: Vec<Link>,
-    tables: Vec<RedirectTable>,
+    tables: Vec<IndirectionTable>,
     /// Frames sent by each entry of the tables, port after port.
     sent: Vec<u64>,
     /// By port, then by core.
@@ -75,7 +75,7 @@ impl Card {
             wires: Mutex::new(Wires {
                 links: vec![Link::new(model); ports],
                 sent: vec![0; ports * model.redirect_table_entries],
-                tables: vec![RedirectTable::new(model.redirect_table_entries, active); ports],
+                tables: vec![IndirectionTable::new(model.redirect_table_entries, active); ports],
                 queues: (0..ports).map(|_| queues()).collect(),
                 spare: Vec::new(),
                 beyond_link: 0,
@@ -83,13 +83,13 @@ impl Card {
             far_end: Mutex::new(far_end),
             toeplitz: Toeplitz::default(),
             order: Arc::new(Order::counting(ports, model.redirect_table_entries)),
-            bells: OnceLock::new(),
+            wakers: OnceLock::new(),
         })
     }
 
     /// Says whom to wake when frames come, by core; once.
-    pub fn connect(&self, bells: Vec<Waker>) {
-        let _ = self.bells.set(bells);
+    pub fn connect(&self, wakers: Vec<Waker>) {
+        let _ = self.wakers.set(wakers);
     }
 
     /// The queue of a port and core, to be given to its worker.
@@ -133,8 +133,8 @@ impl Card {
         bytes.extend_from_slice(frame);
         queue.push_back(Arriving { at: Time::from_picos(at), hash, bytes });
         drop(wires);
-        if first && let Some(bell) = self.bells.get().and_then(|bells| bells.get(core)) {
-            bell.wake();
+        if first && let Some(waker) = self.wakers.get().and_then(|wakers| wakers.get(core)) {
+            waker.wake();
         }
         true
     }
@@ -189,8 +189,8 @@ impl Card {
         }
     }
 
-    /// The redirect table of each port.
-    pub fn tables(&self) -> Vec<RedirectTable> {
+    /// The indirection table of each port.
+    pub fn tables(&self) -> Vec<IndirectionTable> {
         self.wires().tables.clone()
     }
 
@@ -211,7 +211,7 @@ impl Card {
 }
 
 /// The place of a hash's entry among those of all ports.
-fn entry(table: &RedirectTable, port: usize, hash: u32) -> usize {
+fn entry(table: &IndirectionTable, port: usize, hash: u32) -> usize {
     let size = table.entries().len();
     port * size + (hash as usize & (size - 1))
 }

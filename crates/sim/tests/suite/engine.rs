@@ -203,7 +203,7 @@ fn powersave_loses_and_reorders_nothing_under_a_steady_load() {
 /// The table moves all the time. The departure keeps every flow in order and reports the cost.
 /// Without it, cores with empty queues would overtake cores with full ones.
 #[test]
-fn nothing_is_reordered_when_the_redirect_table_moves_all_the_time() {
+fn nothing_is_reordered_when_the_indirection_table_moves_all_the_time() {
     let server = server("westmere-2010");
     let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let mut setting = short(&server, nervous);

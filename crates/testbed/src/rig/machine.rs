@@ -376,7 +376,7 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     Ok(qemu)
 }
 
-/// The best card that the emulator has: `igb`, with queues and a redirect table, since QEMU 8.
+/// The best card that the emulator has: `igb`, with queues and an indirection table, since QEMU 8.
 fn card(rig: &Rig) -> Result<&'static str, Error> {
     let devices = command::run(rig.command("qemu-system-x86_64").args(["-device", "help"]), START)?;
     Ok(if devices.contains("\"igb\"") { "igb" } else { "e1000e" })

@@ -21,7 +21,7 @@ pub const SINK: [u8; 6] = [2, 0, 0, 0, 2, 2];
 
 /// What became of a stretch of traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
-pub struct Passage {
+pub struct TrafficCounts {
     /// Frames that the first card took.
     pub sent: u64,
     /// Frames that its cable refused: the guest was too slow.
@@ -43,8 +43,8 @@ pub fn pass(
     out: &UnixDatagram,
     rate: f64,
     time: Duration,
-) -> Result<Passage, Error> {
-    let mut passage = Passage::default();
+) -> Result<TrafficCounts, Error> {
+    let mut counts = TrafficCounts::default();
     drain(into)?;
     let started = Instant::now();
     let mut due = 0_u64;
@@ -54,25 +54,25 @@ pub fn pass(
             let frame = frame((due % u64::from(FLOWS)) as u16);
             due += 1;
             match into.send(&frame) {
-                Ok(_) => passage.sent += 1,
-                Err(error) if is_full(&error) => passage.refused += 1,
+                Ok(_) => counts.sent += 1,
+                Err(error) if is_full(&error) => counts.refused += 1,
                 Err(error) => return Err(Error::io("sending into a cable", error)),
             }
-            receive(out, &mut passage)?;
+            receive(out, &mut counts)?;
         }
-        receive(out, &mut passage)?;
+        receive(out, &mut counts)?;
         std::thread::sleep(Duration::from_micros(500));
     }
-    passage.seconds = started.elapsed().as_secs_f64();
-    let (mut came, mut last) = (passage.forwarded + passage.odd, Instant::now());
-    while came < passage.sent && last.elapsed() < QUIET {
-        receive(out, &mut passage)?;
-        if came < passage.forwarded + passage.odd {
-            (came, last) = (passage.forwarded + passage.odd, Instant::now());
+    counts.seconds = started.elapsed().as_secs_f64();
+    let (mut came, mut last) = (counts.forwarded + counts.odd, Instant::now());
+    while came < counts.sent && last.elapsed() < QUIET {
+        receive(out, &mut counts)?;
+        if came < counts.forwarded + counts.odd {
+            (came, last) = (counts.forwarded + counts.odd, Instant::now());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(passage)
+    Ok(counts)
 }
 
 fn is_full(error: &std::io::Error) -> bool {
@@ -81,13 +81,13 @@ fn is_full(error: &std::io::Error) -> bool {
 }
 
 /// Takes all frames that wait.
-fn receive(out: &UnixDatagram, passage: &mut Passage) -> Result<(), Error> {
+fn receive(out: &UnixDatagram, counts: &mut TrafficCounts) -> Result<(), Error> {
     let mut buffer = [0; 2048];
     loop {
         match out.recv(&mut buffer) {
             Ok(length) => match verdict(&buffer[..length]) {
-                Some(true) => passage.forwarded += 1,
-                Some(false) => passage.odd += 1,
+                Some(true) => counts.forwarded += 1,
+                Some(false) => counts.odd += 1,
                 // What the guest's kernel says by itself.
                 None => {}
             },
@@ -99,7 +99,7 @@ fn receive(out: &UnixDatagram, passage: &mut Passage) -> Result<(), Error> {
 
 /// Throws away what waits: the far end must not be kept from sending.
 fn drain(wire: &UnixDatagram) -> Result<(), Error> {
-    receive(wire, &mut Passage::default())
+    receive(wire, &mut TrafficCounts::default())
 }
 
 /// Whether a frame is one of ours as a router hands it on; `None` where it is none of ours.
@@ -159,9 +159,9 @@ mod tests {
                 outer.send(&forwarded()).unwrap();
             }
         });
-        let passage = pass(&into, &out, 500.0, Duration::from_millis(100)).unwrap();
-        assert_eq!(passage.forwarded, passage.sent);
-        assert!(passage.sent > 0 && passage.odd == 0, "{passage:?}");
+        let counts = pass(&into, &out, 500.0, Duration::from_millis(100)).unwrap();
+        assert_eq!(counts.forwarded, counts.sent);
+        assert!(counts.sent > 0 && counts.odd == 0, "{counts:?}");
         // An empty one ends it.
         into.send(&[]).unwrap();
         router.join().unwrap();

@@ -2,7 +2,7 @@
 
 use super::Workload;
 use thiserror::Error;
-use wattline_units::Span;
+use wattline_units::{Span, parse_prefixed};
 
 /// Default mean length of a burst. This is fitted: with it, the least P95 of Co-PI's server at P4
 /// and the medium load is the printed 1 ms (CP-037); a Poisson process stays below a fifth of that.
@@ -143,15 +143,7 @@ fn number(text: &str, least: f64, most: f64) -> Option<f64> {
 
 /// `250rps`, `700krps`, `1.2Mrps`.
 fn rate(text: &str) -> Option<f64> {
-    let number_of = text.strip_suffix("rps")?;
-    let (digits, factor) = match number_of.strip_suffix('k') {
-        Some(digits) => (digits, 1e3),
-        None => match number_of.strip_suffix('M') {
-            Some(digits) => (digits, 1e6),
-            None => (number_of, 1.0),
-        },
-    };
-    let rate: f64 = digits.parse::<f64>().ok()? * factor;
+    let rate = parse_prefixed(text, "rps")?;
     (rate > 0.0 && rate <= MOST_REQUESTS_PER_SECOND).then_some(rate)
 }
 

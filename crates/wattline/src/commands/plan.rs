@@ -15,7 +15,7 @@ use wattline_router::config::Config;
 
 /// Values of a setting that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;
-/// Longest value that is shown to a person: a redirect table is as long as it likes.
+/// Longest value that is shown to a person: an indirection table is as long as it likes.
 const LONGEST_VALUE: usize = 40;
 
 /// Of which configuration, on which machine.

@@ -1,7 +1,7 @@
 //! The platform `host` for a router: this machine's knobs, as far as its workers, CPUs, queues and
 //! interfaces go.
 
-use super::reins::Reins;
+use super::worker_control::WorkerControl;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wattline_cores::Latency;
@@ -10,8 +10,8 @@ use wattline_governor::account::Totals;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    Beside, BesideXdp, Forwarded, HostOptions, Layout, Port, Scope, TakeOverError, ThisMachine,
-    Workers, give_back, take_over,
+    BesideXdp, Forwarded, HostOptions, Layout, Port, Scope, Supervision, TakeOverError,
+    ThisMachine, Workers, give_back, take_over,
 };
 use wattline_knobs::SessionError;
 use wattline_linux::privileges::Rights;
@@ -26,7 +26,7 @@ use wattline_xdp::ForwardedByCpu;
 struct OfRouter {
     plan: Plan,
     /// Once the workers run, and until the machine is given back.
-    governed: Option<(Runner<ThisMachine>, Beside)>,
+    governed: Option<(Runner<ThisMachine>, Supervision)>,
 }
 
 /// Nothing is looked at before the workers run: then what is not needed has been given up.
@@ -42,7 +42,7 @@ impl PlatformDriver for OfRouter {
         let tree = Tree::live();
         let by_xdp = !forwarded.is_empty();
         let options = options_of(config, &tree, Rights::present(), queues, by_xdp);
-        let mut workers: Box<dyn Workers> = Box::new(Reins::new(workers));
+        let mut workers: Box<dyn Workers> = Box::new(WorkerControl::new(workers));
         if by_xdp {
             tracing::info!(
                 "XDP programs forward beside the governor: it counts their packets and the time in \
@@ -51,7 +51,7 @@ impl PlatformDriver for OfRouter {
             let programs = forwarded.into_iter().map(|program| program.map(counted)).collect();
             workers = Box::new(BesideXdp::new(&tree, &options.layout, workers, programs));
         }
-        let (machine, beside) =
+        let (machine, supervision) =
             take_over(options, config.power.on_exit, workers).map_err(not_governed)?;
         let Plan { settings, spec, server } = &self.plan;
         let packet = server.packet_cost(settings.application, MEAN_BYTES);
@@ -69,7 +69,7 @@ impl PlatformDriver for OfRouter {
         let runner = Runner::start(Governor::new(machine, policy), settings.sample)
             .map_err(|source| RouterError::system("starting the governor", source))?;
         let before = runner.totals(PATIENCE);
-        self.governed = Some((runner, beside));
+        self.governed = Some((runner, supervision));
         Ok(before)
     }
 
@@ -83,8 +83,8 @@ impl PlatformDriver for OfRouter {
     }
 
     fn details(&self) -> Map<String, Value> {
-        let Some((_, beside)) = &self.governed else { return Map::new() };
-        Map::from_iter([("host".to_owned(), json!(beside.status()))])
+        let Some((_, supervision)) = &self.governed else { return Map::new() };
+        Map::from_iter([("host".to_owned(), json!(supervision.status()))])
     }
 
     fn holds_machine(&self) -> bool {
@@ -92,8 +92,8 @@ impl PlatformDriver for OfRouter {
     }
 
     fn give_back(&mut self) -> Result<(), RouterError> {
-        let Some((runner, beside)) = self.governed.take() else { return Ok(()) };
-        give_back(runner, beside).map_err(not_governed)
+        let Some((runner, supervision)) = self.governed.take() else { return Ok(()) };
+        give_back(runner, supervision).map_err(not_governed)
     }
 }
 

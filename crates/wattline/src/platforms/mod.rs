@@ -3,9 +3,9 @@
 
 mod host;
 mod plan;
-mod reins;
 mod scale;
 mod seen;
+mod worker_control;
 
 pub use plan::{PlanError, plan};
 

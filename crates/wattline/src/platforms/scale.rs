@@ -16,13 +16,13 @@ use wattline_xdp::steer::Steering;
 struct OfRouter {
     plan: Plan,
     ports: usize,
-    /// Redirect tables, until the emulation has them.
+    /// Indirection tables, until the emulation has them.
     steerings: Vec<Steering>,
     /// Once there are workers to be equipped.
     scale: Option<Scale>,
 }
 
-/// Puts redirect tables where the configuration asks for them; they go with the value.
+/// Puts indirection tables where the configuration asks for them; they go with the value.
 pub fn open(config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
     let workers = usize::from(config.router.workers);
     let steered = config.ports.iter().filter_map(|port| Some((port, port.steer.as_ref()?)));

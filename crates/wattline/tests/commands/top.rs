@@ -57,11 +57,11 @@ fn one_look_as_json_and_as_text() {
     let socket = folder.path().join("socket");
     let router = router(&socket);
     let output = top(&socket, &["--json", "--interval", "300ms"]);
-    let glance: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rate = glance["ports"][0]["offered_rate_pps"].as_f64().unwrap();
+    let rates: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rate = rates["ports"][0]["offered_rate_pps"].as_f64().unwrap();
     assert!((990.0..1010.0).contains(&rate), "by the router's own clock: {rate}");
-    assert_eq!(glance["workers"][0]["busy_ratio"], 0.5);
-    assert_eq!(glance["power"]["source"], "emulated");
+    assert_eq!(rates["workers"][0]["busy_ratio"], 0.5);
+    assert_eq!(rates["power"]["source"], "emulated");
     let output = top(&socket, &["--once", "--interval", "100ms"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("131.5 W (emulated, static)") && text.contains("no-route"), "{text}");

@@ -1,6 +1,6 @@
 //! The examples of CONTRIBUTING.md, recorded as diffs in `docs/examples`: they apply to this tree,
-//! and touch as many files as CONTRIBUTING.md says. `make test-long` has each compiled in a copy of the
-//! tree; an example whose surroundings change has to be recorded anew.
+//! and touch as many files as CONTRIBUTING.md says. `make test-long` compiles and tests each in a
+//! copy of the tree; an example whose surroundings change has to be recorded anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn apply(tree: &Path, diff: &Path, how: &[&str]) -> Option<Result<(), String>> {
 /// What a command says where it fails; `None` where it is not there.
 fn said(command: &mut Command) -> Option<Result<(), String>> {
     let output = command.stdin(Stdio::null()).output().ok()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     Some(if output.status.success() { Ok(()) } else { Err(said) })
 }
 
@@ -129,10 +129,11 @@ fn examples_apply_and_touch_as_many_files_as_is_said() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Each in a copy of the tree, with the tests of the packages that it touches.
+/// Each in a copy of the tree, with the tests of the packages that it touches: those within the
+/// libraries are run.
 #[test]
 #[ignore = "compiles most of the workspace (make test-long)"]
-fn examples_compile() {
+fn examples_compile_and_pass_their_tests() {
     let copy = root().join("target/examples/tree");
     if !copy_of_tree(&copy) {
         return println!("skipped: there is no git here");
@@ -142,15 +143,26 @@ fn examples_compile() {
     for (name, diff) in recorded() {
         let file = root().join(FOLDER).join(&name);
         apply(&copy, &file, &[]).unwrap().unwrap_or_else(|said| panic!("{name}: {said}"));
-        let mut command = Command::new(&cargo);
-        command.args(["check", "--tests"]).current_dir(&copy);
-        command.env("CARGO_TARGET_DIR", root().join("target/examples/build"));
-        packages(&diff).iter().for_each(|package| {
-            command.args(["-p", package]);
-        });
-        println!("{name}: {command:?}");
-        if let Err(said) = said(&mut command).expect("cargo runs") {
+        let run = |arguments: &[&str], packages: &BTreeSet<String>| {
+            let mut command = Command::new(&cargo);
+            command.args(arguments).current_dir(&copy);
+            command.env("CARGO_TARGET_DIR", root().join("target/examples/build"));
+            packages.iter().for_each(|package| {
+                command.args(["-p", package]);
+            });
+            println!("{name}: {command:?}");
+            said(&mut command).expect("cargo runs")
+        };
+        let mut packages = packages(&diff);
+        if let Err(said) = run(&["check", "--tests"], &packages) {
             problems.push(format!("{name} does not compile:\n{said}"));
+        }
+        // It has no library.
+        packages.remove("wattline");
+        if !packages.is_empty()
+            && let Err(said) = run(&["test", "--quiet", "--lib"], &packages)
+        {
+            problems.push(format!("{name} fails its tests:\n{said}"));
         }
         apply(&copy, &file, &["--reverse"]).unwrap().unwrap();
     }

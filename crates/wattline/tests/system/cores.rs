@@ -1,4 +1,4 @@
-//! Platform `scale` behind a virtual card: cores come and go with the load, the redirect table
+//! Platform `scale` behind a virtual card: cores come and go with the load, the indirection table
 //! of the veth pair moves, and no packet of any flow is lost or out of order.
 
 use crate::harness::{binary, privileged};

@@ -1,4 +1,4 @@
-//! Several workers behind a virtual card with a redirect table: flows move between queues,
+//! Several workers behind a virtual card with an indirection table: flows move between queues,
 //! and workers come and go, while TCP streams go on.
 
 use crate::harness::{Bench, binary, has, privileged};

@@ -71,26 +71,26 @@ const described = (change, before) => [
 ].filter(known).join(", ");
 
 const show = (frame) => {
-  const { glance, point, power, govern } = frame;
+  const { rates, point, power, govern } = frame;
   at("name").textContent = frame.name;
   document.title = "Wattline: " + frame.name;
   if (frame.silent) return lost("it does not answer: what is shown was true before");
   seen = Date.now();
   at("state").className = "";
   at("state").textContent = "live, running for " + duration(frame.uptime_seconds);
-  if (!glance) return;
+  if (!rates) return;
   at("tiles").replaceChildren();
   tile("received", units(point.in, "pps"));
   tile("sent", units(point.out, "pps"));
   tile("dropped", units(point.drop, "pps"));
-  const state = glance.power;
+  const state = rates.power;
   if (state) {
     tile("power", known(state.power_watts) ? units(state.power_watts, "W", 4) : "unavailable", known(state.power_watts) ? state.source + ", " + state.accuracy : "no meter here; that is not 0 W");
     if (known(power?.energy_joules)) tile("energy", units(power.energy_joules, "J"), "since the start");
   }
   const tail = point.p99 ?? point.p95;
   if (known(tail)) tile("latency", units(tail, "s"), known(point.p99) ? "99 % within" : "95 % within");
-  if (known(point.active)) tile("cores active", point.active + " of " + glance.workers.length);
+  if (known(point.active)) tile("cores active", point.active + " of " + rates.workers.length);
   if (state) tile("policy", state.policy, govern?.rule && govern.rule !== "policy" ? "overruled: " + govern.rule : undefined);
   const notes = [];
   if (known(power?.scale)) notes.push("An emulated machine in model time, " + power.scale + " times slower than real time: watts and latencies are those of the model.");
@@ -101,11 +101,11 @@ const show = (frame) => {
   changes = power?.last_changes ? power.last_changes.slice().reverse() : [];
   table("changes", "Decisions", ["at", "what changed", "why"], changes.map((change, index) =>
     [duration(change.at_seconds), described(change, changes[index + 1]), change.reason]), true);
-  table("ports", "Ports", ["port", "state", "received", "sent"], glance.ports.map((port) =>
+  table("ports", "Ports", ["port", "state", "received", "sent"], rates.ports.map((port) =>
     [port.name, port.state || "–", units(port.offered_rate_pps, "pps"), units(port.forwarded_rate_pps, "pps")]));
-  table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "softirq"], glance.workers.map((worker, index) =>
+  table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "softirq"], rates.workers.map((worker, index) =>
     [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.busy_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_softirq_share)]));
-  table("reasons", "Drops", ["reason", "since the start", "now"], glance.drops.map((drop) =>
+  table("reasons", "Drops", ["reason", "since the start", "now"], rates.drops.map((drop) =>
     [drop.reason, drop.packets.toLocaleString("en"), units(drop.rate_pps, "pps")]));
   const parts = Object.entries(power?.power_by_component_watts ?? {});
   if (known(power?.power_rest_watts)) parts.push(["rest", power.power_rest_watts]);

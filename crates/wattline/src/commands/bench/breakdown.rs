@@ -1,8 +1,7 @@
 //! `wattline bench breakdown`: where processor time goes per packet in the kernel's stack.
 
+use super::page::{with_progress, write_and_print};
 use crate::exit::ExitError;
-use crate::output;
-use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline_bench::breakdown::{self, Options, html, table};
@@ -58,17 +57,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         },
         own: !args.no_own,
     };
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let mut tell = |line: &str| bar.set_message(line.to_owned());
-    let report = clean_up_on_signals(|| breakdown::run(&options, &mut tell));
-    bar.finish_and_clear();
-    let report = report.and_then(|report| report)?;
-    std::fs::write(&args.page, html(&report)).map_err(|error| {
-        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", args.page.display()))
+    let report = with_progress(|tell| {
+        clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)
     })?;
-    output::print(&report, json, |out, report| {
-        table(out, report)?;
-        std::io::Write::write_fmt(out, format_args!("page: {}\n", args.page.display()))
-    })
+    write_and_print((&args.page, html(&report)), &report, json, table)
 }

@@ -1,11 +1,9 @@
 //! `wattline bench eer`: the energy efficiency ratio, on the emulated server of `scale`.
 
+use super::page::{with_progress, write_and_print};
 use crate::commands::server_errors;
 use crate::exit::ExitError;
-use crate::output;
-use indicatif::ProgressBar;
 use std::path::PathBuf;
-use std::time::Duration;
 use wattline_bench::eer::{self, Class, Description, Load, Reading, Subject, html, table};
 use wattline_demo::scale::{Plan, run as emulate};
 use wattline_policy::PolicySpec;
@@ -168,18 +166,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         interval: args.duration / 4,
     };
     let mut subject = Emulated { args, plan, mean_bytes: mean, most_pps, ports, disturbed: 0 };
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let report = eer::run(&mut subject, args.class, &mut |line| bar.set_message(line.to_owned()));
-    bar.finish_and_clear();
+    let report = with_progress(|tell| eer::run(&mut subject, args.class, tell));
     let report = report.map_err(|error| ExitError::new(ExitError::IO, error))?;
-    std::fs::write(&args.page, html(&report)).map_err(|error| {
-        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", args.page.display()))
-    })?;
-    output::print(&report, json, |out, report| {
-        table(out, report)?;
-        std::io::Write::write_fmt(out, format_args!("page: {}\n", args.page.display()))
-    })
+    write_and_print((&args.page, html(&report)), &report, json, table)
 }
 
 /// The mean length of frames that a description of traffic gives, without frame check sequence.

@@ -10,6 +10,7 @@ mod eer;
 mod fib;
 mod forward;
 mod nic;
+mod page;
 mod pipeline;
 mod rfc2544;
 mod sim;

@@ -1,10 +1,9 @@
 //! `wattline bench nic`: this machine's network cards, and what a pair of them carries.
 
+use super::page::with_progress;
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::output;
-use indicatif::ProgressBar;
-use std::time::Duration;
 use wattline_bench::nic::{Options, Report, measure, probe, table};
 use wattline_linux::sysfs::Tree;
 use wattline_testbed::packets::Sizes;
@@ -45,11 +44,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             sizes: args.sizes.clone(),
             duration: args.duration.into(),
         };
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
-        let result = measure(&options, &mut |line| bar.set_message(line.to_owned()));
-        bar.finish_and_clear();
-        measured = Some(result?);
+        measured = Some(with_progress(|tell| measure(&options, tell))?);
     }
     output::print(&Report { cards, measured }, json, table)
 }

@@ -1,9 +1,8 @@
 //! `wattline bench rfc2544`: throughput, latency, frame loss and back-to-back frames.
 
+use super::page::{with_progress, write_and_print};
 use crate::commands::duration;
 use crate::exit::ExitError;
-use crate::output;
-use indicatif::ProgressBar;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -77,20 +76,11 @@ enum DeviceName {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let options = options(args)?;
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
     let never = AtomicBool::new(false);
-    let mut tell = |line: &str| bar.set_message(line.to_owned());
-    let report = clean_up_on_signals(|| rfc2544::run(&options, &never, &mut tell));
-    bar.finish_and_clear();
-    let report = report.and_then(|report| report)?;
-    std::fs::write(&args.page, html(&report)).map_err(|error| {
-        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", args.page.display()))
+    let report = with_progress(|tell| {
+        clean_up_on_signals(|| rfc2544::run(&options, &never, tell)).and_then(|report| report)
     })?;
-    output::print(&report, json, |out, report| {
-        table(out, report)?;
-        std::io::Write::write_fmt(out, format_args!("page: {}\n", args.page.display()))
-    })
+    write_and_print((&args.page, html(&report)), &report, json, table)
 }
 
 fn options(args: &Args) -> Result<Options, ExitError> {

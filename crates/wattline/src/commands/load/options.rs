@@ -11,7 +11,7 @@ use wattline_requests::Report;
 use wattline_requests::engine::{self, LoadError, LoadOptions};
 use wattline_requests::protocol::Protocol;
 use wattline_requests::schedule::Arrivals;
-use wattline_units::Span;
+use wattline_units::{Span, parse_prefixed};
 
 /// How the load is made.
 #[derive(Debug, clap::Args)]
@@ -127,17 +127,10 @@ pub fn of_connect(error: &io::Error) -> u8 {
     }
 }
 
-/// A rate, with k or M for thousands or millions.
+/// A rate, with k, M, G or T for thousands and so on.
 pub fn rate(text: &str) -> Result<f64, String> {
-    let (number, factor) = match text.as_bytes().last() {
-        Some(b'k') => (&text[..text.len() - 1], 1e3),
-        Some(b'M') => (&text[..text.len() - 1], 1e6),
-        _ => (text, 1.0),
-    };
-    match number.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number * factor),
-        _ => Err("expected requests a second above 0, such as 500, 20k or 1.5M".into()),
-    }
+    let expected = "expected requests a second above 0, such as 500, 20k or 1.5M";
+    parse_prefixed(text, "").filter(|rate| *rate > 0.0).ok_or_else(|| expected.to_owned())
 }
 
 #[cfg(test)]
@@ -149,7 +142,7 @@ mod tests {
         assert_eq!(rate("500"), Ok(500.0));
         assert_eq!(rate("20k"), Ok(20_000.0));
         assert_eq!(rate("1.5M"), Ok(1_500_000.0));
-        for wrong in ["", "k", "-1", "0", "1G", "nan", "inf", "ä"] {
+        for wrong in ["", "k", "-1", "0", "1X", "nan", "inf", "ä"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
     }

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 use std::fmt::Write as _;
-use wattline_daemon::glance::Glance;
+use wattline_daemon::rates::Rates;
 
 /// Looks that the curves hold at most.
 const HISTORY: usize = 512;
@@ -22,18 +22,18 @@ pub struct History {
 
 impl History {
     /// Adds a look.
-    pub fn push(&mut self, glance: &Glance) {
-        let active: Vec<f64> = glance
+    pub fn push(&mut self, rates: &Rates) {
+        let active: Vec<f64> = rates
             .workers
             .iter()
             .filter(|worker| worker.active)
             .map(|worker| worker.busy_ratio)
             .collect();
         let busy = active.iter().sum::<f64>() / active.len().max(1) as f64;
-        let watts = glance.power.as_ref().and_then(|power| power.power_watts);
+        let watts = rates.power.as_ref().and_then(|power| power.power_watts);
         for (curve, value) in [
-            (&mut self.offered, glance.offered()),
-            (&mut self.dropped, glance.dropped()),
+            (&mut self.offered, rates.offered()),
+            (&mut self.dropped, rates.dropped()),
             (&mut self.busy, 100.0 * busy),
             (&mut self.watts, watts.unwrap_or(0.0)),
         ] {
@@ -47,22 +47,22 @@ impl History {
 }
 
 /// Draws a look; `problem` is why there is no newer one.
-pub fn draw(frame: &mut Frame<'_>, glance: &Glance, history: &History, problem: Option<&str>) {
+pub fn draw(frame: &mut Frame<'_>, rates: &Rates, history: &History, problem: Option<&str>) {
     let rows = |count: usize| Constraint::Length(u16::try_from(count + 3).unwrap_or(u16::MAX));
     let [head, curves, ports, workers, drops, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(5),
-        rows(glance.ports.len()),
-        rows(glance.workers.len()),
+        rows(rates.ports.len()),
+        rows(rates.workers.len()),
         Constraint::Min(3),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(headline(glance)), head);
-    draw_curves(frame, curves, glance, history);
-    frame.render_widget(port_table(glance), ports);
-    frame.render_widget(worker_table(glance), workers);
-    frame.render_widget(drop_table(glance), drops);
+    frame.render_widget(Paragraph::new(headline(rates)), head);
+    draw_curves(frame, curves, rates, history);
+    frame.render_widget(port_table(rates), ports);
+    frame.render_widget(worker_table(rates), workers);
+    frame.render_widget(drop_table(rates), drops);
     let foot_line = match problem {
         Some(problem) => Line::from(problem.to_owned()).fg(Color::Red),
         None => Line::from("q ends").dim(),
@@ -71,8 +71,8 @@ pub fn draw(frame: &mut Frame<'_>, glance: &Glance, history: &History, problem: 
 }
 
 /// Watts before the policy: on a narrow terminal they must not lose their source.
-fn headline(glance: &Glance) -> String {
-    let power = glance.power.as_ref();
+fn headline(rates: &Rates) -> String {
+    let power = rates.power.as_ref();
     let policy = power.map_or("none", |power| power.policy.as_str());
     let watts = power.map_or("unavailable".to_owned(), |power| power.describe());
     let micros = |seconds: Option<f64>| Some(1e6 * seconds?);
@@ -84,15 +84,15 @@ fn headline(glance: &Glance) -> String {
     let latency = latency.unwrap_or_default();
     format!(
         "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}{latency}",
-        glance.uptime_seconds,
-        packets(glance.offered()),
-        packets(glance.forwarded())
+        rates.uptime_seconds,
+        packets(rates.offered()),
+        packets(rates.forwarded())
     )
 }
 
-fn draw_curves(frame: &mut Frame<'_>, area: Rect, glance: &Glance, history: &History) {
+fn draw_curves(frame: &mut Frame<'_>, area: Rect, rates: &Rates, history: &History) {
     let areas: [Rect; 4] = Layout::horizontal([Constraint::Ratio(1, 4); 4]).areas(area);
-    let watts = glance.power.as_ref().and_then(|power| power.power_watts);
+    let watts = rates.power.as_ref().and_then(|power| power.power_watts);
     let curves = [
         ("offered".to_owned(), &history.offered, None),
         ("busy, %".to_owned(), &history.busy, Some(100)),
@@ -127,8 +127,8 @@ fn table<'a, const N: usize>(
     Table::new(rows.into_iter().map(row), widths).header(head).block(Block::bordered().title(title))
 }
 
-fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
-    let row = |port: &wattline_daemon::glance::Port| {
+fn port_rows(rates: &Rates) -> Vec<[String; 4]> {
+    let row = |port: &wattline_daemon::rates::Port| {
         [
             port.name.clone(),
             packets(port.offered_rate_pps),
@@ -136,11 +136,11 @@ fn port_rows(glance: &Glance) -> Vec<[String; 4]> {
             port.state.clone(),
         ]
     };
-    glance.ports.iter().map(row).collect()
+    rates.ports.iter().map(row).collect()
 }
 
-fn worker_rows(glance: &Glance) -> Vec<[String; 6]> {
-    let row = |(index, worker): (usize, &wattline_daemon::glance::Worker)| {
+fn worker_rows(rates: &Rates) -> Vec<[String; 6]> {
+    let row = |(index, worker): (usize, &wattline_daemon::rates::Worker)| {
         let state = if worker.active { "" } else { " (parked)" };
         [
             format!("{index}{state}"),
@@ -156,14 +156,14 @@ fn worker_rows(glance: &Glance) -> Vec<[String; 6]> {
             },
         ]
     };
-    glance.workers.iter().enumerate().map(row).collect()
+    rates.workers.iter().enumerate().map(row).collect()
 }
 
-fn drop_rows(glance: &Glance) -> Vec<[String; 3]> {
-    let row = |drop: &wattline_daemon::glance::Drop| {
+fn drop_rows(rates: &Rates) -> Vec<[String; 3]> {
+    let row = |drop: &wattline_daemon::rates::Drop| {
         [drop.reason.clone(), drop.packets.to_string(), packets(drop.rate_pps)]
     };
-    glance.drops.iter().map(row).collect()
+    rates.drops.iter().map(row).collect()
 }
 
 const PORTS: [&str; 4] = ["port", "offered", "forwarded", "state"];
@@ -171,20 +171,20 @@ const PORTS: [&str; 4] = ["port", "offered", "forwarded", "state"];
 const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "si + ksoftirqd"];
 const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
 
-fn port_table(glance: &Glance) -> Table<'static> {
-    table("ports", PORTS, port_rows(glance))
+fn port_table(rates: &Rates) -> Table<'static> {
+    table("ports", PORTS, port_rows(rates))
 }
 
-fn worker_table(glance: &Glance) -> Table<'static> {
-    table("cores", WORKERS, worker_rows(glance))
+fn worker_table(rates: &Rates) -> Table<'static> {
+    table("cores", WORKERS, worker_rows(rates))
 }
 
-fn drop_table(glance: &Glance) -> Table<'static> {
-    table("drops", DROPS, drop_rows(glance))
+fn drop_table(rates: &Rates) -> Table<'static> {
+    table("drops", DROPS, drop_rows(rates))
 }
 
 /// A look as plain text.
-pub fn text(glance: &Glance) -> String {
+pub fn text(rates: &Rates) -> String {
     fn rows<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; N]>) {
         for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
             let mut cells = row.into_iter();
@@ -196,13 +196,13 @@ pub fn text(glance: &Glance) -> String {
             text.push('\n');
         }
     }
-    let mut text = headline(glance);
+    let mut text = headline(rates);
     text.push_str("\n\n");
-    rows(&mut text, PORTS, port_rows(glance));
+    rows(&mut text, PORTS, port_rows(rates));
     text.push('\n');
-    rows(&mut text, WORKERS, worker_rows(glance));
+    rows(&mut text, WORKERS, worker_rows(rates));
     text.push('\n');
-    rows(&mut text, DROPS, drop_rows(glance));
+    rows(&mut text, DROPS, drop_rows(rates));
     text
 }
 
@@ -221,7 +221,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::{Value, json};
-    use wattline_daemon::glance::Sample;
+    use wattline_daemon::rates::Sample;
 
     /// A router after so many seconds, with so many packets.
     fn stats(seconds: f64, packets: u64) -> Value {
@@ -246,17 +246,17 @@ mod tests {
         })
     }
 
-    fn glance() -> Glance {
-        Glance::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)))
+    fn rates() -> Rates {
+        Rates::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)))
     }
 
     fn drawn(width: u16, height: u16, problem: Option<&str>) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         let mut history = History::default();
         for _ in 0..3 {
-            history.push(&glance());
+            history.push(&rates());
         }
-        terminal.draw(|frame| draw(frame, &glance(), &history, problem)).unwrap();
+        terminal.draw(|frame| draw(frame, &rates(), &history, problem)).unwrap();
         let buffer = terminal.backend().buffer();
         let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect();
         (0..height).map(line).collect()
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn plain_text_has_the_same() {
-        let text = text(&glance());
+        let text = text(&rates());
         for word in [
             "left",
             "no-route",

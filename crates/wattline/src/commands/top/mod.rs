@@ -8,7 +8,7 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
-use wattline_daemon::glance::{Glance, Sample};
+use wattline_daemon::rates::{Rates, Sample};
 use wattline_router::config::parse_duration;
 
 /// Which router, and how.
@@ -42,6 +42,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::USAGE, message));
     }
     std::thread::sleep(args.interval);
-    let glance = Glance::between(&first, &look()?);
-    output::print(&glance, json, |out, glance| write!(out, "{}", frame::text(glance)))
+    let rates = Rates::between(&first, &look()?);
+    output::print(&rates, json, |out, rates| write!(out, "{}", frame::text(rates)))
 }

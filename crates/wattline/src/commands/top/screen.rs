@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use wattline_daemon::glance::{Glance, Sample};
+use wattline_daemon::rates::{Rates, Sample};
 
 /// How long a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(100);
@@ -50,11 +50,11 @@ pub fn run(
     let restored = Restored;
     let mut history = History::default();
     let mut before = first;
-    let mut glance = Glance::between(&before, &before);
+    let mut rates = Rates::between(&before, &before);
     let mut problem: Option<String> = None;
     let mut next = Instant::now() + interval;
     loop {
-        terminal.draw(|frame| draw(frame, &glance, &history, problem.as_deref()))?;
+        terminal.draw(|frame| draw(frame, &rates, &history, problem.as_deref()))?;
         while Instant::now() < next {
             let number = signal.load(Ordering::Acquire);
             if number != 0 {
@@ -82,8 +82,8 @@ pub fn run(
         next = Instant::now() + interval;
         match look() {
             Ok(now) => {
-                glance = Glance::between(&before, &now);
-                history.push(&glance);
+                rates = Rates::between(&before, &now);
+                history.push(&rates);
                 before = now;
                 problem = None;
             }

@@ -1,4 +1,4 @@
-//! The router on the emulated cards: AF_XDP on a real driver, a redirect table that steers its
+//! The router on the emulated cards: AF_XDP on a real driver, an indirection table that steers its
 //! workers, and XDP programs that forward by themselves.
 
 use super::{Checks, INSIDE, Witness, knobs, sensors};
@@ -57,21 +57,21 @@ fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let expected = "af_xdp, copy, native xdp, xdp forward";
     let found = mode(machine)?;
     checks.equal("how eth1 is sent to by XDP", Witness::Inside, &expected, &found.as_str());
-    let passage = pass(machine)?;
+    let counts = pass(machine)?;
     let what = "frames forwarded by XDP";
-    checks.equal(what, Witness::Outside, &passage.sent, &passage.forwarded);
-    checks.equal("frames forwarded wrongly by XDP", Witness::Outside, &0, &passage.odd);
+    checks.equal(what, Witness::Outside, &counts.sent, &counts.forwarded);
+    checks.equal("frames forwarded wrongly by XDP", Witness::Outside, &0, &counts.odd);
     let stats = sensors::json(machine, &stats())?;
     let counted = stats["xdp_forwarded"].as_u64().unwrap_or(0);
-    checks.equal("frames that XDP counts", Witness::Inside, &passage.sent, &counted);
+    checks.equal("frames that XDP counts", Witness::Inside, &counts.sent, &counted);
     let status = stop(machine)?;
     machine.run("arp -i eth1 -d 10.2.0.2", INSIDE)?;
     checks.equal("exit code of that router", Witness::Inside, &0, &status);
     Ok(())
 }
 
-fn pass(machine: &Machine) -> Result<traffic::Passage, Error> {
-    let [into, out, ..] = &machine.wires[..] else { return Ok(traffic::Passage::default()) };
+fn pass(machine: &Machine) -> Result<traffic::TrafficCounts, Error> {
+    let [into, out, ..] = &machine.wires[..] else { return Ok(traffic::TrafficCounts::default()) };
     traffic::pass(into, out, RATE, TIME)
 }
 

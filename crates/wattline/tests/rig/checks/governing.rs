@@ -149,7 +149,7 @@ fn falls(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(),
 /// No frame was changed, none vanished in the router, and those that found no room in a ring were
 /// counted. What the emulator loses before its card is beyond the guest.
 fn conserved(machine: &mut Machine, checks: &mut Checks, first: &Counted) -> Result<(), Error> {
-    let odd: u64 = checks.load.iter().map(|stretch| stretch.passage.odd).sum();
+    let odd: u64 = checks.load.iter().map(|stretch| stretch.counts.odd).sum();
     checks.equal("frames forwarded wrongly", Witness::Outside, &0, &odd);
     let little = checks.load.iter().filter(|stretch| stretch.offered_pps <= LITTLE);
     let lost: u64 = little.flat_map(|stretch| stretch.lost.values()).sum();
@@ -248,7 +248,7 @@ fn restored(
     let what = format!("settings that differ after {after}");
     checks.equal(what, Witness::Inside, &String::new(), &different);
     let same = machine.card_registers("eth0", RETA.0, RETA.1)? == table;
-    let what = format!("redirect table of eth0 as before, after {after}");
+    let what = format!("indirection table of eth0 as before, after {after}");
     checks.equal(what, Witness::Outside, &true, &same);
     Ok(())
 }

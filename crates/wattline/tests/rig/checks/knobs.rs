@@ -89,7 +89,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         );
         if has_table {
             let restored = machine.card_registers("eth0", RETA.0, RETA.1)? == table;
-            let what = format!("redirect table of eth0 as before, after {name}");
+            let what = format!("indirection table of eth0 as before, after {name}");
             checks.equal(what, Witness::Outside, &true, &restored);
         }
         let after = machine.run(SETTINGS, INSIDE)?;
@@ -129,7 +129,7 @@ fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
 fn seen_in_card(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let entries = machine.card_registers("eth0", RETA.0, RETA.1)?;
     let steered = entries.iter().all(|four| *four == 0x0101_0101);
-    checks.equal("redirect table of eth0 leads to queue 1", Witness::Outside, &true, &steered);
+    checks.equal("indirection table of eth0 leads to queue 1", Witness::Outside, &true, &steered);
     // The driver writes the time when the next interrupt comes.
     if let [into, out, ..] = &machine.wires[..] {
         traffic::pass(into, out, 50.0, Duration::from_millis(500))?;

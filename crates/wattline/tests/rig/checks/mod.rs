@@ -149,7 +149,7 @@ pub fn suspend(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
 /// As [`all`].
 pub fn conformance(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
-    checks.equal("card with a redirect table", Witness::Outside, &"igb", &machine.card);
+    checks.equal("card with an indirection table", Witness::Outside, &"igb", &machine.card);
     if machine.card == "igb" { conformance::check(machine, checks) } else { Ok(()) }
 }
 

@@ -22,7 +22,7 @@ const CARD: &str = "ethtool -S eth0";
 pub struct Sight {
     /// Frequency of each CPU by its register, outside.
     pub frequency_hertz: [f64; 2],
-    /// Queues that the card's redirect table leads to, outside.
+    /// Queues that the card's indirection table leads to, outside.
     pub queues: usize,
     /// How long each CPU may take to wake up, inside: none where any idle state is allowed.
     pub wake_up_limit_seconds: [Option<f64>; 2],
@@ -39,7 +39,7 @@ pub struct Stretch {
     pub offered_pps: f64,
     /// What became of them.
     #[serde(flatten)]
-    pub passage: traffic::Passage,
+    pub counts: traffic::TrafficCounts,
     /// Frames that were sent and did not come out, by where they were lost.
     pub lost: BTreeMap<&'static str, u64>,
     /// Changes of the operating point, as the router counts them.
@@ -78,7 +78,7 @@ pub(super) fn offer(machine: &mut Machine, rate: f64, time: Duration) -> Result<
     let (into, out) = (copy(machine, 0)?, copy(machine, 1)?);
     let before = Counted::ask(machine)?;
     let mut sights = Vec::new();
-    let passage = std::thread::scope(|scope| {
+    let counts = std::thread::scope(|scope| {
         let sending = scope.spawn(move || traffic::pass(&into, &out, rate, time));
         while !sending.is_finished() {
             sights.push(look(machine)?);
@@ -90,9 +90,9 @@ pub(super) fn offer(machine: &mut Machine, rate: f64, time: Duration) -> Result<
     let after = Counted::ask(machine)?;
     Ok(Stretch {
         offered_pps: rate,
-        lost: after.lost_since(&before, &passage),
+        lost: after.lost_since(&before, &counts),
         transitions: after.transitions - before.transitions,
-        passage,
+        counts,
         sights,
     })
 }
@@ -138,13 +138,17 @@ impl Counted {
     }
 
     /// Where frames were lost on their way; what comes late is lost here and found later.
-    fn lost_since(&self, before: &Self, passage: &traffic::Passage) -> BTreeMap<&'static str, u64> {
+    fn lost_since(
+        &self,
+        before: &Self,
+        counts: &traffic::TrafficCounts,
+    ) -> BTreeMap<&'static str, u64> {
         let new = |count: fn(&Self) -> u64| count(self).saturating_sub(count(before));
         let (card, driver) = (new(|it| it.card), new(|it| it.driver));
         let (received, transmitted) = (new(|it| it.received), new(|it| it.transmitted));
-        let came = passage.forwarded + passage.odd;
+        let came = counts.forwarded + counts.odd;
         let stages = [
-            ("in the emulator, before the card", passage.sent, card),
+            ("in the emulator, before the card", counts.sent, card),
             ("in the card, for want of a descriptor", card, driver),
             ("between driver and worker, for want of room in a ring", driver, received),
             ("in the router", received, transmitted),
@@ -167,7 +171,7 @@ impl Stretch {
 
 impl std::fmt::Display for Stretch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let traffic::Passage { sent, refused, forwarded, .. } = self.passage;
+        let traffic::TrafficCounts { sent, refused, forwarded, .. } = self.counts;
         let range = |of: &dyn Fn(&Sight) -> f64, digits: usize| {
             let [low, high] = self.range(of);
             if low == high {
@@ -203,7 +207,7 @@ impl std::fmt::Display for Stretch {
 pub(super) const HEAD: &str = "offered (pps)    sent  refused  forwarded  CPU 0 (GHz) CPU 1 (GHz) \
                                queues  CPU 1   read (W)        table (W)       transitions";
 
-/// How many queues a redirect table leads to, four entries a word.
+/// How many queues an indirection table leads to, four entries a word.
 fn queues_of(table: &[u32]) -> usize {
     let entries: BTreeSet<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     entries.len()
@@ -231,8 +235,12 @@ mod tests {
             transitions: 0,
         };
         let some = Counted { card: 95, driver: 95, received: 90, transmitted: 90, ..none };
-        let passage = traffic::Passage { sent: 100, forwarded: 90, ..traffic::Passage::default() };
-        let lost: Vec<u64> = some.lost_since(&none, &passage).into_values().collect();
+        let counts = traffic::TrafficCounts {
+            sent: 100,
+            forwarded: 90,
+            ..traffic::TrafficCounts::default()
+        };
+        let lost: Vec<u64> = some.lost_since(&none, &counts).into_values().collect();
         assert_eq!(lost, [5, 5]);
     }
 }

@@ -94,10 +94,10 @@ impl Seen {
     }
 }
 
-/// The letter box of one core.
+/// The mailbox of one core.
 #[derive(Debug)]
-pub(super) struct Post {
-    bell: Waker,
+pub(super) struct Mailbox {
+    waker: Waker,
     orders: Mutex<Vec<(Time, Order)>>,
     seen: Mutex<Seen>,
     /// Latencies that the policy has not seen yet, where it looks at them.
@@ -109,11 +109,11 @@ pub(super) struct Post {
     retired: Mutex<Option<(Core, Sink)>>,
 }
 
-impl Post {
-    pub fn new(bell: Waker, ports: usize) -> Self {
+impl Mailbox {
+    pub fn new(waker: Waker, ports: usize) -> Self {
         let queues = vec![QueueView::default(); ports];
         Self {
-            bell,
+            waker,
             orders: Mutex::default(),
             seen: Mutex::new(Seen { queues, ..Seen::default() }),
             latency: Mutex::new(None),
@@ -145,8 +145,8 @@ impl Post {
     }
 
     /// Wakes the core's thread.
-    pub fn ring(&self) {
-        self.bell.wake();
+    pub fn wake(&self) {
+        self.waker.wake();
     }
 
     /// Moves the orders given meanwhile behind those in `orders`.

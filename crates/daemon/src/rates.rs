@@ -59,7 +59,7 @@ pub struct Power {
 
 /// What happened between two looks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Glance {
+pub struct Rates {
     /// How long the router has run.
     pub uptime_seconds: f64,
     /// Time between the looks, on the router's clock.
@@ -204,7 +204,7 @@ impl Power {
     }
 }
 
-impl Glance {
+impl Rates {
     /// What happened from one look to the next. A router that was started anew meanwhile
     /// counts from zero.
     pub fn between(before: &Sample, now: &Sample) -> Self {
@@ -303,19 +303,19 @@ pub(crate) mod tests {
 
     #[test]
     fn rates_are_differences_over_the_routers_own_time() {
-        let glance =
-            Glance::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)));
-        assert_eq!(glance.duration_seconds, 2.0);
-        assert_eq!((glance.offered(), glance.forwarded(), glance.dropped()), (2e3, 1e3, 200.0));
-        assert_eq!(glance.workers[0].busy_ratio, 0.25, "30 of 120 cycles: sleep counts as well");
-        assert_eq!(glance.workers[0].sleeps_per_second, 20.0);
-        assert_eq!(glance.workers[1].frequency_hertz, Some(3.3e9));
+        let rates =
+            Rates::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)));
+        assert_eq!(rates.duration_seconds, 2.0);
+        assert_eq!((rates.offered(), rates.forwarded(), rates.dropped()), (2e3, 1e3, 200.0));
+        assert_eq!(rates.workers[0].busy_ratio, 0.25, "30 of 120 cycles: sleep counts as well");
+        assert_eq!(rates.workers[0].sleeps_per_second, 20.0);
+        assert_eq!(rates.workers[1].frequency_hertz, Some(3.3e9));
         let kernel = |worker: &Worker| (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share);
-        assert_eq!(kernel(&glance.workers[0]), (None, None));
-        assert_eq!(kernel(&glance.workers[1]), (Some(0.25), Some(0.1)));
-        assert_eq!(glance.power.unwrap().describe(), "131.5 W (emulated, static)");
+        assert_eq!(kernel(&rates.workers[0]), (None, None));
+        assert_eq!(kernel(&rates.workers[1]), (Some(0.25), Some(0.1)));
+        assert_eq!(rates.power.unwrap().describe(), "131.5 W (emulated, static)");
         // What was never dropped is not listed; what was lost at a port is.
-        let reasons: Vec<_> = glance.drops.iter().map(|drop| drop.reason.as_str()).collect();
+        let reasons: Vec<_> = rates.drops.iter().map(|drop| drop.reason.as_str()).collect();
         assert_eq!(reasons, ["no-route", "receive-ring-full"]);
     }
 
@@ -328,19 +328,19 @@ pub(crate) mod tests {
                              "busy_seconds": 0.25 * seconds, "idle_seconds": 0.75 * seconds}],
             }))
         };
-        let glance = Glance::between(&at(2.0), &at(6.0));
-        assert!((glance.workers[0].busy_ratio - 0.25).abs() < 1e-6);
+        let rates = Rates::between(&at(2.0), &at(6.0));
+        assert!((rates.workers[0].busy_ratio - 0.25).abs() < 1e-6);
     }
 
     #[test]
     fn a_router_started_anew_counts_from_zero_and_strange_answers_are_no_panic() {
-        let anew = Glance::between(&Sample::of(&stats(10.0, 900)), &Sample::of(&stats(1.0, 100)));
+        let anew = Rates::between(&Sample::of(&stats(10.0, 900)), &Sample::of(&stats(1.0, 100)));
         assert_eq!((anew.duration_seconds, anew.offered()), (1.0, 105.0));
         for strange in
             [json!(null), json!([1]), json!({"ports": 3, "workers": [null, 1], "power": 7})]
         {
             let sample = Sample::of(&strange);
-            assert_eq!(Glance::between(&sample, &sample).offered(), 0.0);
+            assert_eq!(Rates::between(&sample, &sample).offered(), 0.0);
         }
         let silent = Power { power_watts: None, ..Power::default() };
         assert_eq!(silent.describe(), "unavailable", "which is not 0 W");

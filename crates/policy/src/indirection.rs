@@ -1,16 +1,16 @@
-//! The redirect table of receive-side scaling: which queue gets which hash.
+//! The indirection table of receive-side scaling: which queue gets which hash.
 
 use crate::{CoreSet, MAX_CORES};
 use serde::{Deserialize, Serialize};
 
-/// A redirect table whose entries name cores; indexed with the lowest bits of the RSS hash
+/// An indirection table whose entries name cores; indexed with the lowest bits of the RSS hash
 /// (PowerSave, section 6.2: 128 entries, 7 bits).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RedirectTable {
+pub struct IndirectionTable {
     entries: Vec<u8>,
 }
 
-impl RedirectTable {
+impl IndirectionTable {
     /// A table of `size` entries (a power of two) spread evenly over the active cores.
     pub fn new(size: usize, active: CoreSet) -> Self {
         let mut table = Self { entries: vec![active.lowest().unwrap_or(0) as u8; size] };
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn shares(table: &RedirectTable, active: CoreSet) -> Vec<usize> {
+    fn shares(table: &IndirectionTable, active: CoreSet) -> Vec<usize> {
         active
             .iter()
             .map(|core| table.entries().iter().filter(|&&entry| usize::from(entry) == core).count())
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn adding_a_twelfth_core_moves_ten_entries() {
-        let mut table = RedirectTable::new(128, CoreSet::first(11));
+        let mut table = IndirectionTable::new(128, CoreSet::first(11));
         assert_eq!(table.spread(CoreSet::first(12)), 10);
         assert_eq!(table.spread(CoreSet::first(12)), 0);
     }
 
     #[test]
     fn four_ports_together_are_nearly_even() {
-        let mut tables = vec![RedirectTable::new(128, CoreSet::first(1)); 4];
+        let mut tables = vec![IndirectionTable::new(128, CoreSet::first(1)); 4];
         let mut held = [0; MAX_CORES];
         for cores in 2..=12 {
             held = [0; MAX_CORES];
@@ -184,7 +184,7 @@ mod tests {
             cores in 1usize..=12,
         ) {
             let active = CoreSet::first(cores);
-            let mut table = RedirectTable::new(128, active);
+            let mut table = IndirectionTable::new(128, active);
             table.spread_weighted(active, &before, &mut [0; MAX_CORES]);
             let old = shares(&table, active);
             let moved = table.spread_weighted(active, &weights, &mut [0; MAX_CORES]);
@@ -203,7 +203,7 @@ mod tests {
         fn only_what_comes_or_goes_moves_entries(
             steps in prop::collection::vec((any::<bool>(), 0usize..12), 1..40),
         ) {
-            let mut tables = vec![RedirectTable::new(128, CoreSet::first(6)); 4];
+            let mut tables = vec![IndirectionTable::new(128, CoreSet::first(6)); 4];
             let mut active = CoreSet::first(6);
             for (add, core) in steps {
                 let one = CoreSet::only(core);
@@ -228,7 +228,7 @@ mod tests {
 
         #[test]
         fn always_even_and_only_active(steps in prop::collection::vec(1u128..4096, 1..20)) {
-            let mut table = RedirectTable::new(128, CoreSet::first(1));
+            let mut table = IndirectionTable::new(128, CoreSet::first(1));
             for mask in steps {
                 let active: CoreSet = (0..12).filter(|bit| mask >> bit & 1 == 1).collect();
                 let before = table.clone();

@@ -1,6 +1,6 @@
 //! Energy by the states that the cores really passed through.
 
-use super::post::Report;
+use super::mailbox::Report;
 use wattline_cores::{AwakeLog, Latency, power_terms};
 use wattline_governor::account::MachineTotals;
 use wattline_governor::energy::Energy;
@@ -19,7 +19,7 @@ pub(super) enum Change {
 
 /// Collects what cores report and reckons energy from it.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct EnergyAccount {
     /// By core; of one moment when all are there.
     reports: Vec<Option<Report>>,
     /// Changes to come or not yet booked, by time.
@@ -33,7 +33,7 @@ pub(super) struct Books {
     energy: Energy,
 }
 
-impl Books {
+impl EnergyAccount {
     /// Of so many cores, all active at the frequency of this index.
     pub fn new(cores: usize, frequency: usize) -> Self {
         let nothing = Energy::new(Joules::ZERO, [], Provenance::EMULATED);
@@ -173,17 +173,22 @@ mod tests {
     fn the_shared_part_draws_while_any_core_is_awake_at_the_frequency_of_then() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let server = file.model().unwrap();
-        let mut books = Books::new(2, 0);
-        books.change(60 * MICRO, 10 * MICRO, Change::Frequencies(vec![5, 5]));
+        let mut energy_account = EnergyAccount::new(2, 0);
+        energy_account.change(60 * MICRO, 10 * MICRO, Change::Frequencies(vec![5, 5]));
         // Replaced before it took effect.
-        books.change(50 * MICRO, 20 * MICRO, Change::Frequencies(vec![13, 13]));
-        assert!(!books.take(report(0, 40 * MICRO, 100 * MICRO, &[(0, 40 * MICRO)])));
-        assert!(books.take(report(1, 40 * MICRO, 100 * MICRO, &[(30 * MICRO, 70 * MICRO)])));
-        let (totals, _) = books.close(100 * MICRO, server);
+        energy_account.change(50 * MICRO, 20 * MICRO, Change::Frequencies(vec![13, 13]));
+        assert!(!energy_account.take(report(0, 40 * MICRO, 100 * MICRO, &[(0, 40 * MICRO)])));
+        assert!(energy_account.take(report(
+            1,
+            40 * MICRO,
+            100 * MICRO,
+            &[(30 * MICRO, 70 * MICRO)]
+        )));
+        let (totals, _) = energy_account.close(100 * MICRO, server);
         assert_eq!((totals.offered, totals.forwarded), (2, 2));
         let power = |index: usize| server.power.uncore(server.processor.frequencies[index]).0;
         let expected = (power(0) * 50.0 + power(13) * 20.0) * 1e-6;
-        assert!((books.uncore_joules / expected - 1.0).abs() < 1e-9);
+        assert!((energy_account.uncore_joules / expected - 1.0).abs() < 1e-9);
         // The parts are the whole, and the base alone draws for all of the time.
         let energy = totals.energy;
         assert!(energy.rest().unwrap().0.abs() < 1e-12);

@@ -5,7 +5,7 @@ use wattline_testbed::replay::Crossing;
 
 /// Figures of one pass that the demonstration shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Passage {
+pub struct PassFigures {
     pub offered_packets: u64,
     pub forwarded_packets: u64,
     pub offered_rate_pps: f64,
@@ -13,7 +13,7 @@ pub struct Passage {
     pub latency_p99_seconds: f64,
 }
 
-impl From<&Outcome> for Passage {
+impl From<&Outcome> for PassFigures {
     fn from(outcome: &Outcome) -> Self {
         Self {
             offered_packets: outcome.offered_packets,
@@ -25,7 +25,7 @@ impl From<&Outcome> for Passage {
     }
 }
 
-impl Passage {
+impl PassFigures {
     /// Figures from frames that were found behind the router.
     pub fn of_frames(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
         let mut latencies = crossing.latencies(frames);
@@ -63,10 +63,10 @@ mod tests {
                 .into(),
             to_source: vec![],
         };
-        let passage = Passage::of_frames(&frames, &crossing);
-        assert_eq!((passage.offered_packets, passage.forwarded_packets), (3, 2));
-        assert!((passage.offered_rate_pps - 1_000.0).abs() < 1e-6);
-        assert!((passage.latency_p50_seconds - 5e-6).abs() < 1e-12);
-        assert!((passage.latency_p99_seconds - 7e-6).abs() < 1e-12);
+        let figures = PassFigures::of_frames(&frames, &crossing);
+        assert_eq!((figures.offered_packets, figures.forwarded_packets), (3, 2));
+        assert!((figures.offered_rate_pps - 1_000.0).abs() < 1e-6);
+        assert!((figures.latency_p50_seconds - 5e-6).abs() < 1e-12);
+        assert!((figures.latency_p99_seconds - 7e-6).abs() < 1e-12);
     }
 }

@@ -1,7 +1,7 @@
 //! The test topology: three namespaces, a generator, and a counting sink.
 
 use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement, Sink};
-use super::ration::Ration;
+use super::duty_cycle::DutyCycle;
 use super::threads::{Level, Thread};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
@@ -25,7 +25,7 @@ const HELPING: u32 = 1 << 18;
 
 /// Period after which a receiver that found no frames looks again. A timer wakes it, no sender
 /// does, as with the interrupt moderation of a card (`gro_flush_timeout`, `napi_defer_hard_irqs`).
-/// Without it, the contestant would pay for a wake-up of the sink every few frames. With this
+/// Without it, the candidate would pay for a wake-up of the sink every few frames. With this
 /// period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
 
@@ -40,7 +40,7 @@ pub struct Count {
 
 /// Three namespaces in a row, as [`wattline_testbed::topology`] builds them. The interface names
 /// are unique on the machine, since they identify the kernel's receiving threads.
-pub struct Course {
+pub struct Setup {
     source: Namespace,
     pub router: Namespace,
     sink: Namespace,
@@ -51,11 +51,11 @@ pub struct Course {
     arrangement: Arrangement,
 }
 
-impl Course {
+impl Setup {
     pub fn build(arrangement: Arrangement) -> Result<Self, Error> {
-        let course = Self::name_all(arrangement)?;
-        course.wire()?;
-        Ok(course)
+        let setup = Self::name_all(arrangement)?;
+        setup.wire()?;
+        Ok(setup)
     }
 
     /// Where frames come from.
@@ -120,7 +120,7 @@ impl Course {
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
         let Arrangement { placement, sink, .. } = self.arrangement;
         // On the generator's processor, a receiver drains what the generator makes. On the
-        // contestant's processor, it makes what the contestant's threads drain.
+        // candidate's processor, it makes what the candidate's threads drain.
         let receiver = match placement.receiver() {
             OUTSIDE => Level::Drain,
             _ => Level::Source,
@@ -171,8 +171,8 @@ impl Course {
             });
             let observer = Thread::current();
             let result = observer.precede(Level::Observer).and_then(|()| {
-                let _ration = (self.arrangement.placement == Placement::Rationed)
-                    .then(|| Ration::of(INSIDE))
+                let _duty_cycle = (self.arrangement.placement == Placement::Rationed)
+                    .then(|| DutyCycle::of(INSIDE))
                     .transpose()?;
                 observe(named.recv().map_err(kernel)?, &mut || {
                     let offered = generator.sent().map_err(kernel)?;

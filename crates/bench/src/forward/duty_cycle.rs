@@ -12,12 +12,12 @@ use wattline_testbed::Error;
 const TURN: Duration = Duration::from_micros(500);
 
 /// A thread that keeps one processor busy every other half millisecond; stopped when dropped.
-pub struct Ration {
+pub struct DutyCycle {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
-impl Ration {
+impl DutyCycle {
     /// Starts the thread on this processor.
     pub fn of(processor: usize) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -38,7 +38,7 @@ impl Ration {
     }
 }
 
-impl Drop for Ration {
+impl Drop for DutyCycle {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! The workers' reins and counters, for a governor's thread.
+//! Controls the workers and reads their counters, for a governor's thread.
 
 use quanta::Clock;
 use wattline_dataplane::worker::{Command, Mode};
@@ -7,14 +7,14 @@ use wattline_policy::{QueueView, Wait, Waits};
 use wattline_router::platform::WorkerHandle;
 use wattline_units::Span;
 
-/// The reins of all workers.
-pub(super) struct Reins {
+/// The control handles of all workers.
+pub(super) struct WorkerControl {
     workers: Vec<WorkerHandle>,
     /// Turns cycles of the time-stamp counter into time.
     clock: Clock,
 }
 
-impl Reins {
+impl WorkerControl {
     pub fn new(workers: Vec<WorkerHandle>) -> Self {
         Self { workers, clock: Clock::new() }
     }
@@ -30,7 +30,7 @@ impl Reins {
     }
 }
 
-impl Workers for Reins {
+impl Workers for WorkerControl {
     fn work(&mut self, worker: usize) -> Work {
         let Some(worker) = self.workers.get(worker) else { return Work::default() };
         let totals = &worker.counters.totals;

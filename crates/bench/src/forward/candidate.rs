@@ -1,8 +1,8 @@
-//! The contestants: the kernel, Wattline's data plane, DPDK's l3fwd.
+//! The candidates: the kernel, Wattline's data plane, DPDK's l3fwd.
 
 use super::arrangement::INSIDE;
-use super::course::{Course, LEFT_MAC, RIGHT_MAC, SINK_MAC, kernel};
 use super::round::Round;
+use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, kernel};
 use super::threads::{Level, Thread};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A program under measurement.
 #[derive(Debug, Clone)]
-pub enum Contestant {
+pub enum Candidate {
     /// The kernel, which forwards in the context of its receiving thread.
     Kernel,
     /// The complete router graph of `wattline-dataplane` over AF_XDP, with one worker.
@@ -40,7 +40,7 @@ pub enum Contestant {
     L3fwd(PathBuf),
 }
 
-impl Contestant {
+impl Candidate {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -54,52 +54,52 @@ impl Contestant {
         }
     }
 
-    /// Whether the contestant forwards in threads of its own, not in the kernel's receiving thread.
+    /// Whether the candidate forwards in threads of its own, not in the kernel's receiving thread.
     pub fn has_threads(&self) -> bool {
         !matches!(self, Self::Kernel | Self::WattlineXdp)
     }
 
     /// Runs and measures one round.
-    pub fn measure(&self, course: &Course, duration: Duration) -> Result<Round, Error> {
+    pub fn measure(&self, setup: &Setup, duration: Duration) -> Result<Round, Error> {
         match self {
             Self::Kernel => {
-                Thread::napi(&course.left)?.precede(Level::Drain)?;
-                observe(course, duration, || Ok(Vec::new()))
+                Thread::napi(&setup.left)?.precede(Level::Drain)?;
+                observe(setup, duration, || Ok(Vec::new()))
             }
-            Self::Wattline(mode) => by_wattline(course, duration, *mode, false),
+            Self::Wattline(mode) => by_wattline(setup, duration, *mode, false),
             Self::WattlineXdp => {
-                Thread::napi(&course.left)?.precede(Level::Drain)?;
-                by_wattline(course, duration, Mode::Adaptive, true)
+                Thread::napi(&setup.left)?.precede(Level::Drain)?;
+                by_wattline(setup, duration, Mode::Adaptive, true)
             }
             Self::L3fwd(program) => {
-                let router = L3fwd::start(course, program)?;
+                let router = L3fwd::start(setup, program)?;
                 let pid = router.child.id();
-                observe(course, duration, move || Thread::of_process(pid))
+                observe(setup, duration, move || Thread::of_process(pid))
             }
         }
     }
 }
 
 fn by_wattline(
-    course: &Course,
+    setup: &Setup,
     duration: Duration,
     mode: Mode,
     xdp_forward: bool,
 ) -> Result<Round, Error> {
-    let router = Router::start(course, mode, xdp_forward)?;
+    let router = Router::start(setup, mode, xdp_forward)?;
     let thread = router.thread;
-    observe(course, duration, move || Ok(vec![thread]))
+    observe(setup, duration, move || Ok(vec![thread]))
 }
 
 /// Offers load, waits until frames reach the sink, and measures.
 fn observe(
-    course: &Course,
+    setup: &Setup,
     duration: Duration,
     own_threads: impl FnOnce() -> Result<Vec<Thread>, Error>,
 ) -> Result<Round, Error> {
-    let receiving = [Thread::napi(&course.left)?, Thread::napi(&course.right)?];
-    let sink = [Thread::napi(&course.terminal)?];
-    course.under_load(|generator, count| {
+    let receiving = [Thread::napi(&setup.left)?, Thread::napi(&setup.right)?];
+    let sink = [Thread::napi(&setup.terminal)?];
+    setup.under_load(|generator, count| {
         let deadline = Instant::now() + PATIENCE;
         while count()?.forwarded == 0 {
             if Instant::now() > deadline {
@@ -144,9 +144,9 @@ pub struct Router {
 }
 
 impl Router {
-    pub fn start(course: &Course, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
-        let namespace = course.router.name().to_owned();
-        let (left, right) = (course.left.clone(), course.right.clone());
+    pub fn start(setup: &Setup, mode: Mode, xdp_forward: bool) -> Result<Self, Error> {
+        let namespace = setup.router.name().to_owned();
+        let (left, right) = (setup.left.clone(), setup.right.clone());
         let (report, reported) = channel();
         let worker = std::thread::spawn(move || {
             match prepare(&namespace, [&left, &right], xdp_forward) {
@@ -245,7 +245,7 @@ struct L3fwd {
 }
 
 impl L3fwd {
-    fn start(course: &Course, program: &Path) -> Result<Self, Error> {
+    fn start(setup: &Setup, program: &Path) -> Result<Self, Error> {
         let rules = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
         let write = |name: &str, text: &str| {
             let path = rules.path().join(name);
@@ -262,14 +262,14 @@ impl L3fwd {
                  busy_budget=0"
             )
         };
-        let mut start = course.router.command(&program.to_string_lossy());
+        let mut start = setup.router.command(&program.to_string_lossy());
         start
             // libxdp's dispatcher needs a BPF file system, which some machines lack.
             .env("LIBXDP_SKIP_DISPATCHER", "1")
             .arg(format!("-l{INSIDE}"))
             .args(["-n1", "--no-huge", "-m512", "--no-pci", "--no-telemetry"])
             .arg(format!("--file-prefix=wl{}", std::process::id()))
-            .args([device(0, &course.left), device(1, &course.right)])
+            .args([device(0, &setup.left), device(1, &setup.right)])
             .args(["--", "-p3", "-P", "--parse-ptype", "--lookup=lpm"])
             .arg(format!("--config=(0,0,{INSIDE}),(1,0,{INSIDE})"))
             .arg(format!("--eth-dest=1,{}", wattline_testbed::topology::mac_text(SINK_MAC)))
