@@ -217,7 +217,20 @@ impl Router {
         {
             tracing::debug!("{tun}: {error}");
         }
-        lookout.look(&self.config, &self.rib, now);
+        if !lookout.look(&self.config, &self.rib, now) {
+            return;
+        }
+        for (number, settings) in (0..).zip(&self.config.ports) {
+            let judged = self.applications.iter().any(|it| it.judges(PortId(number)));
+            if judged && lookout.left(PortId(number)).is_some() {
+                let what = self.config.why_by_workers(usize::from(number)).join(", ");
+                let name = &settings.name;
+                tracing::warn!(
+                    "port {name}: {what} does not hold while the kernel forwards the packets of this \
+                     port"
+                );
+            }
+        }
     }
 
     /// Gives up interfaces that are gone and serves those that have come in their place.
@@ -329,8 +342,8 @@ impl Router {
         match request {
             Request::Stats => to_answer(&self.shown_stats()),
             Request::Metrics => {
-                let text = crate::metrics::of_router(&self.stats(), &self.workers.snapshots());
-                Answer::Ok(text.into())
+                let (stats, workers) = (self.stats(), self.workers.snapshots());
+                Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
             }
             Request::Graph => to_answer(&self.graph()),
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),
