@@ -105,6 +105,11 @@ impl KernelSide {
             .map_err(|source| RouterError::system("following the kernel's routes", source))
     }
 
+    /// Whether the kernel's tables are being read as a whole: what is known may lack something.
+    pub fn is_reading(&self) -> bool {
+        self.follower.is_dumping()
+    }
+
     /// Lets the programs of these ports leave nothing to the kernel that it would forward, once they
     /// hand traffic over.
     pub fn guard(&mut self, ports: HashSet<PortId>) {

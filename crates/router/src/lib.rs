@@ -19,6 +19,7 @@ mod attachments;
 mod bundle;
 mod cleared;
 pub mod config;
+mod cpu;
 mod error;
 mod fallback;
 mod inbox;
@@ -67,6 +68,9 @@ use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
 use wattline_rib::{Rib, Source};
 use workers::Workers;
+
+/// The kernel is followed for no longer before other work gets its turn.
+const FOLLOWING: Duration = Duration::from_millis(20);
 
 /// The control thread looks around this often, whatever happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -188,13 +192,18 @@ impl Router {
     }
 
     fn follow_kernel(&mut self) {
-        let Self { kernel: Some(kernel), rib, .. } = self else { return };
+        let Self { kernel: Some(kernel), rib, bell, .. } = self else { return };
         let now = Instant::now();
         loop {
             match kernel.follow(rib, now) {
                 // What has come so far goes to the workers before more is taken.
                 Ok(more) => {
                     if !more || rib.has_changes() {
+                        break;
+                    }
+                    // A table is read again, for instance, in which nothing is new.
+                    if now.elapsed() > FOLLOWING {
+                        bell.wake();
                         break;
                     }
                 }

@@ -84,7 +84,13 @@ impl Router {
             false => None,
         };
         if let Some(kernel) = &mut kernel {
-            kernel.follow(&mut rib, Instant::now())?;
+            // Nothing is forwarded before all is known.
+            loop {
+                kernel.follow(&mut rib, Instant::now())?;
+                if !kernel.is_reading() {
+                    break;
+                }
+            }
         }
         let interfaces = interfaces(&config, &rib)?;
         let numbers = interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)).collect();
