@@ -20,3 +20,30 @@ mod section;
 pub mod subject;
 
 pub use section::{AclSection, AclSettings};
+
+use arc_swap::ArcSwap;
+use lists::Lists;
+use std::sync::Arc;
+use wattline_dataplane::feature::Feature;
+
+/// What the rules of one worker without a control thread have matched.
+pub struct Tally(Arc<Lists>);
+
+/// The nodes of one worker with these rules, for so many ports: for benchmarks and tests.
+pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
+    let lists = Arc::new(Lists::new(rules, ports, 1, None));
+    let features = node::features(&Arc::new(ArcSwap::new(lists.clone())), 0);
+    (features, Tally(lists))
+}
+
+impl Tally {
+    /// Packets by rule.
+    pub fn packets(&self) -> Vec<u64> {
+        self.0.rules.iter().map(|it| it.counts.total().0).collect()
+    }
+
+    /// Number of rules.
+    pub fn rules(&self) -> usize {
+        self.0.rules.len()
+    }
+}

@@ -14,3 +14,13 @@ mod node;
 mod section;
 
 pub use section::{UrpfSection, UrpfSettings};
+pub use wattline_router::application::SourceCheck;
+
+use wattline_dataplane::counters::Counter;
+use wattline_dataplane::feature::Feature;
+
+/// The nodes of one worker whose ports check so: for benchmarks and tests.
+pub fn worker(checks: &[Option<SourceCheck>]) -> Vec<Feature> {
+    let dropped = checks.iter().map(|_| Counter::default()).collect();
+    node::features(&checks.into(), &dropped)
+}

@@ -210,7 +210,10 @@ fn every_kernel_feature_has_its_way_and_a_test_that_exists() {
     let mut wrong = Vec::new();
     for row in rows {
         let what = row.split(" | ").nth(1).unwrap_or_default();
-        if !["honoured", "left", "refused", "passed by"].iter().any(|word| what.to_lowercase().contains(word)) {
+        if !["honoured", "left", "refused", "passed by"]
+            .iter()
+            .any(|word| what.to_lowercase().contains(word))
+        {
             wrong.push(format!("neither honoured, left, refused nor passed by: {row}"));
         }
         let tests = named_tests(row);
