@@ -124,6 +124,8 @@ pub enum Topic {
     Flows,
     /// Security associations of the application `ipsec`.
     Sas,
+    /// Access lists of the application `acl`, with what their rules matched.
+    Acl,
 }
 
 /// An answer; on the wire an object with one of the two keys.

@@ -104,6 +104,10 @@ drop_reasons! {
     Policy = "ipsec-policy",
     /// It met congestion in a tunnel, and its ends do not support ECN (RFC 6040 4.2).
     Congestion = "tunnel-congestion",
+    /// No rule of the port's access list permits it.
+    AclDenied = "acl-denied",
+    /// Its source address has no route, or none that leads to the port by which it came (RFC 3704).
+    ReversePath = "reverse-path",
     /// The worker ended while it held the packet.
     Shutdown = "shutdown",
 }

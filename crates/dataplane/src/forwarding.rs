@@ -159,6 +159,17 @@ impl Table {
         members.get(index as usize).copied().unwrap_or(NextHopId::NONE)
     }
 
+    /// All members of a group, repeated by weight; none where the next hop is no group.
+    pub fn members(&self, hop: &Hop) -> &[NextHopId] {
+        let group = (hop.kind == HopKind::Group).then(|| self.groups.get(hop.index as usize));
+        group.flatten().map_or(&[], |members| members)
+    }
+
+    /// Hash of the network of a sender, keyed by this router's seed.
+    pub fn sender(&self, address: IpAddr) -> u32 {
+        flow::sender(address, self.flow_seed)
+    }
+
     /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
         self.gateways.get(hop.index as usize).copied().flatten()

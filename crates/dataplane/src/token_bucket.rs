@@ -25,6 +25,16 @@ impl TokenBucket {
         Self { interval, full, saved: full, last: Time::ZERO, refills: rate > 0 }
     }
 
+    /// A full bucket with a part of the rate and of the burst, given as divisors; at least one token
+    /// fits into it.
+    #[must_use]
+    pub fn part(&self, rate: u32, burst: u32) -> Self {
+        let tokens = self.full / self.interval.max(1) / u64::from(burst.max(1));
+        let interval = self.interval.saturating_mul(u64::from(rate.max(1)));
+        let full = interval.saturating_mul(tokens.max(1));
+        Self { interval, full, saved: full, ..self.clone() }
+    }
+
     /// Takes a token; true if there was one, so that the event may pass now.
     pub fn take(&mut self, now: Time) -> bool {
         let elapsed = now.since(self.last).as_picos();
@@ -65,6 +75,17 @@ mod tests {
         assert_eq!((0..20).filter(|_| bucket.take(start)).count(), 5);
         assert!(!bucket.take(start + Span::from_micros(999)));
         assert!(bucket.take(start + Span::from_micros(1000)));
+    }
+
+    #[test]
+    fn a_part_has_its_share_of_rate_and_burst_and_room_for_one() {
+        let start = Time::ZERO + Span::from_millis(7);
+        let mut part = TokenBucket::new(1000, 50).part(10, 5);
+        assert_eq!((0..20).filter(|_| part.take(start)).count(), 10);
+        assert!(!part.take(start + Span::from_micros(9_999)));
+        assert!(part.take(start + Span::from_micros(10_000)));
+        let mut least = TokenBucket::new(1000, 2).part(1, 100);
+        assert_eq!((0..20).filter(|_| least.take(start)).count(), 1);
     }
 
     #[test]

@@ -340,6 +340,37 @@ fn an_overrun_of_the_notifications_loses_nothing() {
     });
 }
 
+/// Whoever follows a long table gets to its other work while the table is read.
+#[test]
+fn a_long_dump_is_told_in_pieces() {
+    const ROUTES: u32 = 40_000;
+    let Some((near, _far)) = pair() else { return };
+    near.enter(|| {
+        let line = |number: u32| {
+            format!("route add 10.{}.{}.0/24 via 192.0.2.2\n", number / 256, number % 256)
+        };
+        near.batch(&(0..ROUTES).map(line).collect::<String>());
+        let mut follower = Follower::new().unwrap();
+        let (mut events, mut pieces, mut ends) = (0, Vec::new(), 0);
+        while follower.is_dumping() {
+            follower
+                .poll(Instant::now(), &mut |event| {
+                    events += usize::from(matches!(event, Event::Route { .. }));
+                    ends += usize::from(matches!(event, Event::DumpEnd));
+                })
+                .unwrap();
+            pieces.push(std::mem::take(&mut events));
+            // Nobody has to wait for something to become readable.
+            assert!(!follower.is_dumping() || follower.deadline().is_some());
+        }
+        assert_eq!((ends, follower.dumps()), (1, 1));
+        let all: usize = pieces.iter().sum();
+        assert!(all >= ROUTES as usize, "{all} routes");
+        let longest = pieces.iter().max().copied().unwrap_or(0);
+        assert!(pieces.len() > 2 && longest < all / 2, "{pieces:?}");
+    });
+}
+
 /// What whoever forwards in the kernel's place passes by.
 #[test]
 fn what_has_a_say_in_the_kernels_forwarding_is_found() {

@@ -71,6 +71,16 @@ pub fn seeded(hash: u32, seed: u64) -> u32 {
     (mix(u64::from(hash) ^ seed) >> 32) as u32
 }
 
+/// Keyed hash of a sender: of an IPv4 address, or of the first 64 bits of an IPv6 address, since a
+/// host may choose the others (RFC 4291 section 2.5.1).
+pub fn sender(address: IpAddr, seed: u64) -> u32 {
+    let network = match address {
+        IpAddr::V4(address) => u64::from(u32::from(address)),
+        IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
+    };
+    (mix(mix(network ^ seed) ^ seed.rotate_left(32)) >> 32) as u32
+}
+
 fn halves(address: IpAddr) -> (u64, u64) {
     match address {
         IpAddr::V4(address) => (0, u64::from(u32::from(address))),

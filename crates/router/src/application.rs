@@ -5,7 +5,7 @@
 //! that (collectors, keys, timers) lives in the control thread.
 //!
 //! Where several are configured, packets that were received pass them in this order, so that
-//! each finds what it works on: ESP is decrypted, redundancy elimination decoded, flows are
+//! each finds what it works on: access lists and source addresses are judged, ESP is decrypted, redundancy elimination decoded, flows are
 //! recorded, redundancy elimination encoded, ESP encrypted.
 
 use crate::config::{ApplicationSection, Config};
@@ -13,7 +13,9 @@ use crate::error::RouterError;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::Instant;
+use wattline_daemon::metrics::Exposition;
 use wattline_dataplane::feature::{Feature, Place};
+use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
 
@@ -54,6 +56,15 @@ pub(crate) fn start(
     Ok(started)
 }
 
+/// How source addresses are compared with the routes (RFC 3704).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceCheck {
+    /// There is a route to the source (section 2.4).
+    Loose,
+    /// A route to the source leads to the port by which the packet came (sections 2.2 and 2.3).
+    Strict,
+}
+
 /// One application of one router.
 pub trait Application: Send {
     /// Its name in statistics, as its section is called in the configuration.
@@ -84,6 +95,33 @@ pub trait Application: Send {
         false
     }
 
+    /// Whether what comes in at a port may be forwarded only as it says: nothing that the kernel would
+    /// forward may be left to it unseen, and the port may not be left to the kernel at the start.
+    fn judges(&self, port: PortId) -> bool {
+        let _ = port;
+        false
+    }
+
+    /// How it compares the source addresses of what comes in at a port with the routes, so that the
+    /// kernel's own check is not passed by.
+    fn checks_sources(&self, port: PortId) -> Option<SourceCheck> {
+        let _ = port;
+        None
+    }
+
+    /// What it does with the packets of a port, in a few words, where it does something.
+    fn says_of(&self, port: PortId) -> Option<String> {
+        let _ = port;
+        None
+    }
+
+    /// Takes over what another configuration with the same ports says, while packets flow. Returns
+    /// the heading of the section that is in force then; nothing where it needs a restart.
+    fn reload(&mut self, config: &Config) -> Option<&'static str> {
+        let _ = config;
+        None
+    }
+
     /// Called once before traffic is taken over, if the router has interfaces: for what has to
     /// hold in the kernel from then on.
     fn take_over(&mut self, rib: &Rib) {
@@ -92,6 +130,11 @@ pub trait Application: Send {
 
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
+
+    /// What it counts, for Prometheus.
+    fn metrics(&self, to: &mut Exposition) {
+        let _ = to;
+    }
 
     /// What it knows of a topic, at most so many entries, within a prefix or all; nothing where the
     /// topic is none of its own.

@@ -34,8 +34,10 @@ pub(super) struct KernelSide {
     routes: bool,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
-    /// Whether the programs leave nothing to the kernel that it would forward.
-    guarded: bool,
+    /// Ports whose programs leave nothing to the kernel that it would forward.
+    guarded: HashSet<PortId>,
+    /// Ports whose programs do not forward by themselves, and why.
+    by_workers: BTreeMap<PortId, String>,
     stats: KernelStats,
 }
 
@@ -66,7 +68,8 @@ impl KernelSide {
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
             tunnel_ends: HashSet::new(),
-            guarded: false,
+            guarded: HashSet::new(),
+            by_workers: BTreeMap::new(),
             stats: KernelStats::default(),
         })
     }
@@ -102,22 +105,34 @@ impl KernelSide {
             .map_err(|source| RouterError::system("following the kernel's routes", source))
     }
 
-    /// Lets programs leave nothing to the kernel that it would forward, once they hand traffic
-    /// over.
-    pub fn guard(&mut self) {
-        self.guarded = true;
+    /// Whether the kernel's tables are being read as a whole: what is known may lack something.
+    pub fn is_reading(&self) -> bool {
+        self.follower.is_dumping()
+    }
+
+    /// Lets the programs of these ports leave nothing to the kernel that it would forward, once they
+    /// hand traffic over.
+    pub fn guard(&mut self, ports: HashSet<PortId>) {
+        self.guarded = ports;
+    }
+
+    /// Lets the program of a port that is attached later forward nothing by itself.
+    pub fn leave_to_workers(&mut self, port: PortId, why: String) {
+        self.by_workers.insert(port, why);
     }
 
     /// Attaches the XDP program to the link of a port.
     pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, RouterError> {
         let mac = link.mac.unwrap_or_default();
-        let forward = self.forwarding.as_ref().map(Forwarding::forward);
+        let by_program = !self.by_workers.contains_key(&port);
+        let forwarding = self.forwarding.as_ref().filter(|_| by_program);
+        let forward = forwarding.map(Forwarding::forward);
         let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
             .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, name)?;
         }
-        let mode = mode_of(&program);
+        let mode = self.mode_of(port, &program);
         let program = Program {
             program,
             name: name.to_owned(),
@@ -155,11 +170,20 @@ impl KernelSide {
         let mac = link.mac.unwrap_or_default();
         program.program.attach_again(link.index, mac)?;
         (program.mac, program.warned_of) = (mac, 0);
-        let mode = mode_of(&program.program);
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, &program.name)?;
         }
-        Ok(mode)
+        let program = self.programs.get(&port);
+        Ok(program.map_or_else(String::new, |program| self.mode_of(port, &program.program)))
+    }
+
+    /// Where a program runs, and why it does not forward where others do, for people.
+    fn mode_of(&self, port: PortId, program: &XdpProgram) -> String {
+        let mode = format!("{:?} XDP", program.mode()).to_lowercase();
+        match self.by_workers.get(&port).filter(|_| self.forwarding.is_some()) {
+            Some(why) => format!("{mode}; workers forward what comes in here: {why}"),
+            None => mode,
+        }
     }
 
     /// Hands the transit traffic of a port's queue over to its socket.
@@ -192,12 +216,12 @@ impl KernelSide {
         sockets: Vec<(PortId, u32, OwnedFd)>,
         longest: u16,
     ) -> Result<(), RouterError> {
-        for program in self.programs.values_mut() {
+        for (port, program) in &mut self.programs {
             program.program.set_longest(longest)?;
             program.longest = longest;
             // Right before the sockets are there: what needs one is dropped until it is. Until
             // here the kernel has forwarded as it did before the router was started.
-            program.program.set_guarded(self.guarded)?;
+            program.program.set_guarded(self.guarded.contains(port))?;
         }
         for (port, queue, socket) in sockets {
             if let Some(program) = self.programs.get_mut(&port) {
@@ -274,7 +298,7 @@ impl KernelSide {
         }
         for (port, link) in rib.port_links() {
             if let Some(program) = self.programs.get_mut(&port) {
-                program.warn_of_mtu(link.mtu, self.guarded);
+                program.warn_of_mtu(link.mtu, self.guarded.contains(&port));
             }
         }
     }
@@ -413,11 +437,6 @@ impl Program {
         self.vlans.clone_from(vlans);
         Ok(())
     }
-}
-
-/// Where a program runs, for people.
-fn mode_of(program: &XdpProgram) -> String {
-    format!("{:?} XDP", program.mode()).to_lowercase()
 }
 
 /// Who has answered and is lost again may be asked for again at once.

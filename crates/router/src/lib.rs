@@ -19,6 +19,7 @@ mod attachments;
 mod bundle;
 mod cleared;
 pub mod config;
+mod cpu;
 mod error;
 mod fallback;
 mod inbox;
@@ -67,6 +68,9 @@ use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
 use wattline_rib::{Rib, Source};
 use workers::Workers;
+
+/// The kernel is followed for no longer before other work gets its turn.
+const FOLLOWING: Duration = Duration::from_millis(20);
 
 /// The control thread looks around this often, whatever happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -188,13 +192,18 @@ impl Router {
     }
 
     fn follow_kernel(&mut self) {
-        let Self { kernel: Some(kernel), rib, .. } = self else { return };
+        let Self { kernel: Some(kernel), rib, bell, .. } = self else { return };
         let now = Instant::now();
         loop {
             match kernel.follow(rib, now) {
                 // What has come so far goes to the workers before more is taken.
                 Ok(more) => {
                     if !more || rib.has_changes() {
+                        break;
+                    }
+                    // A table is read again, for instance, in which nothing is new.
+                    if now.elapsed() > FOLLOWING {
+                        bell.wake();
                         break;
                     }
                 }
@@ -217,7 +226,20 @@ impl Router {
         {
             tracing::debug!("{tun}: {error}");
         }
-        lookout.look(&self.config, &self.rib, now);
+        if !lookout.look(&self.config, &self.rib, now) {
+            return;
+        }
+        for (number, settings) in (0..).zip(&self.config.ports) {
+            let judged = self.applications.iter().any(|it| it.judges(PortId(number)));
+            if judged && lookout.left(PortId(number)).is_some() {
+                let what = self.config.why_by_workers(usize::from(number)).join(", ");
+                let name = &settings.name;
+                tracing::warn!(
+                    "port {name}: {what} does not hold while the kernel forwards the packets of this \
+                     port"
+                );
+            }
+        }
     }
 
     /// Gives up interfaces that are gone and serves those that have come in their place.
@@ -329,8 +351,8 @@ impl Router {
         match request {
             Request::Stats => to_answer(&self.shown_stats()),
             Request::Metrics => {
-                let text = crate::metrics::of_router(&self.stats(), &self.workers.snapshots());
-                Answer::Ok(text.into())
+                let (stats, workers) = (self.stats(), self.workers.snapshots());
+                Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
             }
             Request::Graph => to_answer(&self.graph()),
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),

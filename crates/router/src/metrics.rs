@@ -1,5 +1,6 @@
 //! What a router counts, for Prometheus.
 
+use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
 use wattline_daemon::metrics::{Exposition, Kind, of_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
@@ -18,7 +19,11 @@ const LOSSES: &[Column] = &[
 ];
 
 /// All metrics of a router; `workers` are its workers' counters, one queue of each port each.
-pub(crate) fn of_router(stats: &Stats, workers: &[(Snapshot, bool)]) -> String {
+pub(crate) fn of_router(
+    stats: &Stats,
+    workers: &[(Snapshot, bool)],
+    applications: &[Box<dyn Application>],
+) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
@@ -31,6 +36,7 @@ pub(crate) fn of_router(stats: &Stats, workers: &[(Snapshot, bool)]) -> String {
     to.family("wattline_routes", Kind::Gauge, "Prefixes in the forwarding tables.");
     to.sample(&[("family", "ipv4")], stats.routes.ipv4 as f64);
     to.sample(&[("family", "ipv6")], stats.routes.ipv6 as f64);
+    applications.iter().for_each(|application| application.metrics(to));
     text.into_text()
 }
 

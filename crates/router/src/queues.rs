@@ -1,6 +1,7 @@
 //! Opening the ports: which queue is served by which worker.
 
 use super::bundle::Bundle;
+use super::cpu::on_cpu_of;
 use super::error::RouterError;
 use super::slot::{Handover, Slot};
 use crate::config::{Config, PortKind, PortSettings};
@@ -139,7 +140,8 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
             let options = Options { busy_poll, ..Options::default() };
-            let worker = open_worker(&addresses, &options)?;
+            let cpu = config.router.cpus.get(worker).copied();
+            let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
             opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
             let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> = BTreeMap::new();
             let mut sockets = Vec::new();

@@ -53,6 +53,7 @@ impl Router {
         self.workers.configure(settings);
         // Routes name ports by their place: with other ports they would lead astray.
         if !report.needs_restart.contains(&"[[port]]") {
+            self.reload_applications(&new, &mut report);
             self.config.routes = new.routes;
             self.config.neighbours = new.neighbours;
             self.config.routes_file = new.routes_file;
@@ -65,6 +66,22 @@ impl Router {
         self.look_at_ways_out();
         report.not_as_configured = self.attachments.complaints().collect();
         Ok(report)
+    }
+
+    /// Lets applications take over what they can while packets flow.
+    fn reload_applications(&mut self, new: &Config, report: &mut Report) {
+        for application in &mut self.applications {
+            let Some(heading) = application.reload(new) else { continue };
+            let said = new.applications.iter().find(|it| it.heading() == heading).cloned();
+            let known = self.config.applications.iter_mut().find(|it| it.heading() == heading);
+            if let (Some(known), Some(said)) = (known, said) {
+                *known = said;
+            }
+            if report.needs_restart.contains(&heading) {
+                report.needs_restart.retain(|it| *it != heading);
+                report.applied.push(heading);
+            }
+        }
     }
 }
 

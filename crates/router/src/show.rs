@@ -26,12 +26,16 @@ impl Router {
                 Some(of) if of.prefix_len() == of.max_prefix_len() => Answer::Ok(self.fib(of)),
                 _ => Answer::Error("a look-up needs one address".to_owned()),
             },
-            Topic::Flows | Topic::Sas => {
+            Topic::Flows | Topic::Sas | Topic::Acl => {
                 let mut known = self.applications.iter();
                 known.find_map(|it| it.show(topic, within, most)).map_or_else(
                     || {
-                        let section = if topic == Topic::Flows { "flow_records" } else { "ipsec" };
-                        Answer::Error(format!("this router's configuration has no [{section}]"))
+                        let section = match topic {
+                            Topic::Flows => "[flow_records]",
+                            Topic::Acl => "[[acl]]",
+                            _ => "[ipsec]",
+                        };
+                        Answer::Error(format!("this router's configuration has no {section}"))
                     },
                     Answer::Ok,
                 )
@@ -44,6 +48,7 @@ impl Router {
         let configs = self.rib.port_configs();
         let ports = stats.ports.iter().zip(&configs).enumerate().map(|(number, (port, config))| {
             let link = self.rib.link_of(PortId(number as u16));
+            let said = self.applications.iter().filter_map(|it| it.says_of(PortId(number as u16)));
             json!({
                 "name": port.name,
                 "interface": link.map(|link| &link.name),
@@ -54,6 +59,7 @@ impl Router {
                 "state": port.state,
                 "reason": port.reason,
                 "mode": port.mode,
+                "checks": said.collect::<Vec<_>>(),
                 "by_workers_because": port.xdp_closed_because,
             })
         });

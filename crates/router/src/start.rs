@@ -84,7 +84,13 @@ impl Router {
             false => None,
         };
         if let Some(kernel) = &mut kernel {
-            kernel.follow(&mut rib, Instant::now())?;
+            // Nothing is forwarded before all is known.
+            loop {
+                kernel.follow(&mut rib, Instant::now())?;
+                if !kernel.is_reading() {
+                    break;
+                }
+            }
         }
         let interfaces = interfaces(&config, &rib)?;
         let numbers = interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)).collect();
@@ -96,18 +102,33 @@ impl Router {
 
         let mut applications = application::start(extensions.applications, &config)?;
         let guards = applications.iter().any(|it| it.guards());
-        let mut lookout = has_interfaces.then(|| Lookout::new(guards));
+        let ports = || (0..config.ports.len() as u16).map(PortId);
+        let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
+        let checks = ports().filter_map(|port| {
+            Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
+        });
+        let mut lookout = has_interfaces.then(|| Lookout::new(guards, checks.collect()));
         if let Some(lookout) = &mut lookout {
             lookout.look(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
                 return Err(RouterError::Unfit(refusal));
             }
+            let left = ports().filter(judged).filter_map(|port| Some((port, lookout.left(port)?)));
+            let left: Vec<String> =
+                left.map(|(port, why)| judged_and_left(&config, port, why)).collect();
+            if !left.is_empty() {
+                return Err(RouterError::Unfit(left.join("\n")));
+            }
         }
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
-            if guards {
-                kernel.guard();
+            kernel.guard(ports().filter(|port| guards || judged(port)).collect());
+            for port in ports() {
+                let why = config.why_by_workers(usize::from(port.0));
+                if !why.is_empty() {
+                    kernel.leave_to_workers(port, why.join(", "));
+                }
             }
             for Interface { port, link, .. } in &interfaces {
                 let name = &config.ports[usize::from(port.0)].name;
@@ -233,6 +254,17 @@ impl Router {
             watchers: Watchers::default(),
         })
     }
+}
+
+/// Why the router does not start: the kernel would forward packets without what the configuration
+/// wants of them.
+fn judged_and_left(config: &Config, port: PortId, why: &str) -> String {
+    let (name, port) = (&config.ports[usize::from(port.0)].name, usize::from(port.0));
+    format!(
+        "[[port]] {name}: {} would not hold, as the port would be left to the kernel: {why}; remove \
+         that, or say [router] takeover = \"force\" to forward without it",
+        config.why_by_workers(port).join(", ")
+    )
 }
 
 /// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when

@@ -1,5 +1,6 @@
 //! Worker threads.
 
+use super::cpu::pin;
 use super::error::RouterError;
 use super::inbox::{InboxSender, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
@@ -330,14 +331,6 @@ fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("nothing that could be kept").to_owned()
-}
-
-fn pin(worker: usize, cpu: u16) {
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(usize::from(cpu));
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &cpus) {
-        tracing::warn!("cannot pin worker {worker} to CPU {cpu}: {error}");
-    }
 }
 
 #[cfg(test)]

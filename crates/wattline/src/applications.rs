@@ -5,7 +5,8 @@ use wattline_router::application::{ApplicationKind, Applications};
 use wattline_router::config::{ApplicationSection, NotBuiltIn};
 
 /// All that were built in, in the order in which packets that are about to leave pass them: flows
-/// are recorded, redundancy elimination encoded, ESP encrypted.
+/// are recorded, redundancy elimination encoded, ESP encrypted. What is received passes them the other
+/// way round, and so is filtered first.
 pub const APPLICATIONS: Applications = &[
     #[cfg(feature = "flow-records")]
     wattline_flow_records::APPLICATION,
@@ -19,6 +20,12 @@ pub const APPLICATIONS: Applications = &[
     wattline_ipsec::APPLICATION,
     #[cfg(not(feature = "ipsec"))]
     without(&NotBuiltIn { names: &["ipsec", "ipsec_tunnel", "ipsec_policy"], feature: "ipsec" }),
+    #[cfg(feature = "filter")]
+    wattline_filter::ACL,
+    #[cfg(feature = "filter")]
+    wattline_filter::URPF,
+    #[cfg(not(feature = "filter"))]
+    without(&NotBuiltIn { names: &["acl", "urpf"], feature: "filter" }),
 ];
 
 /// An application that is not there: what a configuration says of it is refused with the reason.
@@ -54,7 +61,12 @@ mod tests {
         }
     }
 
-    #[cfg(all(feature = "flow-records", feature = "redundancy", feature = "ipsec"))]
+    #[cfg(all(
+        feature = "filter",
+        feature = "flow-records",
+        feature = "redundancy",
+        feature = "ipsec"
+    ))]
     #[test]
     fn the_reference_page_is_made_from_the_keys() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
@@ -78,11 +90,18 @@ mod tests {
         [ipsec]\nstate = \"s\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\n\
         remote = \"192.0.2.2\"\nspi_in = 0x1001\nspi_out = 4098\nkey_in_file = \"in.key\"\n\
         key_out_file = \"out.key\"\nhard_bytes = \"2G\"\n\
-        [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
+        [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n\
+        [[acl]]\naction = \"deny\"\nsource = \"10.3.0.0/16\"\nprotocol = \"tcp\"\n\
+        destination_ports = [22, \"80-90\"]\n[urpf]\nloose = [\"a\"]\n";
 
     #[test]
     fn sections_with_any_bytes_changed_are_accepted_or_refused_with_a_reason() {
-        #[cfg(all(feature = "flow-records", feature = "redundancy", feature = "ipsec"))]
+        #[cfg(all(
+            feature = "filter",
+            feature = "flow-records",
+            feature = "redundancy",
+            feature = "ipsec"
+        ))]
         assert!(Config::parse_with(ALL, "all", &sections()).is_ok());
         bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
             let mut mutated = ALL.as_bytes().to_vec();

@@ -18,6 +18,7 @@ use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Worker, WorkerParts};
+use wattline_filter::acl::rule::{Action, Rule};
 use wattline_flow_records::nodes as flow_records;
 use wattline_governor::ledger::Knob;
 use wattline_governor::machine::Taken;
@@ -329,14 +330,30 @@ impl Bench {
     }
 }
 
+/// An access list that permits everything, at its end.
+fn filtering() -> Vec<Feature> {
+    let last = Rule {
+        name: String::new(),
+        on: Vec::new(),
+        action: Action::Permit,
+        sources: Vec::new(),
+        destinations: Vec::new(),
+        protocols: Vec::new(),
+        source_ports: Vec::new(),
+        destination_ports: Vec::new(),
+    };
+    let denied = Rule { action: Action::Deny, protocols: vec![255], ..last.clone() };
+    wattline_filter::acl::worker(&[vec![denied; 100], vec![last]].concat(), 2).0
+}
+
 #[test]
 fn warm_workers_never_call_the_allocator() {
     // Few flows and a small ring: evictions and records without room are part of it.
     let settings = flow_records::Settings { flows: 16, ring: 64, ..Default::default() };
     let [(near_flows, mut records), (far_flows, _far_records)] =
         [(); 2].map(|()| flow_records::worker(&settings));
-    let mut near =
-        Bench::new([vec![near_flows, encoder()], encrypting()].into_iter().flatten().collect());
+    let near_features = [filtering(), vec![near_flows, encoder()], encrypting()];
+    let mut near = Bench::new(near_features.into_iter().flatten().collect());
     let mut far = Bench::new(decrypting().into_iter().chain([decoder(), far_flows]).collect());
     let rounds: Vec<_> = (0..64).map(traffic).collect();
     let mut run = |times| {
@@ -352,7 +369,7 @@ fn warm_workers_never_call_the_allocator() {
         ["ttl-expired", "too-big", "no-route", "blackhole", "bad-checksum", "neighbour-timeout"];
     near.check(
         &reasons,
-        &["esp4-encrypt", "redundancy4-encode", "ip6-flow-records", "ip4-fragment"],
+        &["acl4", "acl6", "esp4-encrypt", "redundancy4-encode", "ip6-flow-records", "ip4-fragment"],
     );
     far.check(&[], &["esp4-decrypt", "redundancy4-decode", "ip6-flow-records"]);
     let decoded = far.worker.counters().snapshot();

@@ -12,6 +12,7 @@ mod application;
 mod args;
 mod costs;
 mod crypto;
+mod filter;
 mod ipsec;
 mod ipv4;
 mod measure;
@@ -41,6 +42,8 @@ use wattline_dataplane::frame::BATCH_MAX;
 
 /// Applications that can be measured, by name.
 const APPLICATIONS: &[(&str, Make)] = &[
+    ("acl", filter::make),
+    ("acl-long", filter::make_long),
     ("all", all),
     ("ipsec", ipsec::make),
     ("ipv4", ipv4::make),
@@ -49,6 +52,7 @@ const APPLICATIONS: &[(&str, Make)] = &[
     ("re-link", redundancy::make_link),
     ("re-maxp", redundancy::make_maxp),
     ("re-modp", redundancy::make_modp),
+    ("urpf", filter::make_urpf),
 ];
 
 /// The four applications of the PowerSave paper in one run.

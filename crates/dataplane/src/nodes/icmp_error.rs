@@ -3,7 +3,8 @@
 //! The message depends on the packet's drop reason. None is sent where the RFCs forbid it
 //! ([`Family::ends`]) or to an address that names no single host; to a directed broadcast address,
 //! Linux does send errors. Each kind of message ([`Kind`]) has its own rate limit, so that a flood
-//! of one kind leaves room for the others. A message is routed like any other packet.
+//! of one kind leaves room for the others, and each limit keeps a part for every group of senders
+//! ([`FairLimit`]). A message is routed like any other packet.
 //!
 //! If only the kernel reaches the sender, the kernel gets the packet and sends the error. It would
 //! take a message from Wattline, which carries the kernel's own address as source, for forged.
@@ -11,6 +12,7 @@
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` or `ip6-lookup` (the
 //!   message), `punt`
 
+use super::fair_limit::FairLimit;
 use super::made;
 use crate::drop_reason::DropReason;
 use crate::forwarding::{Hop, HopKind, Table};
@@ -100,14 +102,14 @@ impl Kind {
 /// Node for ICMP errors of one IP version; see the module.
 pub struct IcmpError<F> {
     /// Rate limits, indexed by [`Kind`].
-    buckets: [TokenBucket; Kind::COUNT],
+    limits: [FairLimit; Kind::COUNT],
     family: PhantomData<F>,
 }
 
 impl<F: Family> IcmpError<F> {
-    /// Makes the node; each kind of message gets a copy of `bucket`.
+    /// Makes the node; each kind of message gets the limit of `bucket`.
     pub fn new(bucket: TokenBucket) -> Self {
-        Self { buckets: std::array::from_fn(|_| bucket.clone()), family: PhantomData }
+        Self { limits: std::array::from_fn(|_| FairLimit::new(&bucket)), family: PhantomData }
     }
 
     /// Makes the message about a packet and counts it as generated; `None` if none may be sent.
@@ -141,7 +143,8 @@ impl<F: Family> IcmpError<F> {
         ends: Ends,
         back: &Hop,
     ) -> Option<Packet> {
-        if !self.buckets[Kind::of(packet.reason) as usize].take(context.now) {
+        let sender = context.routes.table().sender(ends.source);
+        if !self.limits[Kind::of(packet.reason) as usize].take(context.now, sender) {
             context.counters.totals.icmp_rate_limited.add(1);
             return None;
         }
@@ -333,6 +336,32 @@ mod tests {
             assert_eq!(!bench.spawned().is_empty(), answered, "{source} to {destination}");
         }
         assert_eq!(bench.context.counters.snapshot().icmp_not_allowed, 2);
+    }
+
+    /// A sender that provokes errors without end does not use up those of the others: the path-MTU
+    /// messages least of all.
+    #[test]
+    fn one_sender_does_not_use_up_the_messages_of_others() {
+        for reason in [DropReason::TooBig, DropReason::NoRoute, DropReason::TtlExpired] {
+            let mut bench = Bench::new();
+            let mut node = Icmp4Error::new(TokenBucket::new(1000, 50));
+            let mut answered = |bench: &mut Bench, host: u8| {
+                let mut bytes = frame4(MAC_A, 1, &[7; 100]);
+                bytes[29] = host;
+                fix_checksum(&mut bytes);
+                let packet = bench.packet_via(&bytes, &Bench::forward_mtu(1, 1400));
+                bench.process(&mut node, Packet { reason, ..packet });
+                bench.context.pool.free(packet.frame.offset);
+                let made = bench.spawned();
+                made.iter().for_each(|(_, made)| bench.context.pool.free(made.frame.offset));
+                made.len()
+            };
+            let flood: usize = (0..1000).map(|_| answered(&mut bench, 9)).sum();
+            assert!((26..40).contains(&flood), "{reason:?} {flood}");
+            let others: usize = (20..60).map(|host| answered(&mut bench, host)).sum();
+            // Some may be of the flood's group.
+            assert!(others >= 36, "{reason:?} {others} of 40");
+        }
     }
 
     /// Source address of the message to a sender whose packets arrive on port 0.

@@ -2,6 +2,7 @@
 
 mod drop;
 mod ethernet_input;
+mod fair_limit;
 mod icmp4_error;
 mod icmp6_error;
 mod icmp_error;
@@ -47,9 +48,10 @@ pub struct RouterParts {
     /// later.
     pub neighbours: SyncSender<NeighbourRequest>,
     /// ICMP errors per second and worker, for each IP version and each kind: packet too big, time
-    /// exceeded, destination unreachable.
+    /// exceeded, destination unreachable. Half of them are shared by all senders; the other half is
+    /// divided among groups of senders, so that none uses up what the others need.
     pub icmp_rate: u32,
-    /// Largest burst of ICMP errors of one kind.
+    /// Largest burst of ICMP errors of one kind; half of it shared, and an eighth for each group.
     pub icmp_burst: u32,
 }
 

@@ -9,6 +9,7 @@
 //! generic families `netdev` and `ethtool`.
 
 mod decode;
+mod dump;
 pub(crate) mod exchange;
 mod follow;
 pub mod forward_path;
@@ -18,6 +19,7 @@ mod model;
 mod nexthop;
 mod request;
 mod socket;
+mod story;
 mod value;
 pub mod xfrm;
 

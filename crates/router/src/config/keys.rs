@@ -155,7 +155,7 @@ pub const KEYS: &[Key] = &[
     Key::whole(Section::Router, "batch", Some("64"), "32", 1..=64,
         "Most frames that a worker takes from a queue at once."),
     Key::new(Section::Router, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
-        "The CPU that each worker is pinned to; empty: not pinned."),
+        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned."),
     Key::new(Section::Router, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
     Key::new(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",

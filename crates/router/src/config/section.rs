@@ -37,6 +37,11 @@ pub trait Settings: Any + Debug + Send + Sync + RefUnwindSafe {
     /// The section that stands for it in messages, such as `[ipsec]`.
     fn heading(&self) -> &'static str;
 
+    /// Indices of the ports whose received packets it has to see; `None` for all packets.
+    fn ports(&self) -> Option<&[usize]> {
+        None
+    }
+
     /// Makes paths that are relative to the configuration relative to this directory.
     fn resolve_paths(&mut self, directory: &Path) {
         let _ = directory;

@@ -34,10 +34,21 @@ impl Config {
         let policy = (self.power.platform == PowerPlatform::Host)
             .then(|| obstacle_of_policy(&self.power.policy))
             .flatten();
-        // All applications want to see packets.
-        let applications = self.applications.iter().map(|settings| settings.heading());
+        // These want to see all packets; others: [`Self::why_by_workers`].
+        let of_all = self.applications.iter().filter(|settings| settings.ports().is_none());
+        let applications = of_all.map(|settings| settings.heading());
         let obstacles = obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
         obstacles.chain(policy).chain(applications).collect()
+    }
+
+    /// The sections for which workers have to see what comes in at a port, by its index, while XDP
+    /// programs forward between others.
+    pub fn why_by_workers(&self, port: usize) -> Vec<&'static str> {
+        let of_port = self
+            .applications
+            .iter()
+            .filter(|settings| settings.ports().is_some_and(|ports| ports.contains(&port)));
+        of_port.map(|settings| settings.heading()).collect()
     }
 }
 

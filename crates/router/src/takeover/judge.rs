@@ -1,5 +1,6 @@
 //! What of the kernel's forwarding would be passed by, and for whose packets.
 
+use crate::application::SourceCheck;
 use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::forward_path::{ForwardPath, MasterKind, QueueingKind};
@@ -33,6 +34,8 @@ pub(super) struct Circumstances<'a> {
     pub follows_kernel: bool,
     /// Whether an application does what policies of IPsec ask for.
     pub guards: bool,
+    /// Ports at which source addresses are compared with the routes here.
+    pub checks: &'a BTreeMap<PortId, SourceCheck>,
     /// The reverse-path filter in force on an interface.
     pub reverse_path: &'a dyn Fn(&str) -> u8,
     /// Whether an interface takes tags off the frames that it receives.
@@ -136,11 +139,14 @@ pub(super) fn judge(
     }
     for of in ports {
         for (_, name) in &of.links {
-            let (kind, is_mild) = match (circumstances.reverse_path)(name) {
+            let (check, kind, is_mild) = match (circumstances.reverse_path)(name) {
                 0 => continue,
-                1 => ("strict", false),
-                _ => ("loose", true),
+                1 => (SourceCheck::Strict, "strict", false),
+                _ => (SourceCheck::Loose, "loose", true),
             };
+            if circumstances.checks.get(&of.port).is_some_and(|here| *here >= check) {
+                continue;
+            }
             let text = format!(
                 "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and \
                  that of all; the larger counts)"
@@ -178,6 +184,7 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
         };
@@ -232,6 +239,7 @@ mod tests {
         let around = Circumstances {
             follows_kernel: false,
             guards: true,
+            checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
         };
@@ -259,6 +267,7 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            checks: &BTreeMap::new(),
             reverse_path: &filter,
             strips_tags: &|_| false,
         };
@@ -269,12 +278,32 @@ mod tests {
         assert!(left[&PortId(1)].contains("eth1 is strict"), "{left:?}");
     }
 
+    /// What is checked here as strictly as the kernel would is not passed by.
+    #[test]
+    fn a_filter_that_is_in_force_here_is_honoured() {
+        let judged = |check, filter: u8| {
+            let checks = BTreeMap::from([(PortId(0), check)]);
+            let around = Circumstances {
+                follows_kernel: true,
+                guards: false,
+                checks: &checks,
+                reverse_path: &|name| if name == "eth0" { filter } else { 0 },
+                strips_tags: &|_| false,
+            };
+            judge(&ForwardPath::default(), &ports(), &around).len()
+        };
+        use SourceCheck::{Loose, Strict};
+        assert_eq!([judged(Strict, 1), judged(Strict, 2), judged(Loose, 2)], [0, 0, 0]);
+        assert_eq!(judged(Loose, 1), 1, "the kernel is stricter");
+    }
+
     /// Tagged frames would look untagged, and be forwarded as such.
     #[test]
     fn a_port_with_vlans_whose_tags_are_taken_off_is_left() {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|name| name.starts_with("eth"),
         };
@@ -289,6 +318,7 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
         };

@@ -7,6 +7,7 @@
 
 mod judge;
 
+use crate::application::SourceCheck;
 use crate::config::{Config, Takeover};
 use judge::{Circumstances, Interfaces, Reason};
 use std::collections::BTreeMap;
@@ -28,15 +29,17 @@ pub(super) struct Lookout {
     watch: Watch,
     due: Instant,
     guards: bool,
+    checks: BTreeMap<PortId, SourceCheck>,
     reasons: Vec<Reason>,
     left: BTreeMap<PortId, String>,
 }
 
 impl Lookout {
-    /// Begins to look; `guards` says whether an application does what policies of IPsec ask for.
-    pub fn new(guards: bool) -> Self {
+    /// Begins to look; `guards` says whether an application does what policies of IPsec ask for,
+    /// `checks` at which ports source addresses are compared with the routes.
+    pub fn new(guards: bool, checks: BTreeMap<PortId, SourceCheck>) -> Self {
         let (reasons, left) = (Vec::new(), BTreeMap::new());
-        Self { watch: Watch::new(), due: Instant::now(), guards, reasons, left }
+        Self { watch: Watch::new(), due: Instant::now(), guards, checks, reasons, left }
     }
 
     /// What becomes readable when it should be looked again.
@@ -68,6 +71,7 @@ impl Lookout {
         let circumstances = Circumstances {
             follows_kernel: config.router.kernel_routes,
             guards: self.guards,
+            checks: &self.checks,
             reverse_path: &forward_path::reverse_path_filter,
             strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
         };

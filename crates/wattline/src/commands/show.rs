@@ -38,6 +38,8 @@ enum What {
     Flows(Within),
     /// Security associations (needs [ipsec]).
     Sas,
+    /// Rules of access lists, with the packets that they matched (needs [[acl]]).
+    Acl,
 }
 
 /// Which part of it.
@@ -65,6 +67,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         What::Fib { address } => (Topic::Fib, Some(address.into())),
         What::Flows(Within { within }) => (Topic::Flows, within),
         What::Sas => (Topic::Sas, None),
+        What::Acl => (Topic::Acl, None),
     };
     let answer = args.which.ask(Request::Show { topic, within, most: args.most })?;
     let mut out = BufWriter::new(io::stdout().lock());
@@ -139,6 +142,7 @@ fn print(topic: Topic, answer: &Value, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{live} flows have no record yet")
         }
         Topic::Sas => super::stats::tree(answer, 0, out),
+        Topic::Acl => acl(answer, out),
     }
 }
 
@@ -153,12 +157,43 @@ fn ports(answer: &Value, out: &mut impl Write) -> io::Result<()> {
             ("vlans", list(&port["vlans"]).map(text).collect::<Vec<_>>().join(", ")),
             ("how", text(&port["mode"])),
             ("why", text(&port["reason"])),
+            ("checks", list(&port["checks"]).map(text).collect::<Vec<_>>().join(", ")),
             ("by workers", text(&port["by_workers_because"])),
         ] {
             if !said.is_empty() && said != NONE {
                 writeln!(out, "  {key:<12} {said}")?;
             }
         }
+    }
+    Ok(())
+}
+
+fn acl(answer: &Value, out: &mut impl Write) -> io::Result<()> {
+    let of = |it: &Value, key: &str| {
+        let said = list(&it[key]).map(text).collect::<Vec<_>>().join(",");
+        if said.is_empty() { "all".to_owned() } else { said }
+    };
+    let line = |it: &Value| {
+        vec![
+            text(&it["name"]),
+            of(it, "on"),
+            text(&it["action"]),
+            of(it, "protocol"),
+            of(it, "source"),
+            of(it, "source_ports"),
+            of(it, "destination"),
+            of(it, "destination_ports"),
+            text(&it["packets"]),
+            text(&it["bytes"]),
+        ]
+    };
+    let head =
+        ["rule", "on", "action", "protocol", "from", "ports", "to", "ports", "packets", "bytes"];
+    table(&head, list(&answer["rules"]).map(line), out)?;
+    rest(&answer["rules"], |it| &it["name"], &answer["total"], "rules", out)?;
+    for port in list(&answer["unmatched"]) {
+        let (name, packets) = (text(&port["port"]), text(&port["packets"]));
+        writeln!(out, "port {name}: {packets} packets matched no rule and were dropped")?;
     }
     Ok(())
 }
@@ -297,6 +332,21 @@ mod tests {
         let text = printed(Topic::Fib, &answer);
         assert!(text.starts_with("10.1.1.1 by 10.0.0.0/8: one of several by flow\n"), "{text}");
         assert!(text.contains("  3 places: discard\n"), "{text}");
+    }
+
+    #[test]
+    fn rules_are_shown_with_what_they_matched_and_what_none_did() {
+        let rule = json!({"name": "web", "on": ["b"], "action": "permit", "source": ["10.0.0.0/8"],
+            "destination": [], "protocol": [6, 17], "source_ports": [],
+            "destination_ports": ["80", "8000-8080"], "packets": 7, "bytes": 500});
+        let unmatched = json!({"port": "b", "packets": 3, "bytes": 180});
+        let answer = json!({"rules": [rule], "total": 1, "unmatched": [unmatched]});
+        let text = printed(Topic::Acl, &answer);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|it| it.split_whitespace().collect()).collect();
+        let cells = "web b permit 6,17 10.0.0.0/8 all all 80,8000-8080 7 500";
+        assert_eq!(lines[1], cells.split(' ').collect::<Vec<_>>());
+        assert_eq!(lines[2].join(" "), "port b: 3 packets matched no rule and were dropped");
     }
 
     #[test]

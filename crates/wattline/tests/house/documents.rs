@@ -178,6 +178,56 @@ fn every_test_that_the_page_of_features_names_exists() {
     assert!(tests_of("`crates/ports/tests/none.rs`").iter().all(|path| !exists(path)));
 }
 
+/// Tests that a row of a table names in its last column: a file, and a test in it.
+fn named_tests(row: &str) -> Vec<(&str, Option<&str>)> {
+    let cells = row.trim().trim_end_matches('|').rsplit(" | ").next().unwrap_or_default();
+    let spans = cells.split('`').skip(1).step_by(2);
+    spans.map(|span| span.split_once(": ").map_or((span, None), |(f, t)| (f, Some(t)))).collect()
+}
+
+/// What is wrong with a name of a test.
+fn wrong_test((file, test): (&str, Option<&str>)) -> Option<String> {
+    let roots = ["", "crates", "crates/wattline", "crates/wattline/tests"];
+    let Some(path) = roots
+        .iter()
+        .map(|root| format!("{root}/{file}"))
+        .find(|path| root().join(path.trim_start_matches('/')).is_file())
+    else {
+        return Some(format!("there is no file {file}"));
+    };
+    let Some(test) = test else { return Some(format!("no test of {file} is named")) };
+    let text = read(path.trim_start_matches('/'));
+    let is_there = text.contains(&format!("fn {test}("));
+    (!is_there).then(|| format!("{file} has no test {test}"))
+}
+
+#[test]
+fn every_kernel_feature_has_its_way_and_a_test_that_exists() {
+    let page = read("docs/reference/kernel-features.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| kernel"));
+    let rows: Vec<&str> = rows.collect();
+    assert!(rows.len() > 25, "{} rows", rows.len());
+    let mut wrong = Vec::new();
+    for row in rows {
+        let what = row.split(" | ").nth(1).unwrap_or_default();
+        if !["honoured", "left", "refused", "passed by"]
+            .iter()
+            .any(|word| what.to_lowercase().contains(word))
+        {
+            wrong.push(format!("neither honoured, left, refused nor passed by: {row}"));
+        }
+        let tests = named_tests(row);
+        if tests.is_empty() {
+            wrong.push(format!("no test: {row}"));
+        }
+        wrong.extend(tests.into_iter().filter_map(wrong_test));
+    }
+    assert!(wrong.is_empty(), "docs/reference/kernel-features.md:\n{}", wrong.join("\n"));
+    // The check can fail.
+    let row = "| a | left | `linux/src/tun.rs: no_such_test`, `linux/src/none.rs: it` |";
+    assert_eq!(named_tests(row).into_iter().filter_map(wrong_test).count(), 2);
+}
+
 /// Names of metrics between the quotation marks or backticks of a text.
 fn metrics(text: &str, mark: char) -> BTreeSet<String> {
     let of_metric = |part: &&str| {
@@ -192,11 +242,17 @@ fn metrics(text: &str, mark: char) -> BTreeSet<String> {
 /// Names of all metrics that the program makes.
 pub fn metrics_of_code() -> BTreeSet<String> {
     let mut known = BTreeSet::new();
-    for file in ["router/src/metrics.rs", "daemon/src/metrics/power.rs", "govern/src/metrics.rs"] {
+    for (file, least) in [
+        ("router/src/metrics.rs", 6),
+        ("daemon/src/metrics/power.rs", 6),
+        ("govern/src/metrics.rs", 6),
+        ("filter/src/acl/control.rs", 2),
+        ("filter/src/urpf/control.rs", 1),
+    ] {
         let source = read(&format!("crates/{file}"));
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();
         let found = metrics(code, '"');
-        assert!(found.len() > 5, "{file}: {found:?}");
+        assert!(found.len() >= least, "{file}: {found:?}");
         known.extend(found);
     }
     known

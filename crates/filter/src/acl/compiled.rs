@@ -1,0 +1,274 @@
+//! The rules of one port in a form in which the first that matches is found without a walk over
+//! all.
+//!
+//! A packet's addresses, protocol and ports each select a row of bits ([`super::intervals`]) by a
+//! binary search or a table. The rows are intersected word by word, and the search ends at the first
+//! word with a bit: a list of 64 rules takes five loads. Memory is at most twice the number of rules
+//! times an eighth of that number in bytes per field; rows that are equal are stored once.
+
+use super::intervals::{Intervals, Rows, Value};
+use super::rule::{Action, Rule};
+use super::subject::{Ends, Ports, Subject};
+use ipnet::IpNet;
+use std::ops::RangeInclusive;
+
+/// Most rules of an access list.
+pub const MOST_RULES: usize = 4096;
+
+/// The rules that hold for a port, compiled.
+#[derive(Debug)]
+pub struct Compiled {
+    rows: Rows,
+    sources4: Intervals<u32>,
+    destinations4: Intervals<u32>,
+    sources6: Intervals<u128>,
+    destinations6: Intervals<u128>,
+    protocols: Box<[u32; 256]>,
+    source_ports: Intervals<u16>,
+    destination_ports: Intervals<u16>,
+    /// Rows for packets that show no ports.
+    all: u32,
+    later: u32,
+    missing: u32,
+    words: usize,
+}
+
+impl Compiled {
+    /// From rules in the order in which they are compared. The positions that [`Self::first_match`]
+    /// returns are theirs in this list.
+    pub fn new(rules: &[&Rule]) -> Self {
+        let mut rows = Rows::new(rules.len());
+        let prefixes = |of: fn(&Rule) -> &[IpNet]| (ranges(rules, of, v4), ranges(rules, of, v6));
+        let (sources4, sources6) = prefixes(|rule| &rule.sources);
+        let (destinations4, destinations6) = prefixes(|rule| &rule.destinations);
+        let port = |range: &RangeInclusive<u16>| Some((*range.start(), *range.end()));
+        let source_ports = ranges(rules, |rule| &rule.source_ports, port);
+        let destination_ports = ranges(rules, |rule| &rule.destination_ports, port);
+        let count = rules.len();
+        let mut protocols = Box::new([0; 256]);
+        for (number, row) in (0..=u8::MAX).zip(protocols.iter_mut()) {
+            *row = rows.add_of(count, |rule| {
+                let named = &rules[rule].protocols;
+                named.is_empty() || named.contains(&number)
+            });
+        }
+        let decided_by_ports =
+            |rule: usize, action| !rules[rule].has_ports() || rules[rule].action == action;
+        let mut compiled = Self {
+            sources4: Intervals::new(&sources4, &mut rows),
+            destinations4: Intervals::new(&destinations4, &mut rows),
+            sources6: Intervals::new(&sources6, &mut rows),
+            destinations6: Intervals::new(&destinations6, &mut rows),
+            protocols,
+            source_ports: Intervals::new(&source_ports, &mut rows),
+            destination_ports: Intervals::new(&destination_ports, &mut rows),
+            all: rows.add_of(count, |_| true),
+            later: rows.add_of(count, |rule| decided_by_ports(rule, Action::Permit)),
+            missing: rows.add_of(count, |rule| decided_by_ports(rule, Action::Deny)),
+            words: count.div_ceil(64),
+            rows,
+        };
+        compiled.rows.finish();
+        compiled
+    }
+
+    /// Position of the first rule that matches; `None` if none does.
+    #[inline]
+    pub fn first_match(&self, subject: &Subject) -> Option<usize> {
+        let (source, destination) = match subject.ends {
+            Ends::V4(source, destination) => {
+                (self.sources4.row(source.into()), self.destinations4.row(destination.into()))
+            }
+            Ends::V6(source, destination) => {
+                (self.sources6.row(source.into()), self.destinations6.row(destination.into()))
+            }
+        };
+        let (from, to) = match subject.ports {
+            Ports::Known(from, to) => (self.source_ports.row(from), self.destination_ports.row(to)),
+            Ports::None => (self.all, self.all),
+            Ports::Later => (self.later, self.later),
+            Ports::Missing => (self.missing, self.missing),
+        };
+        let protocol = self.protocols[usize::from(subject.protocol)];
+        let [a, b, c, d, e] =
+            [source, destination, protocol, from, to].map(|number| self.rows.row(number));
+        (0..self.words).find_map(|word| {
+            let of = |row: &[u64]| row.get(word).copied().unwrap_or(0);
+            let bits = of(a) & of(b) & of(c) & of(d) & of(e);
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+}
+
+/// The ranges of a field of each rule; all values where the field is empty.
+fn ranges<F, T: Value + Greatest>(
+    rules: &[&Rule],
+    field: impl Fn(&Rule) -> &[F],
+    range: impl Fn(&F) -> Option<(T, T)>,
+) -> Vec<Vec<(T, T)>> {
+    let of = |rule: &&Rule| match field(rule) {
+        [] => vec![(T::LEAST, T::GREATEST)],
+        listed => listed.iter().filter_map(&range).collect(),
+    };
+    rules.iter().map(of).collect()
+}
+
+trait Greatest {
+    const GREATEST: Self;
+}
+impl Greatest for u16 {
+    const GREATEST: Self = Self::MAX;
+}
+impl Greatest for u32 {
+    const GREATEST: Self = Self::MAX;
+}
+impl Greatest for u128 {
+    const GREATEST: Self = Self::MAX;
+}
+
+fn v4(net: &IpNet) -> Option<(u32, u32)> {
+    let IpNet::V4(net) = net else { return None };
+    Some((net.network().into(), net.broadcast().into()))
+}
+
+fn v6(net: &IpNet) -> Option<(u128, u128)> {
+    let IpNet::V6(net) = net else { return None };
+    Some((net.network().into(), net.broadcast().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use std::net::IpAddr;
+
+    /// The rules compared one after the other: what the compiled form must agree with.
+    fn linear(rules: &[&Rule], subject: &Subject) -> Option<usize> {
+        let (source, destination): (IpAddr, IpAddr) = match subject.ends {
+            Ends::V4(source, destination) => (source.into(), destination.into()),
+            Ends::V6(source, destination) => (source.into(), destination.into()),
+        };
+        let within = |nets: &[IpNet], address: IpAddr| {
+            nets.is_empty() || nets.iter().any(|net| net.contains(&address))
+        };
+        let among = |ranges: &[RangeInclusive<u16>], port: u16| {
+            ranges.is_empty() || ranges.iter().any(|range| range.contains(&port))
+        };
+        rules.iter().position(|rule| {
+            let ports = match subject.ports {
+                Ports::Known(from, to) => {
+                    among(&rule.source_ports, from) && among(&rule.destination_ports, to)
+                }
+                Ports::None => true,
+                Ports::Later => !rule.has_ports() || rule.action == Action::Permit,
+                Ports::Missing => !rule.has_ports() || rule.action == Action::Deny,
+            };
+            within(&rule.sources, source)
+                && within(&rule.destinations, destination)
+                && (rule.protocols.is_empty() || rule.protocols.contains(&subject.protocol))
+                && ports
+        })
+    }
+
+    /// Few bits vary, so that prefixes overlap and packets meet them.
+    fn address() -> impl Strategy<Value = IpAddr> {
+        let four = select(vec![0_u32, 1, 2, 0x0a00_0000, 0x0a00_0001, 0x0a80_0000, u32::MAX]);
+        let six = select(vec![0_u128, 1, 0x2001_0db8 << 96, (0x2001_0db8 << 96) | 1, u128::MAX]);
+        prop_oneof![
+            four.prop_map(|it| IpAddr::V4(it.into())),
+            six.prop_map(|it| IpAddr::V6(it.into()))
+        ]
+    }
+
+    fn prefix() -> impl Strategy<Value = IpNet> {
+        (address(), 0..=128_u8).prop_map(|(address, length)| {
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            IpNet::new(address, length.min(most)).unwrap().trunc()
+        })
+    }
+
+    fn port() -> impl Strategy<Value = u16> {
+        select(vec![0_u16, 1, 22, 53, 80, 1023, 1024, 65_534, 65_535])
+    }
+
+    fn port_ranges() -> impl Strategy<Value = Vec<RangeInclusive<u16>>> {
+        let range = (port(), port()).prop_map(|(a, b)| a.min(b)..=a.max(b));
+        prop::collection::vec(range, 0..3)
+    }
+
+    fn rule() -> impl Strategy<Value = Rule> {
+        let nets = || prop::collection::vec(prefix(), 0..3);
+        let protocols = prop::collection::vec(select(vec![1_u8, 6, 17, 58]), 0..3);
+        (any::<bool>(), nets(), nets(), protocols, port_ranges(), port_ranges()).prop_map(
+            |(permit, sources, destinations, protocols, source_ports, destination_ports)| Rule {
+                name: String::new(),
+                on: Vec::new(),
+                action: if permit { Action::Permit } else { Action::Deny },
+                sources,
+                destinations,
+                protocols,
+                source_ports,
+                destination_ports,
+            },
+        )
+    }
+
+    fn subject() -> impl Strategy<Value = Subject> {
+        let ends = (address(), address()).prop_map(|ends| match ends {
+            (IpAddr::V4(a), IpAddr::V4(b)) => Ends::V4(a, b),
+            (IpAddr::V6(a), IpAddr::V6(b)) => Ends::V6(a, b),
+            (IpAddr::V4(a), IpAddr::V6(_)) => Ends::V4(a, a),
+            (IpAddr::V6(a), IpAddr::V4(_)) => Ends::V6(a, a),
+        });
+        let known = (port(), port()).prop_map(|(from, to)| Ports::Known(from, to));
+        let none = select(vec![Ports::None, Ports::Later, Ports::Missing]);
+        let ports = prop_oneof![3 => known.boxed(), 1 => none.boxed()];
+        (ends, select(vec![1_u8, 6, 17, 50, 58]), ports)
+            .prop_map(|(ends, protocol, ports)| Subject { ends, protocol, ports })
+    }
+
+    proptest! {
+        #[test]
+        fn the_compiled_form_agrees_with_a_walk_over_the_rules(
+            rules in prop::collection::vec(rule(), 1..150),
+            subjects in prop::collection::vec(subject(), 1..200),
+        ) {
+            let rules: Vec<&Rule> = rules.iter().collect();
+            let compiled = Compiled::new(&rules);
+            for subject in subjects {
+                prop_assert_eq!(compiled.first_match(&subject), linear(&rules, &subject));
+            }
+        }
+    }
+
+    /// The longest list that a configuration may have is compiled in time, and its last rule is found.
+    #[test]
+    fn the_longest_list_is_compiled() {
+        let rule = |number: u32| Rule {
+            name: String::new(),
+            on: Vec::new(),
+            action: Action::Deny,
+            sources: vec![format!("10.{}.{}.0/24", number >> 8, number & 255).parse().unwrap()],
+            destinations: Vec::new(),
+            protocols: vec![17],
+            source_ports: Vec::new(),
+            destination_ports: vec![(number as u16)..=(number as u16 + 9)],
+        };
+        let rules: Vec<Rule> = (0..MOST_RULES as u32).map(rule).collect();
+        let rules: Vec<&Rule> = rules.iter().collect();
+        let compiled = Compiled::new(&rules);
+        let last = MOST_RULES - 1;
+        let of = |number: usize, port: u16| Subject {
+            ends: Ends::V4(
+                [10, (number >> 8) as u8, number as u8, 7].into(),
+                [192, 0, 2, 1].into(),
+            ),
+            protocol: 17,
+            ports: Ports::Known(5, port),
+        };
+        assert_eq!(compiled.first_match(&of(last, last as u16)), Some(last));
+        assert_eq!(compiled.first_match(&of(last, last as u16 + 10)), None);
+        assert_eq!(compiled.first_match(&of(0, 3)), Some(0));
+    }
+}

@@ -1,0 +1,160 @@
+//! The access lists on the control thread.
+
+use super::AclSettings;
+use super::lists::Lists;
+use super::node;
+use arc_swap::ArcSwap;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wattline_daemon::metrics::{Exposition, Kind};
+use wattline_dataplane::feature::Feature;
+use wattline_dataplane::port::PortId;
+use wattline_router::RouterError;
+use wattline_router::application::{Application, Topic};
+use wattline_router::config::{Config, Settings};
+
+/// Nothing is ever due.
+const SELDOM: Duration = Duration::from_secs(3600);
+
+/// The access lists of one router.
+struct Acl {
+    lists: Arc<ArcSwap<Lists>>,
+    names: Vec<String>,
+    workers: u16,
+}
+
+/// Starts what the configuration asks for.
+pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
+    let Some(settings) = config.of::<AclSettings>() else { return Ok(Vec::new()) };
+    let workers = config.router.workers;
+    let lists = Lists::new(&settings.rules, config.ports.len(), workers, None);
+    let names: Vec<String> = config.ports.iter().map(|port| port.name.clone()).collect();
+    for port in &settings.ports {
+        let count = settings.rules.iter().filter(|rule| rule.holds_on(*port)).count();
+        tracing::info!(
+            "port {}: {count} rules of [[acl]] judge what comes in; packets that none matches are \
+             dropped",
+            names[*port]
+        );
+    }
+    Ok(vec![Box::new(Acl { lists: Arc::new(ArcSwap::from_pointee(lists)), names, workers })])
+}
+
+impl Acl {
+    /// The ports that have rules, by name, with what no rule matched.
+    fn unmatched(&self, lists: &Lists) -> Vec<(String, (u64, u64))> {
+        let ports = self.names.iter().zip(&lists.unmatched).enumerate();
+        ports
+            .filter(|(port, _)| lists.has(*port))
+            .map(|(_, (name, counts))| (name.clone(), counts.total()))
+            .collect()
+    }
+
+    /// At most so many rules, and what none matched.
+    fn told(&self, most: usize) -> Value {
+        let lists = self.lists.load();
+        let rules: Vec<Value> = (lists.rules.iter())
+            .take(most)
+            .map(|it| {
+                let rule = &it.rule;
+                let (packets, bytes) = it.counts.total();
+                let on: Vec<&String> =
+                    rule.on.iter().filter_map(|port| self.names.get(*port)).collect();
+                let nets = |nets: &[IpNet]| nets.iter().map(IpNet::to_string).collect::<Vec<_>>();
+                let ports = |ranges: &[std::ops::RangeInclusive<u16>]| {
+                    let range = |range: &std::ops::RangeInclusive<u16>| match (
+                        range.start(),
+                        range.end(),
+                    ) {
+                        (low, high) if low == high => low.to_string(),
+                        (low, high) => format!("{low}-{high}"),
+                    };
+                    ranges.iter().map(range).collect::<Vec<_>>()
+                };
+                json!({
+                    "name": rule.name,
+                    "on": on,
+                    "action": rule.action.name(),
+                    "source": nets(&rule.sources),
+                    "destination": nets(&rule.destinations),
+                    "protocol": rule.protocols,
+                    "source_ports": ports(&rule.source_ports),
+                    "destination_ports": ports(&rule.destination_ports),
+                    "packets": packets,
+                    "bytes": bytes,
+                })
+            })
+            .collect();
+        let unmatched: Vec<Value> = (self.unmatched(&lists).into_iter())
+            .map(|(port, (packets, bytes))| json!({ "port": port, "packets": packets, "bytes": bytes }))
+            .collect();
+        json!({ "rules": rules, "total": lists.rules.len(), "unmatched": unmatched })
+    }
+}
+
+impl Application for Acl {
+    fn name(&self) -> &'static str {
+        "acl"
+    }
+
+    fn features(&mut self, worker: u16) -> Vec<Feature> {
+        node::features(&self.lists, worker)
+    }
+
+    fn tick(&mut self, now: Instant) -> Instant {
+        now + SELDOM
+    }
+
+    fn judges(&self, port: PortId) -> bool {
+        self.lists.load().has(usize::from(port.0))
+    }
+
+    fn reload(&mut self, config: &Config) -> Option<&'static str> {
+        let settings = config.of::<AclSettings>()?;
+        let before = self.lists.load_full();
+        let same_ports =
+            (0..self.names.len()).all(|port| before.has(port) == settings.ports.contains(&port));
+        // The way of a port's packets, by workers or not, is settled at the start.
+        if !same_ports || config.ports.len() != self.names.len() {
+            return None;
+        }
+        let lists = Lists::new(&settings.rules, self.names.len(), self.workers, Some(&before));
+        self.lists.store(Arc::new(lists));
+        Some(settings.heading())
+    }
+
+    fn says_of(&self, port: PortId) -> Option<String> {
+        let lists = self.lists.load();
+        let port = usize::from(port.0);
+        let count = lists.rules.iter().filter(|it| it.rule.holds_on(port)).count();
+        lists.has(port).then(|| format!("{count} rules of [[acl]]"))
+    }
+
+    fn stats(&self) -> Value {
+        self.told(usize::MAX)
+    }
+
+    fn metrics(&self, to: &mut Exposition) {
+        let lists = self.lists.load();
+        let help = "Packets that a rule of an access list matched.";
+        to.family("wattline_acl_packets_total", Kind::Counter, help);
+        for it in &lists.rules {
+            let labels = [("rule", it.rule.name.as_str()), ("action", it.rule.action.name())];
+            to.sample(&labels, it.counts.total().0 as f64);
+        }
+        let help =
+            "Packets of a port with an access list that no rule matched, and that were dropped.";
+        to.family("wattline_acl_unmatched_packets_total", Kind::Counter, help);
+        for (port, (packets, _)) in self.unmatched(&lists) {
+            to.sample(&[("port", &port)], packets as f64);
+        }
+    }
+
+    fn show(&self, topic: Topic, _: Option<IpNet>, most: usize) -> Option<Value> {
+        (topic == Topic::Acl).then(|| self.told(most))
+    }
+
+    fn finish(&mut self, _: bool) {}
+}

@@ -1,0 +1,37 @@
+//! Packets by rule: each worker counts in cache lines of its own.
+
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use wattline_dataplane::counters::Counter;
+
+/// What one rule has matched, or what no rule of a port has.
+#[derive(Debug, Clone)]
+pub(super) struct Counts(Arc<[CachePadded<Pair>]>);
+
+#[derive(Debug, Default)]
+struct Pair {
+    packets: Counter,
+    bytes: Counter,
+}
+
+impl Counts {
+    /// Nothing counted yet, by so many workers.
+    pub fn new(workers: u16) -> Self {
+        Self((0..workers).map(|_| CachePadded::default()).collect())
+    }
+
+    /// Counts a packet of so many bytes; only for the thread of this worker.
+    #[inline]
+    pub fn add(&self, worker: u16, bytes: u64) {
+        if let Some(pair) = self.0.get(usize::from(worker)) {
+            pair.packets.add(1);
+            pair.bytes.add(bytes);
+        }
+    }
+
+    /// Packets and bytes of all workers.
+    pub fn total(&self) -> (u64, u64) {
+        let pairs = self.0.iter().map(|pair| (pair.packets.get(), pair.bytes.get()));
+        pairs.fold((0, 0), |(packets, bytes), (more, longer)| (packets + more, bytes + longer))
+    }
+}

@@ -1,0 +1,49 @@
+//! Access lists: rules that permit or deny packets by prefix, protocol and port, without state.
+//!
+//! The rules that hold for a port are compared in the order of the configuration, and the first that
+//! matches decides. What none matches is dropped. [`compiled`] finds that rule without a walk over
+//! all of them.
+//!
+//! A later fragment carries no ports. A rule that permits certain ports matches it by its other
+//! fields, and a rule that denies certain ports does not: the datagram cannot be put together
+//! where its first fragment is denied. A packet that is too short for its ports is matched the other
+//! way round (tiny fragments, RFC 1858 section 3).
+
+pub mod compiled;
+pub(crate) mod control;
+mod counts;
+mod intervals;
+mod lists;
+mod node;
+pub mod rule;
+mod section;
+pub mod subject;
+
+pub use section::{AclSection, AclSettings};
+
+use arc_swap::ArcSwap;
+use lists::Lists;
+use std::sync::Arc;
+use wattline_dataplane::feature::Feature;
+
+/// What the rules of one worker without a control thread have matched.
+pub struct Tally(Arc<Lists>);
+
+/// The nodes of one worker with these rules, for so many ports: for benchmarks and tests.
+pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
+    let lists = Arc::new(Lists::new(rules, ports, 1, None));
+    let features = node::features(&Arc::new(ArcSwap::new(lists.clone())), 0);
+    (features, Tally(lists))
+}
+
+impl Tally {
+    /// Packets by rule.
+    pub fn packets(&self) -> Vec<u64> {
+        self.0.rules.iter().map(|it| it.counts.total().0).collect()
+    }
+
+    /// Number of rules.
+    pub fn rules(&self) -> usize {
+        self.0.rules.len()
+    }
+}

@@ -1,0 +1,250 @@
+//! `acl4`, `acl6`, `acl-punted`: drop packets that the access list of their port does not permit.
+//!
+//! The nodes judge each received packet before the lookup, also packets that came out of a tunnel:
+//! for those the list of the port holds at which the outer packet came in. Packets to the router's
+//! own addresses pass, as they are not forwarded. Packets with IPv4 options or IPv6 hop-by-hop
+//! headers do not pass the first two nodes; `acl-punted` judges them before the kernel gets them.
+//!
+//! - next: `drop` (`acl-denied`), and the next node at its place
+
+use super::lists::Lists;
+use arc_swap::{ArcSwap, Cache};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::feature::{Feature, NEXT, Place};
+use wattline_dataplane::graph::{Context, Edge, Node};
+use wattline_dataplane::own_addresses::OwnAddresses;
+use wattline_dataplane::packet::Packet;
+use wattline_packet::FromBytes;
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::ipv6::{self, Ipv6Header};
+use wattline_packet::protocol::HOP_BY_HOP;
+
+const PASS: Edge = 0;
+const DROP: Edge = 1;
+
+/// What a node looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Ipv4,
+    Ipv6,
+    Punted,
+}
+
+struct AclNode {
+    which: Which,
+    lists: Cache<Arc<ArcSwap<Lists>>, Arc<Lists>>,
+    worker: u16,
+}
+
+/// The parts of a worker's graph.
+pub(super) fn features(lists: &Arc<ArcSwap<Lists>>, worker: u16) -> Vec<Feature> {
+    let node = |which| -> Box<dyn Node> {
+        Box::new(AclNode { which, lists: Cache::new(lists.clone()), worker })
+    };
+    vec![
+        Feature {
+            place: Place::Received,
+            ipv4: Some("acl4"),
+            ipv6: Some("acl6"),
+            nodes: vec![node(Which::Ipv4), node(Which::Ipv6)],
+        },
+        Feature {
+            place: Place::Punted,
+            ipv4: Some("acl-punted"),
+            ipv6: None,
+            nodes: vec![node(Which::Punted)],
+        },
+    ]
+}
+
+impl Node for AclNode {
+    fn name(&self) -> &'static str {
+        match self.which {
+            Which::Ipv4 => "acl4",
+            Which::Ipv6 => "acl6",
+            Which::Punted => "acl-punted",
+        }
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &[NEXT, "drop"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        let lists: &Lists = self.lists.load();
+        let memory = &*context.pool.bytes();
+        let own = context.routes.table().own();
+        edges.fill(PASS);
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            let port = usize::from(packet.frame.port_in.0);
+            if !lists.has(port) {
+                continue;
+            }
+            let bytes = packet.network_bytes(memory);
+            let is_judged = match self.which {
+                Which::Ipv4 => !is_own4(bytes, own),
+                Which::Ipv6 => !is_own6(bytes, own),
+                Which::Punted => passes_by_others(bytes, own),
+            };
+            let length = u64::from(packet.frame.length);
+            if is_judged && !lists.permits(port, bytes, length, self.worker) {
+                packet.reason = DropReason::AclDenied;
+                *edge = DROP;
+            }
+        }
+    }
+}
+
+#[inline]
+fn is_own4(bytes: &[u8], own: &OwnAddresses) -> bool {
+    let destination = bytes.get(16..).and_then(|rest| rest.first_chunk::<4>());
+    let destination = destination.map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    own.may_hold(destination) && own.holds(destination)
+}
+
+#[inline]
+fn is_own6(bytes: &[u8], own: &OwnAddresses) -> bool {
+    let destination = bytes.get(24..).and_then(|rest| rest.first_chunk::<16>());
+    destination.is_some_and(|bytes| own.is_own(IpAddr::from(*bytes)))
+}
+
+/// Whether a packet that is about to be punted was not judged before, and the kernel would forward
+/// it.
+fn passes_by_others(bytes: &[u8], own: &OwnAddresses) -> bool {
+    match bytes.first().map_or(0, |byte| byte >> 4) {
+        4 => {
+            let Ok((header, _)) = Ipv4Header::ref_from_prefix(bytes) else { return false };
+            let to_one = ipv4::kind_of(header.destination.get()) == ipv4::AddressKind::Unicast;
+            header.header_length() > ipv4::HEADER && to_one && !is_own4(bytes, own)
+        }
+        6 => {
+            let Ok((header, _)) = Ipv6Header::ref_from_prefix(bytes) else { return false };
+            let to_one = ipv6::kind_of(&header.destination) == ipv6::AddressKind::Global;
+            header.next_header == HOP_BY_HOP && to_one && !is_own6(bytes, own)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rule::{Action, Rule};
+    use super::*;
+    use wattline_dataplane::testing::{MAC_A, Router, fix_checksum, frame4, frame6, net};
+
+    fn deny_udp() -> Rule {
+        Rule {
+            name: "no-dns".to_owned(),
+            on: vec![0],
+            action: Action::Deny,
+            sources: Vec::new(),
+            destinations: vec![net("203.0.113.0/24"), net("2001:db8:3::/48")],
+            protocols: vec![17],
+            source_ports: Vec::new(),
+            destination_ports: vec![53..=53],
+        }
+    }
+
+    fn permit_all() -> Rule {
+        let name = "rest".to_owned();
+        let none = Vec::new;
+        Rule {
+            name,
+            action: Action::Permit,
+            destinations: Vec::new(),
+            protocols: none(),
+            destination_ports: Vec::new(),
+            ..deny_udp()
+        }
+    }
+
+    fn router(rules: &[Rule]) -> (Router, Arc<ArcSwap<Lists>>) {
+        let lists = Arc::new(ArcSwap::from_pointee(Lists::new(rules, 2, 1, None)));
+        let mut router = Router::with_features(features(&lists, 0));
+        router.routes.set_own_addresses([net("192.0.2.1/24"), net("2001:db8:1::1/64")]);
+        router.routes.publish().unwrap();
+        (router, lists)
+    }
+
+    const DNS: [u8; 8] = [0, 7, 0, 53, 0, 8, 0, 0];
+    const WEB: [u8; 8] = [0, 7, 0, 80, 0, 8, 0, 0];
+
+    #[test]
+    fn the_first_rule_that_matches_decides_for_both_versions_of_ip() {
+        let (mut router, lists) = router(&[deny_udp(), permit_all()]);
+        for frame in [frame4(MAC_A, 64, &DNS), frame4(MAC_A, 64, &WEB)] {
+            router.ports[0].send(&frame);
+        }
+        for frame in [frame6(MAC_A, 64, &DNS), frame6(MAC_A, 64, &WEB)] {
+            router.ports[0].send(&frame);
+        }
+        let snapshot = router.settle();
+        assert_eq!((snapshot.forwarded, snapshot.dropped["acl-denied"]), (2, 2));
+        let lists = lists.load();
+        assert_eq!(lists.rules[0].counts.total().0, 2);
+        assert_eq!(lists.rules[1].counts.total().0, 2);
+        assert_eq!(
+            lists.rules[0].counts.total().1,
+            2 * (14 + 8) + 20 + 40,
+            "bytes with link header"
+        );
+    }
+
+    #[test]
+    fn another_list_takes_effect_while_packets_flow() {
+        let (mut router, lists) = router(&[deny_udp(), permit_all()]);
+        router.ports[0].send(&frame4(MAC_A, 64, &DNS));
+        assert_eq!(router.settle().forwarded, 0);
+        let next = Lists::new(&[permit_all()], 2, 1, Some(&lists.load()));
+        lists.store(Arc::new(next));
+        router.ports[0].send(&frame4(MAC_A, 64, &DNS));
+        assert_eq!(router.settle().forwarded, 1);
+    }
+
+    /// Four bytes of padding in an option, so that the packet is the kernel's.
+    fn with_options(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = frame4(MAC_A, 64, payload);
+        bytes.splice(34..34, [1, 1, 1, 1]);
+        bytes[14] = 0x46;
+        let length = (bytes.len() - 14) as u16;
+        bytes[16..18].copy_from_slice(&length.to_be_bytes());
+        bytes[24..26].fill(0);
+        let sum = wattline_packet::checksum::Sum::new().bytes(&bytes[14..38]).checksum();
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn packets_with_options_do_not_slip_past_through_the_kernel() {
+        let (mut router, _) = router(&[deny_udp(), permit_all()]);
+        router.ports[0].send(&with_options(&DNS));
+        router.ports[0].send(&with_options(&WEB));
+        let snapshot = router.settle();
+        assert_eq!((snapshot.punted, snapshot.dropped["acl-denied"]), (1, 1));
+    }
+
+    #[test]
+    fn packets_to_the_router_itself_are_the_kernels() {
+        let mut all = deny_udp();
+        (all.destinations, all.protocols, all.destination_ports) = Default::default();
+        let (mut router, lists) = router(&[all]);
+        for prefix in ["192.0.2.1/32", "2001:db8:1::1/128"] {
+            router.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();
+        }
+        router.routes.publish().unwrap();
+        let mut to_router = frame4(MAC_A, 64, &DNS);
+        to_router[30..34].copy_from_slice(&[192, 0, 2, 1]);
+        fix_checksum(&mut to_router);
+        router.ports[0].send(&to_router);
+        let mut to_router = frame6(MAC_A, 64, &DNS);
+        to_router[38..54]
+            .copy_from_slice(&"2001:db8:1::1".parse::<std::net::Ipv6Addr>().unwrap().octets());
+        router.ports[0].send(&to_router);
+        router.ports[0].send(&frame4(MAC_A, 64, &WEB));
+        let snapshot = router.settle();
+        assert_eq!((snapshot.punted, snapshot.dropped["acl-denied"]), (2, 1));
+        assert_eq!(lists.load().rules[0].counts.total().0, 1);
+    }
+}

@@ -1,0 +1,56 @@
+//! A rule of an access list.
+
+use ipnet::IpNet;
+use std::ops::RangeInclusive;
+
+/// What becomes of the packets that a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// They are forwarded.
+    Permit,
+    /// They are dropped.
+    Deny,
+}
+
+impl Action {
+    /// As the configuration has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Permit => "permit",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// A rule: it matches the packets that each of its fields matches. An empty field matches all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it is called in counters.
+    pub name: String,
+    /// Indices of the ports for which it holds; empty for all.
+    pub on: Vec<usize>,
+    /// What becomes of the packets.
+    pub action: Action,
+    /// Prefixes of the source address.
+    pub sources: Vec<IpNet>,
+    /// Prefixes of the destination address.
+    pub destinations: Vec<IpNet>,
+    /// Protocol numbers; of IPv6, that of the payload after extension headers.
+    pub protocols: Vec<u8>,
+    /// Source ports of TCP, UDP and SCTP; only of rules that name no other protocol.
+    pub source_ports: Vec<RangeInclusive<u16>>,
+    /// Destination ports, likewise.
+    pub destination_ports: Vec<RangeInclusive<u16>>,
+}
+
+impl Rule {
+    /// Whether it holds for a port, by its index.
+    pub fn holds_on(&self, port: usize) -> bool {
+        self.on.is_empty() || self.on.contains(&port)
+    }
+
+    /// Whether it asks for certain ports of TCP, UDP or SCTP.
+    pub fn has_ports(&self) -> bool {
+        !self.source_ports.is_empty() || !self.destination_ports.is_empty()
+    }
+}

@@ -1,0 +1,328 @@
+//! `urpf4`, `urpf6`, `urpf-punted`: drop packets whose source address the routes do not lead back
+//! to.
+//!
+//! The nodes look up the sources of a batch together, before the lookup of destinations. Packets
+//! with IPv4 options or IPv6 hop-by-hop headers do not pass the first two; `urpf-punted` looks at
+//! them before the kernel gets them.
+//!
+//! - next: `drop` (`reverse-path`), and the next node at its place
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use wattline_dataplane::counters::Counter;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::feature::{Feature, NEXT, Place};
+use wattline_dataplane::forwarding::{HopKind, Table};
+use wattline_dataplane::frame::BATCH_MAX;
+use wattline_dataplane::graph::{Context, Edge, Node};
+use wattline_dataplane::packet::{Packet, Protection, array_at};
+use wattline_fib::NextHopId;
+use wattline_packet::FromBytes;
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::ipv6::{self, Ipv6Header};
+use wattline_packet::protocol::HOP_BY_HOP;
+use wattline_router::application::SourceCheck;
+
+const PASS: Edge = 0;
+const DROP: Edge = 1;
+
+/// How each port checks, by port number.
+pub(super) type Checks = Arc<[Option<SourceCheck>]>;
+/// Packets that a worker dropped, by port number.
+pub(super) type Dropped = Arc<[Counter]>;
+
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    Ipv4,
+    Ipv6,
+    Punted,
+}
+
+struct UrpfNode {
+    which: Which,
+    checks: Checks,
+    dropped: Dropped,
+}
+
+/// The parts of a worker's graph.
+pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
+    let node = |which| -> Box<dyn Node> {
+        Box::new(UrpfNode { which, checks: checks.clone(), dropped: dropped.clone() })
+    };
+    vec![
+        Feature {
+            place: Place::Received,
+            ipv4: Some("urpf4"),
+            ipv6: Some("urpf6"),
+            nodes: vec![node(Which::Ipv4), node(Which::Ipv6)],
+        },
+        Feature {
+            place: Place::Punted,
+            ipv4: Some("urpf-punted"),
+            ipv6: None,
+            nodes: vec![node(Which::Punted)],
+        },
+    ]
+}
+
+impl UrpfNode {
+    #[inline]
+    fn check(&self, packet: &Packet) -> Option<SourceCheck> {
+        let check = self.checks.get(usize::from(packet.frame.port_in.0)).copied().flatten();
+        check.filter(|_| packet.protection == Protection::None)
+    }
+
+    /// Drops a packet unless its source, whose route is `way`, may be behind the port.
+    #[inline]
+    fn judge(
+        &self,
+        packet: &mut Packet,
+        check: SourceCheck,
+        way: NextHopId,
+        table: &Table,
+    ) -> Edge {
+        if leads_back(table, way, check, packet) {
+            return PASS;
+        }
+        if let Some(dropped) = self.dropped.get(usize::from(packet.frame.port_in.0)) {
+            dropped.add(1);
+        }
+        packet.reason = DropReason::ReversePath;
+        DROP
+    }
+}
+
+impl Node for UrpfNode {
+    fn name(&self) -> &'static str {
+        match self.which {
+            Which::Ipv4 => "urpf4",
+            Which::Ipv6 => "urpf6",
+            Which::Punted => "urpf-punted",
+        }
+    }
+
+    fn next(&self) -> &'static [&'static str] {
+        &[NEXT, "drop"]
+    }
+
+    fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
+        edges.fill(PASS);
+        // All packets of a batch usually come from one port.
+        if !packets.iter().any(|packet| self.check(packet).is_some()) {
+            return;
+        }
+        let memory = &*context.pool.bytes();
+        match self.which {
+            Which::Ipv4 => {
+                let source = |packet: &Packet| {
+                    let bytes = array_at::<4>(memory, packet.network_offset() + 12);
+                    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+                };
+                let fib = &context.routes.fib4;
+                fib.lookup_records(packets, source, |packet| &mut packet.next_hop);
+            }
+            Which::Ipv6 => {
+                let (mut sources, mut ways) = ([0; BATCH_MAX], [NextHopId::NONE; BATCH_MAX]);
+                for (source, packet) in sources.iter_mut().zip(&*packets) {
+                    let bytes = array_at::<16>(memory, packet.network_offset() + 8);
+                    *source = bytes.map_or(0, |bytes| u128::from_be_bytes(*bytes));
+                }
+                let count = packets.len().min(BATCH_MAX);
+                context.routes.fib6.lookup_batch(&sources[..count], &mut ways[..count]);
+                for (packet, way) in packets.iter_mut().zip(&ways) {
+                    packet.next_hop = *way;
+                }
+            }
+            Which::Punted => {
+                for (packet, edge) in packets.iter_mut().zip(edges) {
+                    let Some(check) = self.check(packet) else { continue };
+                    let Some(source) = unseen(packet.network_bytes(memory)) else { continue };
+                    let way = match source {
+                        IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
+                        IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),
+                    };
+                    *edge = self.judge(packet, check, way, context.routes.table());
+                }
+                return;
+            }
+        }
+        // After the lookups, as always.
+        let table = context.routes.table();
+        for (packet, edge) in packets.iter_mut().zip(edges) {
+            let way = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
+            if let Some(check) = self.check(packet) {
+                *edge = self.judge(packet, check, way, table);
+            }
+        }
+    }
+}
+
+/// Whether a route leads back to where a packet came from.
+#[inline]
+fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
+    let hop = table.hop(way);
+    let is_here = |id: &NextHopId| {
+        let hop = table.hop(*id);
+        let leads_out = matches!(hop.kind, HopKind::Forward | HopKind::Resolve);
+        leads_out && hop.port == packet.frame.port_in && hop.vlan == packet.vlan_in
+    };
+    match (hop.kind, check) {
+        // By the kernel, through interfaces that are no ports.
+        (HopKind::Punt, check) => check == SourceCheck::Loose,
+        (HopKind::Forward | HopKind::Resolve | HopKind::Group, SourceCheck::Loose) => true,
+        (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&way),
+        (HopKind::Group, SourceCheck::Strict) => table.members(hop).iter().any(is_here),
+        _ => false,
+    }
+}
+
+/// Source of a packet that is about to be punted, was not looked at before, and that the kernel
+/// would forward.
+fn unseen(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.first()? >> 4 {
+        4 => {
+            let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
+            let to_one = ipv4::kind_of(header.destination.get()) == ipv4::AddressKind::Unicast;
+            let is_odd = header.header_length() > ipv4::HEADER;
+            (is_odd && to_one).then(|| IpAddr::from(header.source.get().to_be_bytes()))
+        }
+        6 => {
+            let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
+            let to_one = ipv6::kind_of(&header.destination) == ipv6::AddressKind::Global;
+            let is_odd = header.next_header == HOP_BY_HOP;
+            (is_odd && to_one).then(|| IpAddr::from(header.source))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_dataplane::next_hop::NextHop;
+    use wattline_dataplane::port::PortId;
+    use wattline_dataplane::testing::{
+        Bench, MAC_A, Router, fix_checksum, frame4, frame4_vlan, frame6, net,
+    };
+
+    const PAYLOAD: &[u8] = &[0, 7, 0, 53, 0, 8, 0, 0];
+
+    fn router(check: SourceCheck) -> (Router, Dropped) {
+        let dropped: Dropped = (0..2).map(|_| Counter::default()).collect();
+        let checks: Checks = [Some(check), None].into();
+        (Router::with_features(features(&checks, &dropped)), dropped)
+    }
+
+    fn from4(source: [u8; 4]) -> Vec<u8> {
+        let mut bytes = frame4(MAC_A, 64, PAYLOAD);
+        bytes[26..30].copy_from_slice(&source);
+        fix_checksum(&mut bytes);
+        bytes
+    }
+
+    /// Whether a packet from a source behind this route, if any, is forwarded; for both versions of
+    /// IP.
+    fn passes(check: SourceCheck, route: impl Fn(&mut Router) -> Option<NextHop>) -> bool {
+        let (mut router, dropped) = router(check);
+        if let Some(route) = route(&mut router) {
+            router.routes.route(net("10.7.0.0/16"), &route).unwrap();
+            router.routes.route(net("2001:db8:7::/48"), &route).unwrap();
+        }
+        router.routes.publish().unwrap();
+        let mut six = frame6(MAC_A, 64, PAYLOAD);
+        let source: std::net::Ipv6Addr = "2001:db8:7::1".parse().unwrap();
+        six[22..38].copy_from_slice(&source.octets());
+        router.ports[0].send(&from4([10, 7, 1, 1]));
+        router.ports[0].send(&six);
+        let snapshot = router.settle();
+        assert!(matches!(snapshot.forwarded, 0 | 2), "one version of IP only: {snapshot:?}");
+        let lost = snapshot.dropped.get("reverse-path").copied().unwrap_or(0);
+        assert_eq!((lost + snapshot.forwarded, dropped[0].get()), (2, lost));
+        snapshot.forwarded == 2
+    }
+
+    #[test]
+    fn routes_decide() {
+        use SourceCheck::{Loose, Strict};
+        let resolve = |port, vlan| NextHop::Resolve { port: PortId(port), gateway: None, vlan };
+        for (route, strict, loose) in [
+            (None, false, false),
+            (Some(Bench::forward(0)), true, true),
+            (Some(resolve(0, None)), true, true),
+            (Some(Bench::forward(1)), false, true),
+            (Some(Bench::forward_vlan(0, 7)), false, true),
+            (Some(resolve(0, Some(7))), false, true),
+            (Some(NextHop::Punt), false, true),
+            (Some(NextHop::Blackhole), false, false),
+            (Some(NextHop::Unreachable), false, false),
+            (Some(NextHop::Prohibit), false, false),
+        ] {
+            let passed = [Strict, Loose].map(|check| passes(check, |_| route.clone()));
+            assert_eq!(passed, [strict, loose], "{route:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_next_hops_one_has_to_lead_back() {
+        let group = |ports: [u16; 2]| {
+            move |router: &mut Router| {
+                let members =
+                    ports.map(|port| router.routes.acquire(&Bench::forward_mtu(port, 1400)));
+                Some(NextHop::Group(members.into_iter().map(Result::unwrap).collect()))
+            }
+        };
+        assert!(passes(SourceCheck::Strict, group([1, 0])));
+        assert!(!passes(SourceCheck::Strict, group([1, 1])));
+        assert!(passes(SourceCheck::Loose, group([1, 1])));
+    }
+
+    #[test]
+    fn a_vlan_is_a_link_of_its_own() {
+        let (mut router, _) = router(SourceCheck::Strict);
+        router.ports[0].send(&frame4_vlan(MAC_A, 7));
+        assert_eq!(router.settle().dropped["reverse-path"], 1);
+        router.routes.route(net("192.0.2.0/24"), &Bench::forward_vlan(0, 7)).unwrap();
+        router.routes.publish().unwrap();
+        router.ports[0].send(&frame4_vlan(MAC_A, 7));
+        assert_eq!(router.settle().forwarded, 1);
+    }
+
+    #[test]
+    fn packets_with_options_do_not_slip_past_through_the_kernel() {
+        let (mut router, _) = router(SourceCheck::Strict);
+        let with_options = |source| {
+            let mut bytes = from4(source);
+            bytes.splice(34..34, [1, 1, 1, 1]);
+            bytes[14] = 0x46;
+            let length = (bytes.len() - 14) as u16;
+            bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            bytes[24..26].fill(0);
+            let sum = wattline_packet::checksum::Sum::new().bytes(&bytes[14..38]).checksum();
+            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+            bytes
+        };
+        router.ports[0].send(&with_options([192, 0, 2, 9]));
+        router.ports[0].send(&with_options([10, 7, 1, 1]));
+        let snapshot = router.settle();
+        assert_eq!((snapshot.punted, snapshot.dropped["reverse-path"]), (1, 1));
+    }
+
+    #[test]
+    fn other_ports_and_tunnels_pass() {
+        let (mut router, _) = router(SourceCheck::Strict);
+        router.routes.route(net("203.0.113.0/24"), &Bench::forward(0)).unwrap();
+        router.routes.publish().unwrap();
+        let mut bytes = from4([10, 7, 1, 1]);
+        bytes[..6].copy_from_slice(&wattline_dataplane::testing::MAC_B);
+        router.ports[1].send(&bytes);
+        assert_eq!(router.settle().forwarded, 1);
+        let mut bench = Bench::new();
+        let dropped: Dropped = [Counter::default()].into();
+        let checks: Checks = [Some(SourceCheck::Strict)].into();
+        let mut node = UrpfNode { which: Which::Ipv4, checks, dropped };
+        let packet = bench.packet(&from4([10, 7, 1, 1]));
+        assert_eq!(bench.process(&mut node, packet).0, DROP);
+        let packet = Packet { protection: Protection::Decrypted, ..packet };
+        assert_eq!(bench.process(&mut node, packet).0, PASS);
+    }
+}

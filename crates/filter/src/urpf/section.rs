@@ -1,0 +1,114 @@
+//! The `[urpf]` section of the configuration.
+
+use std::sync::Arc;
+use toml::de::DeValue;
+use wattline_router::application::SourceCheck;
+use wattline_router::config::read::{Key, Reader, Section, Table, known, single};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+
+/// Name of the section.
+const SECTION: Section = Section::Application("[urpf]");
+
+/// Keys of the section, in the order of the reference.
+#[rustfmt::skip]
+const KEYS: &[Key] = &[
+    Key::new(SECTION, "strict", Some("[]"), "[\"customer\"]", "a list of names of ports",
+        "Ports that forward a packet only if a route to its source address leads to the same port (RFC 3704 section\n2.2). For links behind which nobody else has another way."),
+    Key::new(SECTION, "loose", Some("[]"), "[\"uplink\"]", "a list of names of ports, none of which is in `strict`",
+        "Ports that forward a packet only if there is a route to its source address (RFC 3704 section 2.4); a default\nroute counts."),
+];
+
+/// The ports that check source addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrpfSettings {
+    /// By port index, how it checks.
+    pub checks: Vec<(usize, SourceCheck)>,
+    /// The indices alone.
+    pub ports: Vec<usize>,
+}
+
+impl Settings for UrpfSettings {
+    fn heading(&self) -> &'static str {
+        SECTION.heading()
+    }
+
+    fn ports(&self) -> Option<&[usize]> {
+        Some(&self.ports)
+    }
+
+    fn equals(&self, other: &dyn Settings) -> bool {
+        other.downcast() == Some(self)
+    }
+}
+
+/// Reader of the section.
+pub struct UrpfSection;
+
+impl ApplicationSection for UrpfSection {
+    fn names(&self) -> &'static [&'static str] {
+        &["urpf"]
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn read(
+        &self,
+        reader: &mut Reader,
+        root: &Table,
+        ports: &[PortSettings],
+    ) -> Option<Arc<dyn Settings>> {
+        let table = single(reader, root, SECTION, "urpf")?;
+        reader.refuse_unknown(&table);
+        let mut checks: Vec<(usize, SourceCheck)> = Vec::new();
+        for (key, check) in [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)] {
+            let text = |value: &DeValue| value.as_str().map(str::to_owned);
+            let names = reader.list(&table, key, false, text);
+            for name in names.map_or_else(Vec::new, |it| it.value) {
+                match ports.iter().position(|port| port.name == name.value) {
+                    None => reader.problem(SECTION, key, &name.span, known(ports)),
+                    Some(port) if checks.iter().any(|(listed, _)| *listed == port) => {
+                        let message = "is listed already: a port checks in one way".to_owned();
+                        reader.problem(SECTION, key, &name.span, message);
+                    }
+                    Some(port) => checks.push((port, check)),
+                }
+            }
+        }
+        let ports = checks.iter().map(|(port, _)| *port).collect();
+        (!checks.is_empty()).then(|| Arc::new(UrpfSettings { checks, ports }) as Arc<dyn Settings>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_router::config::Config;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let ports = ["a", "b"]
+            .map(|name| format!("[[port]]\nname = \"{name}\"\ninterface = \"{name}0\"\n"));
+        let text = format!("{}[urpf]\n{text}", ports.concat());
+        Config::parse_with(&text, "test", &[&UrpfSection]).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn each_port_checks_in_its_way() {
+        let config = parse("strict = [\"b\"]\nloose = [\"a\"]\n").unwrap();
+        let expected = [(1, SourceCheck::Strict), (0, SourceCheck::Loose)];
+        assert_eq!(config.of::<UrpfSettings>().unwrap().checks, expected);
+        assert_eq!(config.why_by_workers(1), ["[urpf]"]);
+        let one = parse("strict = [\"b\"]\n").unwrap();
+        assert_eq!(one.why_by_workers(0), [""; 0]);
+        assert!(parse("").unwrap().of::<UrpfSettings>().is_none());
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let unknown = parse("loose = [\"c\"]\n").unwrap_err();
+        assert!(unknown.contains("the ports are a, b"), "{unknown}");
+        let twice = parse("strict = [\"a\"]\nloose = [\"a\"]\n").unwrap_err();
+        assert!(twice.contains("[urpf] loose = \"a\": is listed already"), "{twice}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Access lists and the reverse-path check of a router between veth interfaces, beside what the
+//! kernel does with the same packets. Needs root.
+
+use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use wattline_daemon::socket::{Request, Topic, ask};
+use wattline_linux::namespace::Namespace;
+use wattline_router::{Extensions, Router};
+
+/// Tells the copy of this program that is the router where its configuration is.
+const CONFIG: &str = "WATTLINE_FILTER_TEST_CONFIG";
+const LIMIT: Duration = Duration::from_secs(60);
+const SINK: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 2);
+
+/// `source:a0 — r0:router:r1 — b0:sink`, and addresses that only routes tell apart: the source's own,
+/// one that the router has a route to by r0, one by r1, and one without a route.
+struct Lab {
+    source: Namespace,
+    router: Namespace,
+    sink: Namespace,
+}
+
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
+const BEHIND_SOURCE: Ipv4Addr = Ipv4Addr::new(10, 61, 0, 1);
+const BEHIND_SINK: Ipv4Addr = Ipv4Addr::new(10, 62, 0, 1);
+const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 63, 0, 1);
+const SOURCES: [Ipv4Addr; 4] = [OWN, BEHIND_SOURCE, BEHIND_SINK, NOWHERE];
+
+impl Lab {
+    /// Builds it; `None`, saying so, where privileges are missing.
+    fn build() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        let create =
+            |role| Namespace::create(format!("wlf-{}-{serial}-{role}", std::process::id()));
+        let spaces = create("a").and_then(|a| Ok((a, create("r")?, create("b")?)));
+        let (source, router, sink) = match spaces {
+            Ok(spaces) => spaces,
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                return None;
+            }
+        };
+        for space in [&source, &router, &sink] {
+            for of in ["all", "default"] {
+                space.sysctl(&format!("net.ipv4.conf.{of}.rp_filter"), "0").unwrap();
+            }
+        }
+        router.sysctl("net.ipv4.ip_forward", "1").unwrap();
+        for (end, name, near, own, gateway) in [
+            (&source, "a0", "r0", "10.1.0.2/24", "10.1.0.1"),
+            (&sink, "b0", "r1", "10.2.0.2/24", "10.2.0.1"),
+        ] {
+            let peer = end.name();
+            router.ip(&format!("link add {near} type veth peer name {name} netns {peer}")).unwrap();
+            router.ip(&format!("addr add {gateway}/24 dev {near}")).unwrap();
+            end.ip(&format!("addr add {own} dev {name}")).unwrap();
+            router.ip(&format!("link set {near} up")).unwrap();
+            end.ip(&format!("link set {name} up")).unwrap();
+            end.ip(&format!("route add default via {gateway}")).unwrap();
+            // Checksums that a card would fill in are lost on the way through AF_XDP.
+            end.run("ethtool", &["-K", name, "tx", "off"]).unwrap();
+        }
+        for other in &SOURCES[1..] {
+            source.ip(&format!("addr add {other}/32 dev lo")).unwrap();
+        }
+        router.ip("route add 10.61.0.0/16 via 10.1.0.2").unwrap();
+        router.ip("route add 10.62.0.0/16 via 10.2.0.2").unwrap();
+        Some(Self { source, router, sink })
+    }
+
+    fn listen(&self, port: u16) -> UdpSocket {
+        let bind = || UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)).unwrap();
+        let socket = self.sink.enter(bind).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        socket
+    }
+
+    fn send(&self, from: Ipv4Addr, port: u16) {
+        let send = || {
+            let socket = UdpSocket::bind(SocketAddrV4::new(from, 0)).unwrap();
+            socket.send_to(b"x", SocketAddrV4::new(SINK, port)).unwrap();
+        };
+        self.source.enter(send).unwrap();
+    }
+
+    /// Whether a packet from this address arrives, told by the last of three: the first may wait for a
+    /// neighbour.
+    fn passes(&self, sink: &UdpSocket, from: Ipv4Addr) -> bool {
+        let port = sink.local_addr().unwrap().port();
+        let mut buffer = [0; 64];
+        sink.set_nonblocking(true).unwrap();
+        while sink.recv(&mut buffer).is_ok() {}
+        sink.set_nonblocking(false).unwrap();
+        for _ in 0..3 {
+            self.send(from, port);
+            if sink.recv_from(&mut buffer).is_ok_and(|(_, peer)| peer.ip() == from) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The router, a process of its own in the namespace.
+struct Running {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+const PORTS: &str = "[[port]]\nname = \"left\"\ninterface = \"r0\"\n\
+                     [[port]]\nname = \"right\"\ninterface = \"r1\"\n";
+
+impl Running {
+    fn start(lab: &Lab, more: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = lab.router.command(&std::env::current_exe().unwrap().to_string_lossy());
+        command.args(["--exact", "the_router", "--ignored", "--nocapture"]);
+        command.env(CONFIG, folder.path().join("router.toml"));
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null());
+        write_config(folder.path(), more);
+        let mut running = Self { child: command.spawn().unwrap(), folder };
+        let deadline = Instant::now() + LIMIT;
+        while ask(&running.socket(), Request::Stats).is_err() {
+            if running.child.try_wait().unwrap().is_some() {
+                return Err(running.log());
+            }
+            assert!(Instant::now() < deadline, "no answer: {}", running.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(running)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    fn ask(&self, request: Request) -> Value {
+        ask(&self.socket(), request).unwrap_or_else(|error| panic!("{error}: {}", self.log()))
+    }
+
+    fn show(&self, topic: Topic) -> Value {
+        self.ask(Request::Show { topic, within: None, most: 100 })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = ask(&self.socket(), Request::Stop);
+        let deadline = Instant::now() + LIMIT;
+        while self.child.try_wait().is_ok_and(|it| it.is_none()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write_config(folder: &Path, more: &str) {
+    let socket = folder.join("socket");
+    let text = format!("[router]\nsocket = \"{}\"\n{PORTS}{more}", socket.display());
+    std::fs::write(folder.join("router.toml"), text).unwrap();
+}
+
+/// What [`Running`] starts; nothing by itself.
+#[test]
+#[ignore = "the router of the other tests, which start it"]
+fn the_router() {
+    let Some(config) = std::env::var_os(CONFIG) else { return };
+    let applications = &[wattline_filter::ACL, wattline_filter::URPF];
+    let extensions = Extensions { applications, platforms: &[] };
+    match Router::start(Path::new(&config), extensions, Box::new(|_| {})) {
+        Ok(router) => assert!(router.run().1.is_ok()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn passing(lab: &Lab, sink: &UdpSocket) -> [bool; 4] {
+    SOURCES.map(|source| lab.passes(sink, source))
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("SKIPPED: `{program}` is not installed (`make tools` installs it)");
+    }
+    found
+}
+
+#[test]
+fn sources_are_checked_as_by_the_kernel() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let sink = lab.listen(7001);
+    for (filter, section, expected) in [
+        ("0", "", [true, true, true, true]),
+        ("2", "[urpf]\nloose = [\"left\"]\n", [true, true, true, false]),
+        ("1", "[urpf]\nstrict = [\"left\"]\n", [true, true, false, false]),
+    ] {
+        lab.router.sysctl("net.ipv4.conf.r0.rp_filter", filter).unwrap();
+        assert_eq!(passing(&lab, &sink), expected, "the kernel, rp_filter = {filter}");
+        // With the kernel's filter still set: it is honoured here, so that the port is not left.
+        let router = Running::start(&lab, section).unwrap();
+        assert_eq!(passing(&lab, &sink), expected, "Wattline, {section}{}", router.log());
+        let stats = router.ask(Request::Stats);
+        assert_eq!(stats["ports"][0]["state"], "up", "{stats}");
+        let dropped = expected.iter().filter(|passes| !**passes).count() as u64 * 3;
+        let counted = stats["dropped"]["reverse-path"].as_u64().unwrap_or(0);
+        assert_eq!(counted, dropped, "{stats}");
+        if section.is_empty() {
+            continue;
+        }
+        assert_eq!(stats["applications"]["urpf"]["ports"][0]["dropped_packets"], dropped);
+        let mode = stats["ports"][0]["mode"].as_str().unwrap();
+        assert!(
+            !mode.contains("native") || mode.contains("workers forward what comes in here: [urpf]"),
+            "{mode}"
+        );
+        let metrics = router.ask(Request::Metrics);
+        let metrics = metrics.as_str().unwrap();
+        assert!(metrics.contains("wattline_urpf_dropped_packets_total{port=\"left\""), "{metrics}");
+        assert!(metrics.contains("wattline_drops_total{reason=\"reverse-path\"}"), "{metrics}");
+        let checks = router.show(Topic::Ports)["ports"][0]["checks"][0].clone();
+        assert!(checks.as_str().unwrap().contains("source addresses"), "{checks}");
+    }
+}
+
+/// A stricter filter of the kernel than the check here is not passed by in silence.
+#[test]
+fn a_port_whose_checks_would_not_hold_is_refused() {
+    let Some(lab) = Lab::build() else { return };
+    lab.router.sysctl("net.ipv4.conf.r0.rp_filter", "1").unwrap();
+    let acl = "[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+    let Err(log) = Running::start(&lab, acl) else { panic!("it started") };
+    for word in ["[[port]] left: [[acl]] would not hold", "rp_filter", "takeover"] {
+        assert!(log.contains(word), "{word}: {log}");
+    }
+}
+
+#[test]
+fn an_access_list_holds_changes_and_is_counted() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let (denied, permitted) = (lab.listen(7001), lab.listen(7002));
+    let rules = |port: u16| {
+        format!(
+            "[[acl]]\nname = \"no\"\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
+             destination_ports = {port}\n[[acl]]\nname = \"own\"\non = [\"left\"]\n\
+             action = \"permit\"\nsource = \"10.1.0.0/24\"\n"
+        )
+    };
+    let router = Running::start(&lab, &rules(7001)).unwrap();
+    assert!(lab.passes(&permitted, OWN), "{}", router.log());
+    assert!(!lab.passes(&denied, OWN));
+    assert!(!lab.passes(&permitted, BEHIND_SOURCE), "what no rule matches");
+    // With an option (no operation), which the kernel would forward by itself.
+    let with_option = lab.source.run(
+        "python3",
+        &[
+            "-c",
+            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+             s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b'\\x01\\x01\\x01\\x01')\n\
+             s.bind(('10.1.0.2', 0))\n\
+             s.sendto(b'x', ('10.2.0.2', 7001)); s.sendto(b'x', ('10.2.0.2', 7002))",
+        ],
+    );
+    with_option.unwrap();
+    let mut buffer = [0; 64];
+    assert!(permitted.recv(&mut buffer).is_ok(), "a permitted packet with an option");
+    assert!(denied.recv(&mut buffer).is_err(), "a denied packet with an option");
+    let told = router.show(Topic::Acl);
+    assert_eq!(
+        (&told["rules"][0]["name"], &told["rules"][0]["packets"]),
+        (&"no".into(), &4.into())
+    );
+    assert_eq!(told["rules"][1]["packets"].as_u64(), Some(2), "{told}");
+    assert_eq!(told["unmatched"][0]["packets"].as_u64(), Some(3), "{told}");
+    let stats = router.ask(Request::Stats);
+    assert_eq!(stats["dropped"]["acl-denied"].as_u64(), Some(7), "{stats}");
+    let mode = |port: usize| stats["ports"][port]["mode"].as_str().unwrap_or_default().to_owned();
+    assert!(mode(0).contains("workers forward what comes in here: [[acl]]"), "{}", mode(0));
+    assert!(!mode(1).contains("[[acl]]"), "{}", mode(1));
+    let metrics = router.ask(Request::Metrics);
+    let metrics = metrics.as_str().unwrap();
+    for line in [
+        "wattline_acl_packets_total{rule=\"no\",action=\"deny\"} 4",
+        "wattline_acl_unmatched_packets_total{port=\"left\"} 3",
+        "wattline_drops_total{reason=\"acl-denied\"} 7",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    // Another list, while it runs; what stays goes on counting.
+    write_config(router.folder.path(), &rules(7002));
+    let report = router.ask(Request::Reload);
+    assert_eq!(report["applied"], serde_json::json!(["[[acl]]"]), "{report}");
+    assert!(lab.passes(&denied, OWN) && !lab.passes(&permitted, OWN), "{}", router.log());
+    assert_eq!(router.show(Topic::Acl)["rules"][1]["packets"].as_u64(), Some(3));
+    // On other ports: not while it runs.
+    write_config(router.folder.path(), &rules(7002).replace("left", "right"));
+    let report = router.ask(Request::Reload);
+    assert_eq!(report["needs_restart"], serde_json::json!(["[[acl]]"]), "{report}");
+}

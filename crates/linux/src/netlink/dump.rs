@@ -1,0 +1,174 @@
+//! A dump of links, addresses, neighbours, next hops and routes, taken piece by piece.
+//!
+//! The kernel writes each piece when the one before has been read (netlink_dump()), so a table of any
+//! length can be taken in turns with other work. Changes between the pieces are told by the
+//! notifications, which are read after the dump, and pieces that changes have made inconsistent are
+//! marked by the kernel.
+
+use super::model::Event;
+use super::nexthop;
+use super::socket::{Received, Socket, error_of};
+use super::story::{Links, Story};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkPayload};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::neighbour::NeighbourMessage;
+use netlink_packet_route::route::{RouteHeader, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The kernel writes a piece when it is asked for; longer than this and it never will.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often a dump is begun again that changes have made inconsistent.
+const MOST_DUMPS: usize = 10;
+
+/// A dump that has begun.
+pub(super) struct Dump {
+    /// Number of the question that is asked now, or next: first for next hops with numbers, then
+    /// [`requests`].
+    question: usize,
+    /// Where its answer comes from, while it does.
+    answer: Option<Socket>,
+    consistent: bool,
+    begun: usize,
+}
+
+/// What a step came to.
+enum Step {
+    More,
+    Whole,
+}
+
+impl Dump {
+    /// Begins one.
+    pub fn begin(story: &mut Story, each: &mut dyn FnMut(Event)) -> Self {
+        let mut dump = Self { question: 0, answer: None, consistent: true, begun: 0 };
+        dump.begin_again(story, each);
+        dump
+    }
+
+    fn begin_again(&mut self, story: &mut Story, each: &mut dyn FnMut(Event)) {
+        (self.question, self.consistent) = (0, true);
+        self.begun += 1;
+        story.nexthops.clear();
+        each(Event::DumpBegin);
+    }
+
+    /// Takes pieces until that time, at least one; true once the dump is whole.
+    ///
+    /// # Errors
+    /// When the kernel refuses a part, or does not answer.
+    pub fn go_on(
+        &mut self,
+        until: Instant,
+        (story, links): (&mut Story, &mut Links),
+        each: &mut dyn FnMut(Event),
+    ) -> io::Result<bool> {
+        loop {
+            match self.step(story, links, each)? {
+                Step::More => {}
+                Step::Whole if self.consistent || self.begun >= MOST_DUMPS => {
+                    // An inconsistent dump may lack entries; after so many tries what it has is
+                    // the best that there is, and the changes that disturb it are themselves
+                    // notified.
+                    each(Event::DumpEnd);
+                    return Ok(true);
+                }
+                Step::Whole => self.begin_again(story, each),
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Asks the next question, or takes one piece of the answer.
+    fn step(
+        &mut self,
+        story: &mut Story,
+        links: &mut Links,
+        each: &mut dyn FnMut(Event),
+    ) -> io::Result<Step> {
+        let Some(socket) = &mut self.answer else {
+            match ask(self.question)? {
+                Some(socket) => self.answer = Some(socket),
+                None => return Ok(Step::Whole),
+            }
+            return Ok(Step::More);
+        };
+        let mut result = None;
+        let consistent = &mut self.consistent;
+        socket.receive(|received| {
+            match &received {
+                Received::Message(message) => {
+                    *consistent &= message.header.flags & NLM_F_DUMP_INTR == 0;
+                    if let Some(error) = error_of(message) {
+                        result = Some(Err(error));
+                    } else if matches!(message.payload, NetlinkPayload::Done(_)) {
+                        result = Some(Ok(()));
+                    }
+                }
+                Received::Nexthop { flags, .. } => *consistent &= flags & NLM_F_DUMP_INTR == 0,
+                Received::Unreadable(_) => {}
+            }
+            let mut doubt = false;
+            story.tell(received, &mut doubt, &mut |event| {
+                links.may_lose_routes(false, &event);
+                each(event);
+            });
+            *consistent &= !doubt;
+        })?;
+        match result {
+            None => return Ok(Step::More),
+            // Kernels before 5.3 have no such thing.
+            Some(Err(error)) if self.question == NEXT_HOPS => {
+                tracing::debug!("cannot read next-hop objects: {error}");
+            }
+            Some(other) => other?,
+        }
+        self.answer = None;
+        self.question += 1;
+        Ok(Step::More)
+    }
+}
+
+/// The question for next hops with numbers.
+const NEXT_HOPS: usize = 0;
+
+/// Asks a question, with a socket of its own; `None` after the last.
+fn ask(question: usize) -> io::Result<Option<Socket>> {
+    let request = match question {
+        NEXT_HOPS => None,
+        other => match requests().into_iter().nth(other - 1) {
+            Some(request) => Some(request),
+            None => return Ok(None),
+        },
+    };
+    let mut socket = Socket::open(PIECE_TIMEOUT)?;
+    // Kernels before 4.20 do not know it: they dump all tables, and decoding filters.
+    let _ = socket.check_strictly();
+    let flags = NLM_F_REQUEST | NLM_F_DUMP;
+    match request {
+        Some(request) => drop(socket.send(request, flags)?),
+        None => socket.ask(nexthop::GET, nexthop::HEADER, flags)?,
+    }
+    Ok(Some(socket))
+}
+
+/// Links first, as all else names them.
+fn requests() -> Vec<RouteNetlinkMessage> {
+    let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
+    requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut neighbours = NeighbourMessage::default();
+        neighbours.header.family = family;
+        requests.push(RouteNetlinkMessage::GetNeighbour(neighbours));
+        let mut routes = RouteMessage::default();
+        routes.header.address_family = family;
+        routes.header.table = RouteHeader::RT_TABLE_MAIN;
+        requests.push(RouteNetlinkMessage::GetRoute(routes));
+    }
+    requests
+}
