@@ -14,6 +14,7 @@ use wattline_report::table::number;
 const SOHAN: &str = include_str!("../../../published/checks/sohan.toml");
 const LIAO: &str = include_str!("../../../published/checks/liao.toml");
 const COPI: &str = include_str!("../../../published/checks/copi.toml");
+const READINGS: &str = include_str!("../../../published/checks/powersave-readings.toml");
 
 /// The planned checks of a paper.
 #[derive(Debug, Deserialize)]
@@ -23,6 +24,9 @@ pub(super) struct Plan {
     pub(super) date: String,
     #[serde(rename = "check")]
     pub(super) checks: Vec<Planned>,
+    /// What is searched, where the plan is about a search.
+    #[serde(default)]
+    pub(super) space: Option<toml::Table>,
     #[serde(skip)]
     file: &'static str,
 }
@@ -68,6 +72,12 @@ pub(super) fn liao() -> Result<&'static Plan, ReproduceError> {
 /// The planned checks of Co-PI.
 pub(super) fn copi() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("copi.toml", COPI));
+    read(&PLAN)
+}
+
+/// The planned checks of the readings of PowerSave's text.
+pub(super) fn powersave_readings() -> Result<&'static Plan, ReproduceError> {
+    static PLAN: Read = LazyLock::new(|| Plan::parse("powersave-readings.toml", READINGS));
     read(&PLAN)
 }
 
@@ -180,8 +190,12 @@ mod tests {
 
     #[test]
     fn plans_name_claims_of_their_paper_and_have_a_date() {
-        for (paper, plan) in [(Paper::Sohan, sohan()), (Paper::Liao, liao()), (Paper::Copi, copi())]
-        {
+        for (paper, plan) in [
+            (Paper::Sohan, sohan()),
+            (Paper::Liao, liao()),
+            (Paper::Copi, copi()),
+            (Paper::Powersave, powersave_readings()),
+        ] {
             let plan = plan.unwrap();
             assert_eq!(plan.date.len(), "2026-11-22".len());
             let known: BTreeSet<String> =

@@ -5,6 +5,7 @@ use crate::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
+use std::num::NonZeroU32;
 use wattline_units::{Span, Time};
 
 /// See the module.
@@ -48,6 +49,21 @@ pub static INFO: PolicyInfo = PolicyInfo {
             meaning: "packets of a batch; the queue is sampled once for each",
             source: "ours, the paper's value is lost: by simulation, see docs/explanation/simulator.md",
         },
+        Parameter {
+            name: "read",
+            kind: Kind::Word,
+            default: "before",
+            meaning: "when the queue is read: `before` the batch is taken, `after` it, or `pass`: before, and the \
+                      pass that finds nothing before the core halts counts, too",
+            source: "ours, the paper's text allows all three: see docs/lab-notes/powersave-readings.md",
+        },
+        Parameter {
+            name: "reset",
+            kind: Kind::Word,
+            default: "all",
+            meaning: "whose counters a change resets: those of `all` interfaces or its `own`",
+            source: "ours, the paper's text allows both: see docs/lab-notes/powersave-readings.md",
+        },
         fixed::IDLE,
         Parameter {
             name: "silence",
@@ -59,6 +75,19 @@ pub static INFO: PolicyInfo = PolicyInfo {
     ],
     make,
 };
+
+/// When the estimator reads the queue. The paper's pseudo-code has `qlen, batch = input(batch_len)`
+/// and, after the batch is processed, `if qlen == 0 halt()`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// With the packets of the batch; a pass without a packet is no sample.
+    Before,
+    /// Without the packets of the batch: the core halts after a batch that left nothing.
+    After,
+    /// With the packets of the batch, and each core makes one more pass, which finds nothing and
+    /// is a sample, before it halts: the pseudo-code to the letter.
+    Pass,
+}
 
 /// How often in a row a ring was found too full or nearly empty: c_h and c_l.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,6 +105,9 @@ struct PowerSave {
     c_up: u64,
     c_down: u64,
     batch: u32,
+    read: Read,
+    /// Whether a change resets the counters of all interfaces, or of its own.
+    reset_all: bool,
     nap: usize,
     silence: Span,
     /// By number of the port.
@@ -89,6 +121,17 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     if q_low >= q_high {
         return Err(format!("q_l = {q_low}: must be below q_h = {q_high}"));
     }
+    let read = match parameters.word("read") {
+        "before" => Read::Before,
+        "after" => Read::After,
+        "pass" => Read::Pass,
+        other => return Err(format!("read = {other}: allowed are before, after and pass")),
+    };
+    let reset_all = match parameters.word("reset") {
+        "all" => true,
+        "own" => false,
+        other => return Err(format!("reset = {other}: allowed are all and own")),
+    };
     let queues = &context.platform.queues;
     let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
     Ok(Box::new(PowerSave {
@@ -97,6 +140,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         c_up: parameters.count("c_up"),
         c_down: parameters.count("c_down"),
         batch: parameters.count("batch") as u32,
+        read,
+        reset_all,
         nap: fixed::idle_state(parameters, context.platform)?,
         silence: parameters.span("silence"),
         counters: vec![Counters::default(); ports],
@@ -127,10 +172,34 @@ impl PowerSave {
         }
     }
 
-    /// One rung up or down the ladder; the counters start anew, so that the change can
-    /// show its effect before the next one.
-    fn step(&mut self, up: bool, platform: &Platform, point: &mut OperatingPoint) {
-        self.counters.fill(Counters::default());
+    /// Takes one sample, and one step if it asks for one.
+    fn estimate(
+        &mut self,
+        port: usize,
+        fill: u32,
+        batches: u32,
+        platform: &Platform,
+        point: &mut OperatingPoint,
+    ) {
+        if let Some(up) = self.sample(port, fill.into(), batches.into()) {
+            let marks = ["queues stayed below q_l", "queues stayed above q_h"];
+            self.why = marks[usize::from(up)];
+            self.reset(port);
+            self.step(up, platform, point);
+        }
+    }
+
+    /// The counters start anew after a change, so that it can show its effect before the next one.
+    fn reset(&mut self, port: usize) {
+        if self.reset_all {
+            self.counters.fill(Counters::default());
+        } else {
+            self.counters[port] = Counters::default();
+        }
+    }
+
+    /// One rung up or down the ladder.
+    fn step(&self, up: bool, platform: &Platform, point: &mut OperatingPoint) {
         let (cores, frequency) = (point.active.len(), point.fastest_active());
         if up {
             if cores < platform.cores && platform.can.set_cores {
@@ -175,23 +244,28 @@ impl Policy for PowerSave {
                 point.set_wait(Wait::Interrupt);
                 point.batch = self.batch;
             }
-            Trigger::Batch { queue, batches, .. } => {
-                let fill = u64::from(seen.queues[queue].fill);
-                if let Some(up) = self.sample(platform.queues[queue].port, fill, batches.into()) {
-                    let marks = ["queues stayed below q_l", "queues stayed above q_h"];
-                    self.why = marks[usize::from(up)];
-                    self.step(up, platform, point);
+            Trigger::Batch { queue, batches, taken } => {
+                let found = seen.queues[queue].fill;
+                let fill =
+                    if self.read == Read::After { found.saturating_sub(taken) } else { found };
+                self.estimate(platform.queues[queue].port, fill, batches, platform, point);
+            }
+            Trigger::EmptyPolls { .. } => {
+                for port in 0..self.counters.len() {
+                    self.estimate(port, 0, 1, platform, point);
                 }
             }
-            Trigger::Timer | Trigger::EmptyPolls { .. } => {
+            Trigger::Timer => {
                 self.why = "no batch came for as long as `silence` says";
+                self.counters.fill(Counters::default());
                 self.step(false, platform, point);
             }
             Trigger::Fill { .. } => {}
         }
         let estimator = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
         let at = if self.silence == Span::ZERO { Time::NEVER } else { now + self.silence };
-        AskAgain { at, ..AskAgain::on_batch(estimator) }
+        let after_empty_polls = (self.read == Read::Pass).then_some(NonZeroU32::MIN);
+        AskAgain { at, after_empty_polls, ..AskAgain::on_batch(estimator) }
     }
 }
 
@@ -283,6 +357,68 @@ mod tests {
         assert_eq!(looks_until_a_step(1), Some(81));
         assert_eq!(looks_until_a_step(10), Some(9));
         assert_eq!(looks_until_a_step(1000), Some(8));
+    }
+
+    /// The same fills and batches under the three readings: packets of a batch count or do not, and
+    /// a pass that finds nothing is a sample of every interface or none.
+    #[test]
+    fn the_queue_is_read_before_or_after_the_batch_or_at_each_pass() {
+        let rung_after = |read: &str, fills: &[u32]| {
+            let mut bench = Bench::new();
+            let mut powersave = bench
+                .make(&format!("powersave:c_up=0,c_down=1,batch=32,read={read}"), None)
+                .unwrap();
+            let ask = bench.start(&mut *powersave);
+            assert_eq!(ask.after_empty_polls.is_some(), read == "pass");
+            for fill in [100, 100] {
+                bench.batch(&mut *powersave, 0, fill);
+            }
+            assert_eq!(
+                bench.rung(),
+                (3, 0),
+                "100 packets are too many with and without a batch of 32"
+            );
+            for &fill in fills {
+                bench.batch(&mut *powersave, 0, fill);
+            }
+            bench.rung()
+        };
+        // With 40 packets 8 are left after the batch of 32; with 20 none.
+        assert_eq!(rung_after("before", &[40]), (4, 0));
+        assert_eq!(rung_after("after", &[40]), (3, 0));
+        assert_eq!(rung_after("before", &[20, 20]), (3, 0));
+        assert_eq!(rung_after("after", &[20, 20]), (2, 0));
+        let mut bench = Bench::new();
+        let mut powersave = bench.make("powersave:c_up=0,c_down=1,read=pass", None).unwrap();
+        bench.start(&mut *powersave);
+        bench.batch(&mut *powersave, 0, 100);
+        assert_eq!(bench.rung(), (2, 0));
+        let mut empty = |fills: &[u32]| {
+            for &fill in fills {
+                bench.batch(&mut *powersave, 0, fill);
+            }
+            bench.empty_polls(&mut *powersave, 0);
+            bench.rung()
+        };
+        // Of port 0 a packet in between, of the others nothing.
+        assert_eq!(empty(&[]), (2, 0));
+        assert_eq!(empty(&[20]), (1, 0), "the other interfaces found nothing twice");
+    }
+
+    #[test]
+    fn a_change_may_reset_its_own_interface_alone() {
+        for (reset, rung) in [("all", (2, 0)), ("own", (3, 0))] {
+            let mut bench = Bench::new();
+            let policy = format!("powersave:c_up=1,reset={reset}");
+            let mut powersave = bench.make(&policy, None).unwrap();
+            bench.start(&mut *powersave);
+            for queue in [0, 12, 0, 12] {
+                bench.batch(&mut *powersave, queue, 50);
+            }
+            assert_eq!(bench.rung(), rung, "{reset}");
+        }
+        assert!(Bench::new().make("powersave:reset=none", None).is_err());
+        assert!(Bench::new().make("powersave:read=never", None).is_err());
     }
 
     #[test]

@@ -57,16 +57,26 @@ pub(super) fn capacities(
 /// A day that lasts `seconds`, scaled to the router's capacity. Where packets come in trains, the
 /// rate of the day is the rate of trains.
 pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn Source> {
+    packets_seeded(capacity, seconds, shape, SEED)
+}
+
+/// Such a day of another seed than that of the figures.
+pub(super) fn packets_seeded(
+    capacity: f64,
+    seconds: f64,
+    shape: TrainShape,
+    seed: u64,
+) -> Box<dyn Source> {
     let trains = capacity / f64::from(shape.mean);
-    let profile = DayProfile::new(MEAN * trains, HIGHEST * trains, seconds, 12, SEED);
+    let profile = DayProfile::new(MEAN * trains, HIGHEST * trains, seconds, 12, seed);
     let content = content(BYTES, Popularity::Uniform);
-    let heads = Box::new(Modulated::new(profile, content.clone(), SEED));
+    let heads = Box::new(Modulated::new(profile, content.clone(), seed));
     if shape == TrainShape::NONE {
         return heads;
     }
     // The links include Ethernet's gaps, so packets come back to back.
     let links = Links { overhead: 20, ..Links::POWERSAVE };
-    Box::new(Trains::new(heads, shape, links, &content, SEED))
+    Box::new(Trains::new(heads, shape, links, &content, seed))
 }
 
 /// A day that lasts `seconds`, with output links.

@@ -13,6 +13,7 @@ mod ladder;
 mod latency;
 mod lengths;
 mod load_and_power;
+pub mod readings;
 mod rules;
 mod sleep;
 mod trains;

@@ -17,6 +17,13 @@ const PRIOR_NAP: f64 = 1.5;
 const PRIOR_WAKE_CYCLES: f64 = 8_000.0;
 /// A measured service time counts from so many packets on.
 const PACKETS: u64 = 200;
+/// A model is taken at its word until packets take longer or shorter by this share: intervals in
+/// which points changed and naps that are under way when they end move the measured time by less.
+const TRUSTED: f64 = 0.05;
+/// A new factor is planned with where it differs by this share from the one before.
+const NEWS: f64 = 0.02;
+/// Packets over which a model is held against what is measured: some milliseconds of them.
+const WITNESSES: f64 = 20_000.0;
 
 /// Seconds and watts of the machine.
 #[derive(Debug, Clone)]
@@ -28,6 +35,10 @@ pub(super) struct Machine {
     /// Measured: cores, frequency and seconds, where there is no model.
     measured: Option<(usize, usize, f64)>,
     known: bool,
+    /// How much longer a packet takes than the model says; 1 while the model is trusted.
+    factor: f64,
+    /// Seconds of work on packets, and what the model says of them; decaying.
+    worked: (f64, f64),
     pub awake: Vec<f64>,
     pub uncore: Vec<f64>,
     pub base: f64,
@@ -57,6 +68,8 @@ impl Machine {
                 service: (1..=cores).map(|cores| of(cores).collect()).collect(),
                 measured: None,
                 known: true,
+                factor: 1.0,
+                worked: (0.0, 0.0),
                 awake: platform.frequencies.iter().map(|f| server.awake_core_power(*f).0).collect(),
                 uncore: platform.frequencies.iter().map(|f| server.power.uncore(*f).0).collect(),
                 base: server.power.base.total().0,
@@ -75,6 +88,8 @@ impl Machine {
             service: Vec::new(),
             measured: None,
             known: false,
+            factor: 1.0,
+            worked: (0.0, 0.0),
             awake: frequencies.iter().map(|f| PRIOR_WATTS.0 + PRIOR_WATTS.1 * f * 1e-9).collect(),
             uncore: vec![0.0; frequencies.len()],
             base: 0.0,
@@ -96,7 +111,7 @@ impl Machine {
     /// is not trusted to be faster.
     pub fn service(&self, cores: usize, frequency: usize) -> f64 {
         if self.known {
-            return self.service[cores.clamp(1, self.cores) - 1][frequency];
+            return self.told(cores, frequency) * self.factor;
         }
         let Some((at_cores, at_frequency, seconds)) = self.measured else {
             return PRIOR_CYCLES / self.frequencies[frequency]
@@ -107,22 +122,49 @@ impl Machine {
         seconds * slower.max(1.0) * (1.0 + PRIOR_CONTENTION * more)
     }
 
+    /// Seconds for a packet as the model has it.
+    fn told(&self, cores: usize, frequency: usize) -> f64 {
+        self.service[cores.clamp(1, self.cores) - 1][frequency]
+    }
+
     /// Packets per second of so many cores.
     pub fn capacity(&self, cores: usize, frequency: usize) -> f64 {
         cores as f64 / self.service(cores, frequency)
     }
 
-    /// Learns from what cores did since the last look at an unchanged operating point: useful
-    /// time over packets. It has the work of waking in it, so it errs to the safe side. Says whether
-    /// anything was learnt.
-    pub fn learn(&mut self, point: (usize, usize), before: &[CoreView], now: &[CoreView]) -> bool {
-        if self.known {
+    /// Holds the model against the seconds that packets really took, without the work of waking.
+    /// Says whether plans have to be made anew.
+    fn doubt(&mut self, (cores, frequency): (usize, usize), packets: u64, worked: f64) -> bool {
+        if packets == 0 || worked <= 0.0 {
             return false;
         }
-        let (mut packets, mut useful) = (0u64, 0.0);
+        let forgets = (-(packets as f64) / WITNESSES).exp();
+        let told = packets as f64 * self.told(cores, frequency);
+        self.worked = (self.worked.0 * forgets + worked, self.worked.1 * forgets + told);
+        if self.worked.1 < 0.1 * WITNESSES * self.told(cores, frequency) {
+            return false;
+        }
+        let seen = (self.worked.0 / self.worked.1).clamp(0.25, 4.0);
+        let factor = if (seen - 1.0).abs() <= TRUSTED { 1.0 } else { seen };
+        if (factor - self.factor).abs() <= NEWS * self.factor {
+            return false;
+        }
+        self.factor = factor;
+        true
+    }
+
+    /// Learns from what cores did since the last look at an unchanged operating point: useful
+    /// time over packets. Without a model it has the work of waking in it, so it errs to the safe
+    /// side. A model is corrected where it is plainly wrong. Says whether anything was learnt.
+    pub fn learn(&mut self, point: (usize, usize), before: &[CoreView], now: &[CoreView]) -> bool {
+        let (mut packets, mut wakes, mut useful) = (0u64, 0u64, 0.0);
         for (before, now) in before.iter().zip(now) {
             packets += now.packets.saturating_sub(before.packets);
+            wakes += now.sleeps.saturating_sub(before.sleeps);
             useful += (now.useful - before.useful).as_seconds();
+        }
+        if self.known {
+            return self.doubt(point, packets, useful - wakes as f64 * self.wake[point.1]);
         }
         if packets < PACKETS || useful <= 0.0 {
             return false;

@@ -126,3 +126,35 @@ fn without_a_model_it_learns_what_a_packet_takes() {
     assert!((2..=6).contains(&cores), "2 cores' work: {cores}");
     assert!(bench.now > Time::ZERO);
 }
+
+/// A server file that promises more than the cores do is corrected by the counters, one that promises
+/// less, too; and one that is right stays as it is.
+#[test]
+fn a_wrong_model_is_corrected_by_what_packets_take() {
+    let settled = |times: f64| {
+        let model = server();
+        let cost = model.packet_cost(wattline_server::Application::Ipv4, 64).unwrap();
+        let mut bench = Bench::new();
+        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+        bench.start(&mut *policy);
+        in_time(&mut bench, 2_000_000);
+        for _ in 0..1_000 {
+            let (active, frequency) = bench.rung();
+            let service =
+                model.service_seconds(cost, bench.platform.frequencies[frequency], active);
+            // 12 Mpps on cores that take so many times as long as the file says.
+            let each = 12e6 / active as f64;
+            let useful = vec![(each * service * times).min(1.0); active];
+            for view in bench.cores.iter_mut().take(active) {
+                view.packets += (each * 200e-6) as u64;
+            }
+            bench.pass(&mut *policy, Span::from_micros(200), &useful, 2_400);
+        }
+        let (cores, frequency) = bench.rung();
+        cores as f64 / model.service_seconds(cost, bench.platform.frequencies[frequency], cores)
+    };
+    let (right, slow, fast) = (settled(1.0), settled(1.25), settled(0.8));
+    assert!(slow > 1.12 * right, "{slow} {right}");
+    assert!(fast < 0.95 * right, "{fast} {right}");
+    assert_eq!(settled(1.03), right, "within the trust");
+}

@@ -1,0 +1,129 @@
+//! Every reading of PowerSave's text, against all that the paper claims of its controller at once.
+//!
+//! The paper lost three constants and leaves open when the queue is read. What is searched, the
+//! checks with their tolerances, and the rule by which a default is chosen stand in
+//! `published/checks/powersave-readings.toml`, which was written before the search. The example
+//! `powersave_search` runs it.
+
+mod judge;
+mod measure;
+mod references;
+mod runs;
+mod steady;
+mod store;
+
+pub use judge::{Judged, judge, maximal};
+pub use measure::Figures;
+pub use references::References;
+pub use runs::Look;
+pub use store::Store;
+
+use crate::error::ReproduceError;
+use crate::planned;
+use serde::{Deserialize, Serialize};
+
+/// One reading of the text: the lost constants and what its words leave open.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reading {
+    /// When the queue is read.
+    pub read: String,
+    /// Whose counters a change resets.
+    pub reset: String,
+    /// Packets of a batch.
+    pub batch: u32,
+    /// More samples in a row than this above q_h add capacity.
+    pub c_up: u64,
+    /// More samples in a row than this below q_l take capacity away.
+    pub c_down: u64,
+}
+
+impl Reading {
+    /// The policy with this reading.
+    pub fn policy(&self) -> String {
+        let Self { read, reset, batch, c_up, c_down } = self;
+        format!("powersave:batch={batch},c_down={c_down},c_up={c_up},read={read},reset={reset}")
+    }
+
+    /// The reading that is shipped.
+    ///
+    /// # Errors
+    /// When a default is not what its parameter takes.
+    pub fn shipped() -> Result<Self, ReproduceError> {
+        let default = |name: &str| {
+            let parameters = wattline_policy::find("powersave").map_or(&[][..], |it| it.parameters);
+            let found = parameters.iter().find(|known| known.name == name);
+            found.map(|it| it.default.to_owned()).ok_or_else(|| broken("powersave", name))
+        };
+        let count = |name| default(name)?.parse().map_err(|_| broken("powersave", name));
+        Ok(Self {
+            read: default("read")?,
+            reset: default("reset")?,
+            batch: u32::try_from(count("batch")?).map_err(|_| broken("powersave", "batch"))?,
+            c_up: count("c_up")?,
+            c_down: count("c_down")?,
+        })
+    }
+}
+
+fn broken(of: &str, what: &str) -> ReproduceError {
+    ReproduceError::Model(format!(
+        "{of} has no {what} of the kind that the search of readings needs"
+    ))
+}
+
+/// Values of each part; all combinations are searched.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Space {
+    read: Vec<String>,
+    reset: Vec<String>,
+    batch: Vec<u32>,
+    c_up: Vec<u64>,
+    c_down: Vec<u64>,
+}
+
+/// All readings of the plan, and the shipped one if it is not among them.
+///
+/// # Errors
+/// When the plan cannot be read.
+pub fn readings() -> Result<Vec<Reading>, ReproduceError> {
+    let plan = planned::powersave_readings()?;
+    let space = plan.space.clone().ok_or_else(|| broken("the plan", "space"))?;
+    let space: Space = space.try_into().map_err(|error: toml::de::Error| {
+        ReproduceError::Model(format!("published/checks/powersave-readings.toml: {error}"))
+    })?;
+    let mut all = Vec::new();
+    for read in &space.read {
+        for reset in &space.reset {
+            for &batch in &space.batch {
+                for &c_up in &space.c_up {
+                    for &c_down in &space.c_down {
+                        let (read, reset) = (read.clone(), reset.clone());
+                        all.push(Reading { read, reset, batch, c_up, c_down });
+                    }
+                }
+            }
+        }
+    }
+    let shipped = Reading::shipped()?;
+    if !all.contains(&shipped) {
+        all.push(shipped);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_policy::PolicySpec;
+
+    #[test]
+    fn the_whole_space_is_made_of_policies_that_exist() {
+        let all = readings().unwrap();
+        assert_eq!(all.len(), 3 * 2 * 5 * 3 * 7);
+        assert!(all.contains(&Reading::shipped().unwrap()));
+        for reading in &all {
+            PolicySpec::parse(&reading.policy()).unwrap();
+        }
+    }
+}

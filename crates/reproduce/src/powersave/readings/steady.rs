@@ -1,0 +1,35 @@
+//! Constant rates that follow on higher or lower ones.
+
+use wattline_traffic::source::Modulator;
+
+/// Rates in packets per second, each for so many seconds; the last one holds for good.
+#[derive(Debug, Clone)]
+pub(super) struct Stairs {
+    steps: std::vec::IntoIter<(f64, f64)>,
+    last: f64,
+}
+
+impl Stairs {
+    pub(super) fn new(steps: Vec<(f64, f64)>) -> Self {
+        let last = steps.last().map_or(0.0, |step| step.0);
+        Self { steps: steps.into_iter(), last }
+    }
+}
+
+impl Modulator for Stairs {
+    fn next_step(&mut self) -> (f64, f64) {
+        self.steps.next().unwrap_or((self.last, 1e3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rate_holds() {
+        let mut stairs = Stairs::new(vec![(5.0, 1.0), (3.0, 2.0)]);
+        let taken: Vec<_> = std::iter::repeat_with(|| stairs.next_step()).take(4).collect();
+        assert_eq!(taken, [(5.0, 1.0), (3.0, 2.0), (3.0, 1e3), (3.0, 1e3)]);
+    }
+}
