@@ -33,6 +33,7 @@ fn _wattline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::Latency>()?;
     module.add_function(wrap_pyfunction!(models::servers, module)?)?;
     module.add_function(wrap_pyfunction!(models::policies, module)?)?;
+    module.add_function(wrap_pyfunction!(models::day_rates, module)?)?;
     module.add_function(wrap_pyfunction!(models::check_policy, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::sweep, module)?)?;

@@ -8,12 +8,17 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def wattline_command():
-    """The program of the same sources, or a skipped test."""
+def program():
+    """The program of the same sources, or None."""
     places = [os.environ.get("WATTLINE_BINARY")]
     places += [ROOT / "target" / build / "wattline" for build in ("release", "debug")]
     for place in places:
         if place and pathlib.Path(place).is_file():
             return str(place)
-    pytest.skip("no program wattline: `make build` makes it")
+    return None
+
+
+@pytest.fixture
+def wattline_command():
+    """The program of the same sources, or a skipped test."""
+    return program() or pytest.skip("no program wattline: `make build` makes it")

@@ -28,10 +28,13 @@ from ._wattline import (
     View,
     __version__,
 )
+from .fleet import Day, Fleet, Site, Year, compare
 
 __all__ = [
     "Core",
+    "Day",
     "Error",
+    "Fleet",
     "Latency",
     "Machine",
     "Parameter",
@@ -42,10 +45,13 @@ __all__ = [
     "Report",
     "Server",
     "Setting",
+    "Site",
     "Table",
     "Traffic",
     "View",
+    "Year",
     "__version__",
+    "compare",
     "figures",
     "policies",
     "servers",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Report(Mapping[str, Any]):
@@ -84,6 +87,15 @@ class Report(Mapping[str, Any]):
     def intervals(self) -> Table:
         """A row for each interval; none where ``interval`` was not given."""
         return Table.of_reports(self._document.get("intervals", []))
+
+    def plot(self) -> Figure:
+        """Power by component, rates and latency over time, for a run with ``interval``.
+
+        Needs matplotlib (``pip install matplotlib``); a notebook shows the figure.
+        """
+        from ._plot import plot_report
+
+        return plot_report(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole document."""

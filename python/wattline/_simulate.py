@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from . import _wattline
+from ._pieces import Piece, run_all
 from ._policy import Policy
 from ._report import Report
 from ._table import Table
@@ -71,6 +73,8 @@ def sweep(
     warmup: str = "100ms",
     output_links: bool = False,
     threads: int = 0,
+    on: str = "threads",
+    keep: str | os.PathLike[str] | None = None,
     progress: Progress = False,
 ) -> Table:
     """Runs every server under every policy with every traffic, application and seed.
@@ -83,19 +87,35 @@ def sweep(
     Runs are spread over ``threads``, by default one for each core of this machine; the result does
     not depend on it. Policies written in Python take turns, since Python runs one thread at a time;
     each run has a copy of its own.
+
+    ``on="ray"`` spreads the runs over the Ray cluster that this program is connected to, or over a
+    new one on this machine (``pip install ray``). The result is the same.
+
+    ``keep="DIR"`` writes the result of each finished run to a file of that folder, and does not run
+    again what is there: a sweep that was interrupted goes on where it ended. A policy written in
+    Python is known by the source of its class, its state and its attribute ``version``: change
+    that when something changes that the class calls.
     """
+    chosen = [_server(it) for it in _several(servers)]
+    governors = _several(policies)
+    offered = [_traffic(it) for it in _several(traffics)]
+    options = _options(duration, warmup, None, output_links, "")
     show, end = _shown(progress)
     try:
-        texts = _wattline.sweep(
-            [_server(it) for it in _several(servers)],
-            _several(policies),
-            [_traffic(it) for it in _several(traffics)],
-            _several(apps),
-            _several(seeds),
-            _options(duration, warmup, None, output_links, ""),
-            threads,
-            show,
-        )
+        if on == "threads" and keep is None:
+            texts = _wattline.sweep(
+                chosen, governors, offered, _several(apps), _several(seeds), options, threads, show
+            )
+        else:
+            pieces = [
+                Piece(server, policy, traffic, app, seed, options)
+                for server in chosen
+                for policy in governors
+                for traffic in offered
+                for app in _several(apps)
+                for seed in _several(seeds)
+            ]
+            texts = run_all(pieces, on=on, threads=threads, keep=keep, show=show)
     finally:
         end()
     return Table.of_reports(json.loads(text) for text in texts)

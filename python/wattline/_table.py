@@ -10,6 +10,7 @@ from . import _wattline
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+    from matplotlib.axes import Axes
 
 #: What a cell holds.
 Cell = Union[str, int, float, None]
@@ -80,6 +81,28 @@ class Table:
         import pyarrow
 
         return pyarrow.table(self)
+
+    def plot(
+        self,
+        x: str = "offered_rate_pps",
+        y: str = "power_watts",
+        by: str | None = "policy",
+        *,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Column ``y`` over column ``x``, a line for each value of ``by``.
+
+        The defaults are those for a sweep over rates. Runs of one traffic that differ in their seed
+        make one point, with a band from the least to the most. Where ``x`` is a text, each row
+        becomes a bar, with its interval where the table has ``_low`` and ``_high``. Axes have their
+        units, and begin at 0 where nothing is below. Needs matplotlib
+        (``pip install matplotlib``).
+        """
+        from ._plot import plot_bars, plot_table
+
+        if any(isinstance(value, str) for value in self[x]):
+            return plot_bars(self, x, y, ax)
+        return plot_table(self, x, y, by, ax)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return _wattline.arrow_stream(list(self._columns.items()))

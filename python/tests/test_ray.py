@@ -1,0 +1,105 @@
+"""The same results on a Ray cluster of two workers on this machine; skipped without Ray."""
+
+import os
+import pathlib
+import signal
+
+import pytest
+import wattline as wl
+
+from test_keep import MANY, same
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    # On this machine alone; without a token, which Ray would write below the home directory.
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    yield
+    ray.shutdown()
+
+
+def test_a_sweep_on_ray_is_that_without():
+    seen = []
+    same(wl.sweep(**MANY), wl.sweep(**MANY, on="ray", progress=seen.append))
+    assert seen == sorted(seen) and seen[-1] == 1
+
+
+def test_servers_and_traffics_need_not_be_files_elsewhere(tmp_path):
+    traffic = tmp_path / "traffic.toml"
+    traffic.write_text('[[source]]\nkind = "poisson"\nrate = "1Mpps"\n')
+    server = tmp_path / "server.toml"
+    text = pathlib.Path(__file__).parents[2] / "servers" / "ideal-single-core.toml"
+    server.write_text(text.read_text())
+    few = dict(servers=wl.Server(str(server)), traffics=wl.Traffic(str(traffic)), policies="poll",
+               seeds=range(2), duration="2ms")
+    plain = wl.sweep(**few)
+    traffic.unlink()
+    server.unlink()
+    same(plain, wl.sweep(**few, on="ray"))
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_run_changes_nothing(tmp_path):
+    flag = tmp_path / "killed"
+
+    class Deadly(wl.Policy):
+        """Kills the worker that asks it, the first time and in the middle of a run."""
+
+        def decide(self, view):
+            if view.time_seconds > 2e-3 and not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return wl.Setting(cores=6)
+
+    few = {**MANY, "policies": ["poll", Deadly]}
+    on_ray = wl.sweep(**few, on="ray", keep=tmp_path / "kept")
+    assert flag.exists(), "no worker was killed"
+    same(wl.sweep(**few), on_ray)
+    assert len(list((tmp_path / "kept").iterdir())) == len(on_ray)
+
+
+def test_workers_that_die_again_and_again_end_it_and_the_same_call_goes_on(tmp_path):
+    flag, folder = tmp_path / "deadly", tmp_path / "kept"
+    flag.touch()
+
+    class Deadly(wl.Policy):
+        def decide(self, view):
+            if flag.exists() and view.time_seconds > 2e-3:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    few = {**MANY, "policies": ["poll", Deadly], "traffics": MANY["traffics"][0]}
+    with pytest.raises(RuntimeError, match="died again and again"):
+        wl.sweep(**few, on="ray", keep=folder)
+    finished = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert finished, "those of the harmless policy"
+    flag.unlink()
+    same(wl.sweep(**few), wl.sweep(**few, on="ray", keep=folder))
+    assert all(file.stat().st_mtime_ns == time for file, time in finished.items())
+
+
+def test_what_a_policy_raises_on_a_worker_reaches_the_caller():
+    class Broken(wl.Policy):
+        def decide(self, view):
+            raise ArithmeticError("on a worker")
+
+    with pytest.raises(ArithmeticError, match="on a worker"):
+        wl.sweep(**{**MANY, "policies": Broken}, on="ray")
+    with pytest.raises(wl.PolicyError, match="cores=99"):
+        Broken.decide = lambda self, view: wl.Setting(cores=99)
+        wl.sweep(**{**MANY, "policies": Broken}, on="ray")
+    with pytest.raises(wl.Error, match="threads"):
+        wl.sweep(**MANY, on="ray", threads=2)
+
+
+def test_a_fleet_on_ray_is_that_without(tmp_path):
+    def fleet():
+        return wl.Fleet([wl.Site("edge", routers=10, rate="1Mpps")], step=3.0, seeds=[1, 2],
+                        duration="3ms", warmup="1ms")
+
+    plain = fleet().year(policy="powersave")
+    kept = fleet().year(policy="powersave", on="ray", keep=tmp_path)
+    same(plain, kept)
+    assert list(tmp_path.iterdir())
+    same(plain, fleet().year(policy="powersave", keep=tmp_path))

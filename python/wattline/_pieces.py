@@ -1,0 +1,264 @@
+"""Simulations one by one: spread over threads or a Ray cluster, and kept as files."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _wattline
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One run of a sweep."""
+
+    server: _wattline.Server
+    policy: Any
+    traffic: _wattline.Traffic
+    app: str
+    seed: int
+    options: dict[str, Any]
+
+    def run(self, progress: Callable[[float], object] | None = None) -> str:
+        """The document of its result."""
+        # Each run has a policy of its own: what one learnt must not reach the next.
+        policy = self.policy if isinstance(self.policy, (str, type)) else copy.deepcopy(self.policy)
+        return _wattline.simulate(
+            self.server, policy, self.traffic, self.app, self.seed, self.options, progress
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """All that its result depends on: what two pieces have in common, they compute alike."""
+        return {
+            "wattline": _wattline.__version__,
+            "server": _digest(self.server.toml.encode()),
+            "policy": self.policy if isinstance(self.policy, str) else _of_class(self.policy),
+            "traffic": self.traffic.text,
+            "traffic_description": self.traffic.description,
+            "traffic_files": {name: _of_file(name) for name in _files(self.traffic.description)},
+            "app": self.app,
+            "seed": self.seed,
+            "options": self.options,
+        }
+
+
+def _digest(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def _of_file(name: str) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
+    with open(name, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _files(description: str) -> list[str]:
+    """Files that a traffic names, in its text or as strings of its TOML."""
+    values = re.findall(r'"([^"\n]*)"', description) + re.findall(r"'([^'\n]*)'", description)
+    for source in description.split(" + "):
+        for part in source.split(","):
+            values += re.split("[:=]", part, maxsplit=1)
+    return sorted({value for value in values if os.path.isfile(value)})
+
+
+def _of_class(policy: Any) -> dict[str, Any]:
+    """What tells a policy written in Python from another: its source, and what an object holds."""
+    import inspect
+
+    kind = policy if isinstance(policy, type) else type(policy)
+    try:
+        source = "".join(
+            inspect.getsource(base)
+            for base in kind.__mro__
+            if base is not object and base.__module__.split(".")[0] != "wattline"
+        )
+    except (OSError, TypeError):
+        raise _wattline.Error(
+            f"keep: the source of the policy {kind.__name__} cannot be found, so that its results "
+            "could be taken for another's; define it in a file or a notebook, or do without keep"
+        ) from None
+    state = {} if isinstance(policy, type) else vars(policy)
+    return {
+        "class": kind.__qualname__,
+        "source": _digest(source.encode()),
+        "state": {name: _value(value) for name, value in sorted(state.items())},
+        "version": _value(getattr(policy, "version", None)),
+    }
+
+
+def _value(value: object) -> str:
+    text = repr(value)
+    # An address is another in every process.
+    if " at 0x" in text:
+        raise _wattline.Error(
+            f"keep: a policy holds {text}, which does not tell its content; "
+            "give it a __repr__ that does, or do without keep"
+        )
+    return text
+
+
+class Kept:
+    """A folder with the results of finished pieces, one file each."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = os.fspath(folder)
+        os.makedirs(self._folder, exist_ok=True)
+
+    def _file(self, identity: dict[str, Any]) -> str:
+        name = _digest(json.dumps(identity, sort_keys=True).encode())[:32]
+        return os.path.join(self._folder, f"{name}.json")
+
+    def read(self, identity: dict[str, Any]) -> str | None:
+        """The result, if this piece was finished; a damaged file counts as none."""
+        try:
+            with open(self._file(identity), encoding="utf-8") as file:
+                document = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return None
+        if not isinstance(document, dict) or document.get("piece") != _plain(identity):
+            return None
+        report = document.get("report")
+        return report if isinstance(report, str) else None
+
+    def write(self, identity: dict[str, Any], report: str) -> None:
+        """Keeps a result; what is there is whole at any moment."""
+        name = self._file(identity)
+        unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.part"
+        try:
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump({"piece": identity, "report": report}, file)
+            os.replace(unfinished, name)
+        except BaseException:
+            if os.path.exists(unfinished):
+                os.remove(unfinished)
+            raise
+
+
+def _plain(identity: dict[str, Any]) -> Any:
+    """As it comes back from a file."""
+    return json.loads(json.dumps(identity))
+
+
+def run_all(
+    pieces: Sequence[Piece],
+    *,
+    on: str,
+    threads: int,
+    keep: str | os.PathLike[str] | None,
+    show: Callable[[float], object] | None,
+) -> list[str]:
+    """Runs all pieces, but for those that are kept; results are in their order."""
+    if on not in ("threads", "ray"):
+        raise _wattline.Error(f"on={on!r}: allowed are 'threads' and 'ray'")
+    if on == "ray" and threads:
+        raise _wattline.Error("threads: of this machine; Ray spreads runs over what its cluster has")
+    results: list[str | None] = [None] * len(pieces)
+    kept = None if keep is None else Kept(keep)
+    identities = [piece.identity() for piece in pieces] if kept else []
+    if kept:
+        results = [kept.read(identity) for identity in identities]
+    missing = [at for at, result in enumerate(results) if result is None]
+    done = len(pieces) - len(missing)
+    finished = _on_ray(pieces, missing) if on == "ray" else _on_threads(pieces, missing, threads)
+    try:
+        for at, result in finished:
+            results[at] = result
+            if kept:
+                kept.write(identities[at], result)
+            done += 1
+            if show:
+                show(done / len(pieces))
+    finally:
+        finished.close()
+    return [result for result in results if result is not None]
+
+
+def _on_threads(
+    pieces: Sequence[Piece], missing: list[int], threads: int
+) -> Generator[tuple[int, str], None, None]:
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    stop = threading.Event()
+
+    def watch(share: float) -> None:
+        if stop.is_set():
+            raise InterruptedError("another run of the sweep has failed")
+
+    most = threads or len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(most) as pool:
+        futures = {pool.submit(pieces[at].run, watch): at for at in missing}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            # What still runs could only be thrown away.
+            stop.set()
+            for future in futures:
+                future.cancel()
+
+
+def _run(piece: Piece) -> str:
+    return piece.run()
+
+
+def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int, str], None, None]:
+    if not missing:
+        return
+    ray = _ray()
+    # Ray itself begins a task anew whose worker dies, three times.
+    task = ray.remote(num_cpus=1, max_retries=3)(_run)
+    # Enough that no worker waits, and not so many that a long sweep fills the cluster's memory.
+    most = 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    waiting = list(reversed(missing))
+    running: dict[Any, int] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                at = waiting.pop()
+                running[task.remote(pieces[at])] = at
+            ready, _ = ray.wait(list(running), num_returns=1)
+            for reference in ready:
+                at = running.pop(reference)
+                yield at, _result(ray, reference, pieces[at])
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+
+
+def _result(ray: Any, reference: Any, piece: Piece) -> str:
+    try:
+        result: str = ray.get(reference)
+        return result
+    except ray.exceptions.RayTaskError as error:
+        # What the run raised, as on threads; where it was is in its cause.
+        raise (error.cause if isinstance(error.cause, Exception) else error) from error
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
+        raise RuntimeError(
+            f"the worker of seed {piece.seed} with {piece.traffic.text!r} died again and again "
+            "(out of memory?); with keep=DIR, the same call goes on where this one ended"
+        ) from error
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("on='ray' needs Ray: pip install ray") from None
+    if not ray.is_initialized():
+        import logging
+
+        # The cluster that RAY_ADDRESS names, or a new one on this machine.
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+    return ray
