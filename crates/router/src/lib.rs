@@ -192,7 +192,7 @@ impl Router {
     }
 
     fn follow_kernel(&mut self) {
-        let Self { kernel: Some(kernel), rib, bell, .. } = self else { return };
+        let Self { kernel: Some(kernel), rib, inbox_sender, .. } = self else { return };
         let now = Instant::now();
         loop {
             match kernel.follow(rib, now) {
@@ -203,7 +203,7 @@ impl Router {
                     }
                     // A table is read again, for instance, in which nothing is new.
                     if now.elapsed() > FOLLOWING {
-                        bell.wake();
+                        inbox_sender.wake();
                         break;
                     }
                 }
