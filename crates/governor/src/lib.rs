@@ -219,6 +219,11 @@ impl<M: Machine> Governor<M> {
         self.policy.name()
     }
 
+    /// What a user should know of the policy's decisions.
+    pub fn policy_remark(&self) -> Option<String> {
+        self.policy.remark()
+    }
+
     /// The last changes of the operating point with their reasons, without the first `seen` ones.
     pub fn decisions(&self, seen: u64) -> Vec<Decision> {
         self.decisions.after(seen, self.machine.platform())
