@@ -176,6 +176,10 @@ impl Daemon {
         notifier.stopping();
         self.signals.close();
         let last = self.stats();
+        // Such as how often no point of its tables met the target.
+        if let Some(remark) = last["govern"]["policy_remark"].as_str() {
+            tracing::info!("{remark}");
+        }
         let ended = self.session.map_or(Ok(()), Session::end).map_err(GovernError::from);
         // A machine that is left changed matters more than what led to the end.
         (last, ended.and(failed.map_or(Ok(()), Err)))

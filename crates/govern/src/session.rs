@@ -68,6 +68,8 @@ pub(crate) struct Seen {
     pub sources: Vec<SourceState>,
     /// The name of the policy.
     pub policy: &'static str,
+    /// What a user should know of its decisions.
+    pub remark: Option<String>,
 }
 
 /// What a governor may touch, by its configuration.
@@ -154,6 +156,7 @@ impl Session {
                 knobs: governor.ledger().entries().cloned().collect(),
                 sources: feed.lock().unwrap_or_else(PoisonError::into_inner).states(now),
                 policy: governor.policy_name(),
+                remark: governor.policy_remark(),
                 totals,
             }
         });

@@ -32,6 +32,7 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
     let govern = json!({
         "profile": config.profile.name,
         "policy": config.policy,
+        "policy_remark": seen.as_ref().and_then(|seen| seen.remark.clone()),
         "rule": session.rule().name(),
         "latency_target_seconds": target,
         "latency": seen.as_ref().map(|seen| &seen.sources),

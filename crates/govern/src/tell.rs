@@ -78,6 +78,9 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     for line in lines(config, inventory, &seen.platform) {
         tracing::info!("{line}");
     }
+    if let Some(remark) = &seen.remark {
+        tracing::info!("{remark}");
+    }
     for missing in &status.missing {
         tracing::info!("not available: {missing}");
     }

@@ -219,6 +219,11 @@ impl<M: Machine> Governor<M> {
         self.policy.name()
     }
 
+    /// What a user should know of the policy's decisions.
+    pub fn policy_remark(&self) -> Option<String> {
+        self.policy.remark()
+    }
+
     /// The last changes of the operating point with their reasons, without the first `seen` ones.
     pub fn decisions(&self, seen: u64) -> Vec<Decision> {
         self.decisions.after(seen, self.machine.platform())
@@ -242,7 +247,10 @@ impl<M: Machine> Governor<M> {
     /// Everything that was counted up to now, as the machine shows it.
     pub fn totals(&mut self, now: Time) -> Totals {
         let own = self.loop_totals(now);
+        // Once a second, for packets and energy: counters of the kernel would be read for nobody.
+        self.view.looks = Looks::WHOLE;
         self.machine.observe(self.now, &mut self.view);
+        self.view.looks = Looks::WHOLE.and_counters();
         let entries_moved = self.machine.entries_moved();
         let energy = self.machine.energy(self.now);
         let machine = MachineTotals::of(&self.view, energy, entries_moved);

@@ -1,4 +1,4 @@
-//! What is looked after about once a second: changes by others, CPUs and queues that go.
+//! What is looked after every few seconds: changes by others, CPUs and queues that go.
 
 use super::kernel_time::{KernelShare, KernelTimes};
 use super::layout::Layout;
@@ -9,6 +9,9 @@ use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
 const PERIOD: Span = Span::from_millis(1000);
+/// Where the kernel serves the queues, nothing of ours stands still when something is wrong there, and
+/// a look costs as much as several decisions.
+const PERIOD_OF_KERNEL: Span = Span::from_millis(4000);
 
 /// Looks for trouble.
 pub(super) struct Watch {
@@ -47,7 +50,7 @@ impl Watch {
     pub fn is_due(&mut self, now: Time) -> bool {
         let due = now >= self.due;
         if due {
-            self.due = now + PERIOD;
+            self.due = now + if self.workers { PERIOD } else { PERIOD_OF_KERNEL };
         }
         due
     }

@@ -94,7 +94,7 @@ fn look(
     };
     let told = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        if done % 20 == 0 {
+        if done.is_multiple_of(20) {
             eprintln!("{done} of {}", of.len());
         }
     };

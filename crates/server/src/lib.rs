@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+mod busy_time;
 pub mod cards;
 pub mod components;
 mod costs;
@@ -21,6 +22,7 @@ pub mod receive;
 mod requests;
 pub mod tables;
 
+pub use busy_time::BusyTimePower;
 pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};
 pub use file::{Platform, ServerFile};

@@ -5,7 +5,7 @@ use super::{At, Grid, LoadFailure, Rig, Run};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_linux::namespace::{NamespaceError, enter_thread};
 use wattline_requests::engine::{self, LoadError, LoadOptions};
 use wattline_requests::protocol::Protocol;
@@ -22,6 +22,8 @@ const SERVED: f64 = 0.97;
 
 /// Counts of a card are at most this old.
 const COUNTED: Duration = Duration::from_millis(110);
+/// Meters have been read within this time: a load that begins later has no watts of the point before.
+const METERED: Duration = Duration::from_millis(270);
 
 /// Runs something on a thread in this network namespace; here and now without one. What it starts
 /// and opens is in that namespace, too.
@@ -97,11 +99,11 @@ impl Rig for Live {
 
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure> {
         // Cards are asked for their counts now and then only: what came before is passed over.
-        std::thread::sleep(COUNTED);
+        std::thread::sleep(METERED);
         let came = self.machine.arrivals();
-        let (before, began) = (self.machine.joules(), Instant::now());
+        let before = self.machine.energy();
         let report = (self.load)(rate_rps, number)?;
-        let (after, seconds) = (self.machine.joules(), began.elapsed().as_secs_f64());
+        let after = self.machine.energy();
         std::thread::sleep(COUNTED);
         let came = self.machine.arrivals().zip(came);
         let came = came.map(|(after, before)| after.saturating_sub(before));
@@ -109,10 +111,9 @@ impl Rig for Live {
             let why = report.first_protocol_error.unwrap_or("the server answers nothing");
             return Err(LoadFailure::Server(why.to_owned()));
         }
-        let joules = after.zip(before).map(|(after, before)| (after - before).max(0.0));
         Ok(Run {
             arrivals_per_request: per_request(&report, came),
-            ..run_of(&report, joules, seconds)
+            ..run_of(&report, drawn(before, after))
         })
     }
 }
@@ -126,7 +127,14 @@ fn per_request(report: &Report, arrivals: Option<u64>) -> Option<f64> {
         .map(|arrivals| arrivals as f64 / sent as f64)
 }
 
-fn run_of(report: &Report, joules: Option<f64>, seconds: f64) -> Run {
+/// Joules between two readings of a meter, and the seconds that those are of: the load's own time would
+/// be another one, by up to a period of the meter at either end.
+fn drawn(before: Option<(f64, f64)>, after: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    let ((joules, until), (joules_before, from)) = after.zip(before)?;
+    Some(((joules - joules_before).max(0.0), (until - from).max(0.0)))
+}
+
+fn run_of(report: &Report, drawn: Option<(f64, f64)>) -> Run {
     let verdict = &report.verdict;
     let latency = &report.latency;
     let percentile = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
@@ -142,7 +150,22 @@ fn run_of(report: &Report, joules: Option<f64>, seconds: f64) -> Run {
         sustained,
         generator_too_slow: verdict.saturated && by_generator,
         arrivals_per_request: None,
-        joules,
-        seconds,
+        joules: drawn.map(|(joules, _)| joules),
+        seconds: drawn.map_or(0.0, |(_, seconds)| seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Read at 0.75 s and 3.25 s of a load from 0.8 s to 3.1 s: 100 W, not 109 W.
+    #[test]
+    fn watts_are_of_the_time_that_the_meter_saw() {
+        let (joules, seconds) = drawn(Some((75.0, 0.75)), Some((325.0, 3.25))).unwrap();
+        assert_eq!(joules / seconds, 100.0);
+        // Not read meanwhile: no time, and no watts.
+        assert_eq!(drawn(Some((75.0, 0.75)), Some((75.0, 0.75))), Some((0.0, 0.0)));
+        assert_eq!(drawn(None, Some((75.0, 0.75))), None);
     }
 }

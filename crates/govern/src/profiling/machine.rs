@@ -1,16 +1,19 @@
 //! This machine, as a profile sets it.
 
+use super::modelled::Modelled;
 use crate::config::Config;
 use crate::inventory::Inventory;
 use crate::session::options;
+use std::collections::BTreeSet;
 use wattline_governor::machine::{Machine as _, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{KernelStack, Supervision, TakeOverError, ThisMachine, hand_back, take_over};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Platform;
 use wattline_policy::policies::copi;
+use wattline_server::BusyTimePower;
 use wattline_server::tables::Fingerprint;
-use wattline_units::Span;
+use wattline_units::{Hertz, Span, Time};
 
 /// This machine cannot be profiled, or was not given back.
 pub type MachineError = TakeOverError;
@@ -24,6 +27,10 @@ pub struct Machine {
     held: Option<(ThisMachine, Supervision)>,
     /// Whether moderation is ours, not the driver's.
     moderates: bool,
+    /// The state that was set last.
+    state: usize,
+    /// What reckons watts where no meter tells them.
+    modelled: Option<Modelled>,
 }
 
 impl Machine {
@@ -37,7 +44,19 @@ impl Machine {
         let (machine, supervision) = begin(tree, &config, true)?;
         let platform = machine.platform().clone();
         let (tree, held) = (tree.clone(), Some((machine, supervision)));
-        Ok(Self { tree, config, platform, held, moderates: true })
+        let state = platform.fastest();
+        Ok(Self { tree, config, platform, held, moderates: true, state, modelled: None })
+    }
+
+    /// How many cores the queues of its interfaces lead to; none without queues.
+    pub fn queue_cores(&self) -> Option<usize> {
+        let cores: BTreeSet<usize> = self.platform.queues.iter().map(|queue| queue.core).collect();
+        (!cores.is_empty()).then_some(cores.len())
+    }
+
+    /// Watts are reckoned by this model from how busy the cores are, where no meter tells them.
+    pub fn model(&mut self, server: BusyTimePower) {
+        self.modelled = (!self.platform.can.sees.power).then(|| Modelled::by(server));
     }
 
     /// What can be set, and over which ranges.
@@ -50,8 +69,11 @@ impl Machine {
         copi::fingerprint(&self.platform)
     }
 
-    /// Where watts come from; none where no meter tells.
+    /// Where watts come from; none where no meter tells and no model reckons.
     pub fn power_source(&mut self) -> Option<String> {
+        if let Some(modelled) = &self.modelled {
+            return Some(modelled.source());
+        }
         let sees = self.platform.can.sees.power;
         let (machine, _) = self.held.as_mut().filter(|_| sees)?;
         let now = machine.now();
@@ -59,11 +81,21 @@ impl Machine {
         Some(format!("{}, {}", energy.source, energy.accuracy))
     }
 
-    /// Energy since the machine was taken over, in joules.
-    pub fn joules(&mut self) -> Option<f64> {
+    /// Energy in joules, and the time in seconds up to which it is known, for the differences between
+    /// two looks at one point: a meter is read a few times a second, so that it lags behind the clock.
+    pub fn energy(&mut self) -> Option<(f64, f64)> {
+        let frequency = self.platform.frequencies.get(self.state).copied().unwrap_or(Hertz(0.0));
         let (machine, _) = self.held.as_mut()?;
         let now = machine.now();
-        machine.energy(now).whole.map(|joules| joules.0)
+        if let Some(modelled) = &mut self.modelled {
+            let mut view = View::of(&self.platform);
+            machine.observe(now, &mut view);
+            let busy = view.cores.iter().map(|core| core.useful).collect();
+            return Some((modelled.look(now, busy, frequency), now.since(Time::ZERO).as_seconds()));
+        }
+        let energy = machine.energy(now);
+        let (joules, metered) = energy.whole.zip(energy.metered)?;
+        Some((joules.0, metered.as_seconds()))
     }
 
     /// Packets that came to the queues since the machine was taken over; none where no interface of
@@ -122,6 +154,7 @@ impl Machine {
         if !self.platform.can.set_frequency {
             return Ok(());
         }
+        self.state = index;
         let Some((machine, _)) = &mut self.held else { return Ok(()) };
         for core in 0..self.platform.cores {
             check(machine.take(&Step::Frequency { core, index }))?;
@@ -135,8 +168,14 @@ impl Machine {
             return Ok(());
         }
         let text = |error: MachineError| error.to_string();
+<<<<<<< HEAD
         if let Some((machine, supervision)) = self.held.take() {
             hand_back(Some(machine), supervision).map_err(text)?;
+=======
+        self.modelled.iter_mut().for_each(Modelled::forget);
+        if let Some((machine, beside)) = self.held.take() {
+            hand_back(Some(machine), beside).map_err(text)?;
+>>>>>>> two
         }
         self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
         self.moderates = moderates;

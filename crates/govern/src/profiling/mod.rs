@@ -11,6 +11,7 @@
 mod grid;
 mod live;
 mod machine;
+mod modelled;
 mod page;
 mod points;
 mod run;
@@ -29,6 +30,9 @@ use std::time::{Duration, Instant};
 const FEWEST: usize = 3;
 /// Load runs that may go by until two in a row agree.
 const MOST_UNSTEADY: usize = 5;
+/// Runs in a row in which the generator was too slow before it counts as such: a machine that does
+/// something else for a moment does not end a profile of hours.
+const MOST_TOO_SLOW: usize = 5;
 /// Two runs agree when their 95th percentiles differ by less than this share.
 const STEADY: f64 = 0.2;
 
@@ -150,13 +154,18 @@ fn measure(
     let named = || grid.name(at);
     let held_us = rig.set(at).map_err(|why| Stopped::Machine { at: named(), why })?;
     let mut run = || {
-        *number += 1;
-        let run =
-            rig.load(grid.loads_rps[at.load()], *number).map_err(|failure| match failure {
-                LoadFailure::Interrupted => Stopped::Interrupted,
-                LoadFailure::Server(why) => Stopped::Server { at: named(), why },
-            })?;
-        if run.generator_too_slow { Err(Stopped::Generator { at: named() }) } else { Ok(run) }
+        for _ in 0..MOST_TOO_SLOW {
+            *number += 1;
+            let run =
+                rig.load(grid.loads_rps[at.load()], *number).map_err(|failure| match failure {
+                    LoadFailure::Interrupted => Stopped::Interrupted,
+                    LoadFailure::Server(why) => Stopped::Server { at: named(), why },
+                })?;
+            if !run.generator_too_slow {
+                return Ok(run);
+            }
+        }
+        Err(Stopped::Generator { at: named() })
     };
     // Until two runs in a row agree, the first of them still shows the point before.
     let mut runs = vec![run()?];

@@ -5,6 +5,7 @@ use super::points::Profiled;
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::tables::NOT_MEASURED;
 
 /// The curves of the 95th percentile against the moderation period, a chart for each load and a
 /// line for each frequency, and all points.
@@ -14,7 +15,7 @@ pub fn page(points: &Points) -> String {
     put(&mut page, format_args!("<h1>Profile of {}</h1>\n", escape(&head.server)));
     let power = match &head.power_source {
         Some(source) => format!("watts are {}", escape(source)),
-        None => "no meter saw the power: it is unknown".to_owned(),
+        None => format!("no meter saw the power: energy is {NOT_MEASURED}"),
     };
     put(
         &mut page,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use wattline_server::tables::{Conditions, Fingerprint, ProfilePoint, ProfileTables};
+use wattline_server::tables::{Conditions, Fingerprint, NOT_MEASURED, ProfilePoint, ProfileTables};
 use wattline_units::Span;
 
 /// Files longer than this are none of ours.
@@ -32,7 +32,11 @@ pub struct Head {
     pub frequencies_ghz: Vec<f64>,
     /// Moderation periods in microseconds.
     pub periods_us: Vec<f64>,
-    /// Where watts come from; none where no meter tells.
+    /// Cores that the interfaces' queues lead to: between them the load is divided. None where no
+    /// interface is counted; then all cores share it.
+    #[serde(default)]
+    pub queue_cores: Option<usize>,
+    /// Where watts come from; none where no meter tells and no model reckons.
     pub power_source: Option<String>,
 }
 
@@ -267,6 +271,7 @@ impl Points {
             percentile: 95.0,
             machine: head.machine.clone(),
             arrivals_per_request: self.arrivals_per_request(),
+            energy: Some(self.head.power_source.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
         };
         let period_of = |point: &Profiled| {
             let (_, period) = point.point?;
@@ -278,7 +283,7 @@ impl Points {
         periods.sort_by(f64::total_cmp);
         periods.dedup();
         let spans = periods.iter().map(|micros| Span::from_seconds(micros * 1e-6)).collect();
-        let cores = head.machine.cores.max(1) as f64;
+        let cores = head.queue_cores.unwrap_or(head.machine.cores).max(1) as f64;
         let loads = head.loads_rps.iter().map(|load| load / cores).collect();
         let mut tables = ProfileTables::new(conditions, loads, spans)?;
         for point in self.iter() {
@@ -326,6 +331,11 @@ fn differs(found: &Head, wanted: &Head) -> Option<String> {
             format!("{:?}", wanted.frequencies_ghz),
         ),
         ("periods", format!("{:?}", found.periods_us), format!("{:?}", wanted.periods_us)),
+        (
+            "cores with queues",
+            format!("{:?}", found.queue_cores),
+            format!("{:?}", wanted.queue_cores),
+        ),
         ("power", format!("{:?}", found.power_source), format!("{:?}", wanted.power_source)),
     ];
     let pair = pairs.into_iter().find(|(_, found, wanted)| found != wanted);
@@ -339,6 +349,7 @@ impl Head {
         workload: String,
         machine: Fingerprint,
         grid: &Grid,
+        queue_cores: Option<usize>,
         power_source: Option<String>,
     ) -> Self {
         let gigahertz = |state: &usize| grid.frequencies[*state].gigahertz();
@@ -350,6 +361,7 @@ impl Head {
             loads_rps: grid.loads_rps.clone(),
             frequencies_ghz: grid.states.iter().map(gigahertz).collect(),
             periods_us: grid.periods.iter().map(|period| period.as_seconds() * 1e6).collect(),
+            queue_cores,
             power_source,
         }
     }

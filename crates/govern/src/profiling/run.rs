@@ -15,6 +15,7 @@ pub struct Run {
     pub arrivals_per_request: Option<f64>,
     /// Energy in joules, where a meter saw it.
     pub joules: Option<f64>,
-    /// Time over which that was drawn, in seconds.
+    /// Time over which that was drawn as the meter saw it, in seconds: 0 where it was not read
+    /// meanwhile.
     pub seconds: f64,
 }

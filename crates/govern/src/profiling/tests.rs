@@ -3,7 +3,7 @@
 use super::*;
 use crate::profiling::points::write;
 use std::cell::Cell;
-use wattline_server::tables::{Fingerprint, ProfileTables};
+use wattline_server::tables::{EnergyOrder, Fingerprint, ProfileTables};
 use wattline_units::{Hertz, Span};
 
 /// Latency 100 us and the period, divided by the frequency in GHz; watts are the square of the
@@ -24,6 +24,8 @@ struct Reckoned {
     arrivals_per_request: Option<f64>,
     /// The index of a period that the card refuses.
     refuses: Option<usize>,
+    /// So many runs of each ten the generator does not hold its rate, the first ones.
+    too_slow: u64,
 }
 
 impl Reckoned {
@@ -40,6 +42,7 @@ impl Reckoned {
             granularity_us: 1.0,
             arrivals_per_request: Some(1.5),
             refuses: None,
+            too_slow: 0,
         }
     }
     fn held(&self, at: At) -> Option<f64> {
@@ -74,7 +77,7 @@ impl Rig for Reckoned {
         Ok(Run {
             percentiles: [p95 / 2.0, p95, p95 * 2.0],
             sustained,
-            generator_too_slow: false,
+            generator_too_slow: (self.runs - 1) % 10 < self.too_slow,
             arrivals_per_request: self.arrivals_per_request,
             joules: self.meter.then_some(gigahertz * gigahertz * 2.0),
             seconds: 2.0,
@@ -94,7 +97,7 @@ fn grid() -> Grid {
 fn head(grid: &Grid) -> Head {
     let machine =
         Fingerprint { cores: 2, frequencies_ghz: vec![1.0, 2.0], moderation_us: [0.0, 1000.0] };
-    Head::of("test".into(), "reckoned".into(), machine, grid, Some("measured".into()))
+    Head::of("test".into(), "reckoned".into(), machine, grid, None, Some("measured".into()))
 }
 
 const CARE: Care = Care { within: 0.05, repetitions: 10 };
@@ -202,6 +205,40 @@ fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
     assert!(error.contains("1000 rps") && error.contains("connection refused"), "{error}");
 }
 
+/// What such a run measured counts for nothing, and a few of them end nothing.
+#[test]
+fn a_generator_that_is_late_now_and_then_is_tried_again_and_one_that_is_too_slow_ends_it() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let profiled = |too_slow: u64| {
+        let mut points =
+            Points::open(&folder.path().join(format!("{too_slow}.json")), head(&grid)).unwrap();
+        let mut rig = Reckoned { too_slow, ..Reckoned::new(&grid) };
+        let ended = profile(&mut rig, &grid, CARE, &mut points, |_| {});
+        (ended, points.iter().map(|point| point.repetitions).collect::<Vec<_>>())
+    };
+    assert_eq!(profiled(4), (Ok(()), vec![3; 14]));
+    let (ended, points) = profiled(5);
+    let told = ended.unwrap_err().to_string();
+    assert!(told.contains("the generator does not hold this rate"), "{told}");
+    assert!(points.is_empty());
+}
+
+/// All packets come in at the core of the one queue: its load is the whole, not half of it.
+#[test]
+fn loads_are_those_of_the_cores_that_queues_lead_to() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let of = |queue_cores| {
+        let path = folder.path().join(format!("{queue_cores:?}.json"));
+        let head = Head { queue_cores, ..head(&grid) };
+        let mut points = Points::open(&path, head).unwrap();
+        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
+        points.tables().unwrap().loads().to_vec()
+    };
+    assert_eq!(of(Some(1)), [1_000.0, 2_000.0]);
+    assert_eq!(of(Some(2)), [500.0, 1_000.0]);
+    assert_eq!(of(None), [500.0, 1_000.0]);
+}
+
 /// A card that takes no such period, or somebody who holds a knob, ends it at that point, by name.
 #[test]
 fn a_machine_that_refuses_ends_it_and_what_was_measured_stays() {
@@ -239,7 +276,9 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert!(text.contains(",16,") && text.contains(",104,") && !text.contains(",10,"), "{text}");
     assert!(text.contains(",unknown"), "{text}");
     let tables = ProfileTables::parse("test", &text).unwrap();
-    assert!(!tables.has_power() && tables.conditions.arrivals_per_request.is_empty());
+    assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
+    assert!(text.contains("# energy = \"not measured; points are ordered by V/F state"), "{text}");
+    assert!(tables.conditions.arrivals_per_request.is_empty());
     let page = page(&points);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
     let Some(mut browser) = wattline_browser::Browser::start("the page of a profile") else {

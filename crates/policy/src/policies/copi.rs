@@ -17,7 +17,7 @@ use crate::{
 };
 use decide::Engine;
 use std::sync::Arc;
-use wattline_server::tables::{Fingerprint, ProfileTables};
+use wattline_server::tables::{EnergyOrder, Fingerprint, NOT_MEASURED, ProfileTables};
 use wattline_units::{Span, Time};
 
 /// See the module.
@@ -143,10 +143,11 @@ fn make_with(
                 tables.conditions.server
             ));
         }
-        if !tables.has_power() {
+        if tables.energy_order().is_none() {
             return Err(format!(
-                "tables: made without a meter ({}): nothing says which point takes less; profile a \
-                 machine with one (`wattline meter list`)",
+                "tables: watts are known of some points and not of others ({}): nothing says which \
+                 point takes less; profile again, with a meter that answers throughout (`wattline \
+                 meter list`) or with --without-power",
                 tables.conditions.server
             ));
         }
@@ -157,9 +158,20 @@ fn make_with(
         moderation: platform.moderation.0,
         ..Fixed::linux_on(INFO.name, platform.fastest(), platform)
     };
+    let energy = tables.as_ref().and_then(|tables| energy(tables));
     let engine = tables.map(|tables| Engine::new(tables, options, platform));
     let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
-    Ok(Box::new(Copi { start, period: options.period, engine, driver }))
+    Ok(Box::new(Copi { start, period: options.period, engine, energy, driver }))
+}
+
+/// What a user should know of the tables' energy.
+fn energy(tables: &ProfileTables) -> Option<String> {
+    let told = tables.conditions.energy.as_deref();
+    let told = match tables.energy_order() {
+        Some(EnergyOrder::StateThenPeriod) => told.unwrap_or(NOT_MEASURED),
+        _ => told?,
+    };
+    Some(format!("copi: energy of the tables: {told}"))
 }
 
 /// What tables must be of to fit a platform.
@@ -176,6 +188,8 @@ struct Copi {
     start: Fixed,
     period: Span,
     engine: Option<Engine>,
+    /// Of tables whose watts nobody measured here: what points are compared by.
+    energy: Option<String>,
     /// What moderates the queues of a core without a feasible point.
     driver: Option<RuleKind>,
 }
@@ -219,7 +233,11 @@ impl Policy for Copi {
                  moderation (tables=FILE)"
                     .to_owned(),
             ),
-            Some(engine) => engine.remark(),
+            Some(engine) => {
+                let both = [self.energy.clone(), engine.remark()];
+                let told: Vec<String> = both.into_iter().flatten().collect();
+                (!told.is_empty()).then(|| told.join("; "))
+            }
         }
     }
 }

@@ -82,10 +82,10 @@ impl ProfileTables {
     }
 
     /// The point of least power whose latency, times `correction`, is within `target` seconds;
-    /// `None` if
-    /// there is none. Among points of equal power, the lower latency wins, then the higher
-    /// frequency, then
-    /// the longer period. `frequency` restricts the search to one frequency.
+    /// `None` if there is none. Among points of equal power, the lower latency wins, then the higher
+    /// frequency, then the longer period. Of points without watts it is the one of the lowest
+    /// frequency, and there of the longest period ([`super::EnergyOrder`]). `frequency` restricts the
+    /// search to one frequency.
     pub fn choose(
         &self,
         load: f64,
@@ -104,10 +104,13 @@ impl ProfileTables {
                 if !is_feasible(&point, target, correction) {
                     continue;
                 }
+                // Later indices are higher frequencies and longer periods.
                 let better = best.as_ref().is_none_or(|best| {
+                    if point.power_watts.is_nan() && best.point.power_watts.is_nan() {
+                        return frequency == best.frequency;
+                    }
                     let by_power = point.power_watts.total_cmp(&best.point.power_watts);
                     let by_latency = point.latency_seconds.total_cmp(&best.point.latency_seconds);
-                    // Later indices are higher frequencies and longer periods.
                     by_power.then(by_latency).is_le()
                 });
                 if better {
@@ -116,6 +119,20 @@ impl ProfileTables {
             }
         }
         best
+    }
+
+    /// Whether `one` costs at most a share `more` more than `other`: by watts, else by state and
+    /// period as in [`Self::choose`].
+    pub fn is_near(&self, one: &Choice, other: &Choice, more: f64) -> bool {
+        let (watts, others) = (one.point.power_watts, other.point.power_watts);
+        if !(watts.is_nan() && others.is_nan()) {
+            return watts <= others * (1.0 + more);
+        }
+        let period = |choice: &Choice| self.periods.get(choice.period).map(|p| p.as_seconds());
+        let long_enough = period(one)
+            .zip(period(other))
+            .is_some_and(|(own, others)| own * (1.0 + more) >= others);
+        one.frequency < other.frequency || one.frequency == other.frequency && long_enough
     }
 
     /// Values of a point at a load, if they are known and within the target.

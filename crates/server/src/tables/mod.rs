@@ -45,6 +45,24 @@ pub struct Conditions {
     /// load in the order of the loads; empty for one each. A governor counts packets, not requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrivals_per_request: Vec<f64>,
+    /// Origin of the watts where it is not that of the latencies, in words: a meter, or a model; of
+    /// tables without watts [`NOT_MEASURED`]. None: as `source`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<String>,
+}
+
+/// What tables without watts say of their energy.
+pub const NOT_MEASURED: &str = "not measured; points are ordered by V/F state, the lowest first, then by \
+     moderation period, the longest first";
+
+/// By what points are called cheaper than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnergyOrder {
+    /// By the watts of the tables.
+    Watts,
+    /// Nobody knows watts: a lower V/F state counts as cheaper, and of the same state the longer
+    /// moderation period, which has fewer interrupts. An assumption, not a measurement.
+    StateThenPeriod,
 }
 
 /// Latency and power of one point.
@@ -133,10 +151,16 @@ impl ProfileTables {
     pub fn periods(&self) -> &[Span] {
         &self.periods
     }
-    /// Whether the power of every point is known: else no point can be called the cheapest.
-    pub fn has_power(&self) -> bool {
-        let points = self.points.iter().chain(&self.defaults).flatten();
-        points.into_iter().all(|point| point.power_watts.is_finite())
+    /// By what points can be compared. None where watts are known of some points and not of others:
+    /// neither order holds for all of them then.
+    pub fn energy_order(&self) -> Option<EnergyOrder> {
+        let points = || self.points.iter().chain(&self.defaults).flatten();
+        let known = points().filter(|point| point.power_watts.is_finite()).count();
+        match known {
+            0 if points().next().is_some() => Some(EnergyOrder::StateThenPeriod),
+            known if known == points().count() => Some(EnergyOrder::Watts),
+            _ => None,
+        }
     }
     /// Number of known points.
     pub fn known_points(&self) -> usize {

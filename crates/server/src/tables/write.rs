@@ -36,6 +36,9 @@ impl ProfileTables {
             let ratios = &conditions.arrivals_per_request;
             let _ = writeln!(text, "# arrivals_per_request = {ratios:?}");
         }
+        if let Some(energy) = &conditions.energy {
+            let _ = writeln!(text, "# energy = {}", quoted(energy));
+        }
         let _ = writeln!(text, "{}", COLUMNS.join(","));
         for (load, rate) in self.loads.iter().enumerate() {
             if let Some(point) = self.default_point(load) {

@@ -1,7 +1,7 @@
 //! Tables of a profile: the search compared with exhaustive search, and files of all kinds.
 
 use proptest::prelude::*;
-use wattline_server::tables::{Conditions, Fingerprint, ProfilePoint, ProfileTables};
+use wattline_server::tables::{Conditions, EnergyOrder, Fingerprint, ProfilePoint, ProfileTables};
 use wattline_units::Span;
 
 fn conditions() -> Conditions {
@@ -17,6 +17,7 @@ fn conditions() -> Conditions {
             moderation_us: [6.0, 1022.0],
         },
         arrivals_per_request: Vec::new(),
+        energy: None,
     }
 }
 
@@ -38,6 +39,16 @@ fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
         }
     }
     tables
+}
+
+/// As of a machine without a meter.
+fn forget_watts(tables: &mut ProfileTables) {
+    for index in 0..36 {
+        let (load, frequency, period) = (index / 12, index / 4 % 3, index % 4);
+        if let Some(point) = tables.point(load, frequency, period) {
+            tables.set(load, frequency, period, ProfilePoint { power_watts: f64::NAN, ..point });
+        }
+    }
 }
 
 fn point((latency, power): (u8, u8)) -> ProfilePoint {
@@ -87,6 +98,11 @@ fn by_brute_force(
             }
         }
     }
+    if tables.energy_order() == Some(EnergyOrder::StateThenPeriod) {
+        // The lowest state, there the longest period.
+        all.sort_by_key(|(_, _, frequency, period)| (*frequency, std::cmp::Reverse(*period)));
+        return all.first().map(|(_, _, frequency, period)| (*frequency, *period));
+    }
     all.sort_by(|a, b| {
         let figures = a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1));
         figures.then((b.2, b.3).cmp(&(a.2, a.3)))
@@ -103,8 +119,12 @@ proptest! {
         load in prop_oneof![0.0f64..60.0, Just(10.0), Just(20.0), Just(40.0)],
         target in 0u8..9,
         correction in prop_oneof![Just(1.0f64), 1.0f64..3.0],
+        has_watts in any::<bool>(),
     ) {
-        let tables = tables(&cells, &[]);
+        let mut tables = tables(&cells, &[]);
+        if !has_watts {
+            forget_watts(&mut tables);
+        }
         let target = f64::from(target);
         let chosen = tables.choose(load, target, correction, None);
         let indices = chosen.map(|choice| (choice.frequency, choice.period));
@@ -113,7 +133,10 @@ proptest! {
             prop_assert!(choice.point.latency_seconds * correction <= target);
             let again =
                 tables.feasible(load, target, correction, choice.frequency, choice.period);
-            prop_assert_eq!(again, Some(choice.point));
+            let latency = |point: ProfilePoint| point.latency_seconds;
+            prop_assert_eq!(again.map(latency), Some(latency(choice.point)));
+            prop_assert_eq!(has_watts, choice.point.power_watts.is_finite());
+            prop_assert!(tables.is_near(&choice, &choice, 0.0));
         }
     }
 }

@@ -276,6 +276,7 @@ fn empty(
         machine: copi::fingerprint(&request_platform(server)),
         // A request of the simulator is one arrival.
         arrivals_per_request: Vec::new(),
+        energy: None,
     };
     let cores = server.processor.cores() as f64;
     let loads = grid.loads.iter().map(|load| load / cores).collect();

@@ -2,6 +2,7 @@
 
 use super::load::{http, memcached};
 use super::root::Root;
+use super::server_errors;
 use crate::exit::ExitError;
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -17,6 +18,8 @@ use wattline_govern::profiling::{
 };
 use wattline_requests::http::Http;
 use wattline_requests::memcached::Memcached;
+use wattline_server::tables::NOT_MEASURED;
+use wattline_server::{BusyTimePower, ServerFile};
 
 /// What to profile.
 #[derive(Debug, clap::Args)]
@@ -72,9 +75,14 @@ struct Planned {
     /// Most repetitions of a point.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(3..=1000))]
     repetitions: u16,
-    /// Profile without a meter: latencies only, with which no policy can save power.
-    #[arg(long)]
+    /// Profile without a meter: latencies only. Policy copi then takes the lowest V/F state within
+    /// the target for the cheapest, and of its periods the longest.
+    #[arg(long, conflicts_with = "server")]
     without_power: bool,
+    /// Where no meter sees this machine, reckon watts from how busy its cores are by this server
+    /// model: the name of a shipped one (`wattline servers`) or the path of a file.
+    #[arg(long, value_name = "SERVER")]
+    server: Option<String>,
     /// Configuration of `wattline govern`, for its CPUs and interfaces. Default: all CPUs, and all
     /// interfaces with hardware behind them.
     #[arg(long, value_name = "CONFIG")]
@@ -177,7 +185,11 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         Some(path) => Config::load(path)?,
         None => Config::built_in(),
     };
+    let server = plan.server.as_deref().map(model).transpose()?;
     let mut machine = Machine::take(&tree, config).map_err(of_machine)?;
+    if let Some(server) = server {
+        machine.model(server);
+    }
     let (grid, points) = match prepare(plan, &wanted, &mut machine) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -217,6 +229,12 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     output::print(&result, json, print)
 }
 
+/// A server model, by name or path.
+fn model(name: &str) -> Result<BusyTimePower, ExitError> {
+    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    BusyTimePower::of(&file).map_err(|error| ExitError::new(ExitError::CONFIG, error))
+}
+
 /// The grid on this machine, and what is known of it.
 fn prepare(
     plan: &Planned,
@@ -241,8 +259,9 @@ fn prepare(
     }
     let source = machine.power_source();
     if source.is_none() && !plan.without_power {
-        let why = "no meter sees the power of this machine (`wattline meter list`), so no point could \
-                   be called the cheapest; --without-power profiles latencies alone";
+        let why = "no meter sees the power of this machine (`wattline meter list`): --server NAME \
+                   reckons watts by a model of it (`wattline servers`), --without-power profiles \
+                   latencies alone, and points are then ordered by V/F state and period";
         return Err(ExitError::new(ExitError::UNAVAILABLE, why));
     }
     for (what, can) in [("frequency", can.set_frequency), ("moderation", can.set_moderation)] {
@@ -254,7 +273,7 @@ fn prepare(
     let grid = Grid { loads_rps, frequencies: platform.frequencies.clone(), states, periods };
     let fingerprint = machine.fingerprint();
     let (server, workload) = (wanted.server.clone(), wanted.workload.clone());
-    let head = Head::of(server, workload, fingerprint, &grid, source);
+    let head = Head::of(server, workload, fingerprint, &grid, machine.queue_cores(), source);
     let points = Points::open(&plan.beside(".points.json"), head).map_err(of_points)?;
     Ok((grid, points))
 }
@@ -305,7 +324,7 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     )?;
     match &result.power_source {
         Some(source) => writeln!(out, "power: {source}")?,
-        None => writeln!(out, "power: unknown; policy copi refuses these tables")?,
+        None => writeln!(out, "power: {NOT_MEASURED}")?,
     }
     writeln!(out, "curves: {}", result.page)
 }

@@ -38,6 +38,7 @@ fn tables(bench: &Bench, random: &mut Random) -> ProfileTables {
         percentile: 95.0,
         machine: fingerprint(&bench.platform),
         arrivals_per_request: Vec::new(),
+        energy: None,
     };
     let periods = PERIODS.map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions, vec![LOW, 2.0 * LOW], periods).unwrap();

@@ -30,6 +30,8 @@ pub(super) struct Engine {
     chosen: Vec<Option<Choice>>,
     /// Core of each queue.
     core_of: Vec<usize>,
+    /// Cores that no queue leads to.
+    without_queue: Vec<usize>,
     /// Latencies of the tables are taken so many times.
     correction: f64,
     decisions: u64,
@@ -38,6 +40,8 @@ pub(super) struct Engine {
 
 impl Engine {
     pub fn new(tables: Arc<ProfileTables>, options: Options, platform: &Platform) -> Self {
+        let core_of: Vec<usize> = platform.queues.iter().map(|queue| queue.core).collect();
+        let without_queue = (0..platform.cores).filter(|core| !core_of.contains(core)).collect();
         Self {
             tables,
             options,
@@ -45,7 +49,8 @@ impl Engine {
             arrivals: vec![0; platform.cores],
             loads: vec![0.0; platform.cores],
             chosen: vec![None; platform.cores],
-            core_of: platform.queues.iter().map(|queue| queue.core).collect(),
+            core_of,
+            without_queue,
             correction: 1.0,
             decisions: 0,
             without_point: 0,
@@ -96,6 +101,12 @@ impl Engine {
             let arrivals = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
             self.loads[core] = self.tables.load_of(arrivals);
         }
+        // What answers the requests may run where no packet comes in: it has as much to do as the
+        // busiest of those where they do.
+        let most = self.loads.iter().copied().fold(0.0, f64::max);
+        for core in &self.without_queue {
+            self.loads[*core] = most;
+        }
         elapsed > 0.0
     }
 
@@ -115,9 +126,8 @@ impl Engine {
         let stays = present.and_then(|now| {
             let (frequency, period) = (now.frequency, now.period);
             let point = self.tables.feasible(load, target, self.correction, frequency, period)?;
-            let near =
-                point.power_watts <= best.point.power_watts * (1.0 + self.options.hysteresis);
-            near.then_some(Choice { point, ..now })
+            let now = Choice { point, ..now };
+            self.tables.is_near(&now, &best, self.options.hysteresis).then_some(now)
         });
         Some(stays.unwrap_or(best))
     }

@@ -5,7 +5,7 @@ use crate::moderation::RuleKind;
 use crate::policies::testing::Bench;
 use crate::{BuildContext, FrequencyDomain, LatencyView, Policy, PolicySpec};
 use std::sync::Arc;
-use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
+use wattline_server::tables::{Conditions, EnergyOrder, ProfilePoint, ProfileTables};
 use wattline_units::{Hertz, Span};
 
 /// Load per core at which the test's tables are exact.
@@ -24,6 +24,7 @@ fn tables(bench: &Bench) -> ProfileTables {
         percentile: 95.0,
         machine: fingerprint(&bench.platform),
         arrivals_per_request: Vec::new(),
+        energy: None,
     };
     let periods = [10, 100, 1000].map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions, vec![LOW, HIGH], periods).unwrap();
@@ -103,6 +104,23 @@ fn loads_are_requests_and_the_monitor_counts_packets() {
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[2.0 * HIGH; 12], None);
     assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "beyond what was profiled");
+}
+
+/// One queue, and an application that runs on any core: none of them sleeps while it works.
+#[test]
+fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
+    let mut bench = bench();
+    let platform = &mut bench.platform;
+    platform.queues.retain(|queue| queue.core < 2);
+    let queues = platform.queues.len();
+    bench.queues.truncate(queues);
+    bench.point = crate::OperatingPoint::full(&bench.platform);
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW, HIGH], None);
+    let state = |core: usize| bench.point.cores[core].frequency;
+    assert_eq!((state(0), state(1), state(2), state(11)), (6, 11, 11, 11));
 }
 
 #[test]
@@ -215,13 +233,72 @@ fn tables_of_another_machine_are_carried_over_by_force_alone() {
     assert_eq!(carried.default_point(0), tables(&bench).default_point(0));
 }
 
+/// The same machine, of which nobody knows watts.
+fn without_watts(bench: &Bench) -> ProfileTables {
+    let mut tables = tables(bench);
+    for (load, frequency, period) in
+        (0..2).flat_map(|load| (0..14 * 3).map(move |at| (load, at / 3, at % 3)))
+    {
+        let point = tables.point(load, frequency, period).unwrap();
+        tables.set(load, frequency, period, ProfilePoint { power_watts: f64::NAN, ..point });
+    }
+    for load in 0..2 {
+        let point = tables.default_point(load).unwrap();
+        tables.set_default(load, ProfilePoint { power_watts: f64::NAN, ..point });
+    }
+    ProfileTables::parse("test", &tables.to_text()).unwrap()
+}
+
 #[test]
-fn tables_without_power_choose_nothing() {
+fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is_told() {
+    let mut bench = bench();
+    let tables = Arc::new(without_watts(&bench));
+    assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = with_tables(Arc::clone(&tables), options, &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    let told = policy.remark().unwrap();
+    assert!(told.contains("not measured") && told.contains("the longest first"), "{told}");
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    // 10 units: 14 - f + p <= 10 holds from state 4 on, there with the shortest period alone.
+    assert_eq!(bench.point.cores[0].frequency, 4);
+    assert_eq!(bench.point.moderation[0], Span::from_micros(10));
+    // More load needs more; what is feasible is left once something cheaper is.
+    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 9);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 4);
+    // On a chip whose fastest core holds for all, each gets the longest period that is feasible.
+    bench.platform.domain = FrequencyDomain::Chip;
+    let mut policy = with_tables(tables, options, &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    let mut loads = [LOW; 12];
+    loads[5] = HIGH;
+    pass(&mut bench, &mut *policy, &loads, None);
+    assert!(bench.point.cores.iter().all(|core| core.frequency == 9));
+    assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
+    assert_eq!(bench.point.moderation[5], Span::from_micros(10));
+}
+
+#[test]
+fn watts_of_some_points_alone_are_refused() {
     let bench = bench();
-    let mut without = tables(&bench);
-    without.set(0, 0, 0, ProfilePoint { latency_seconds: 1e-3, power_watts: f64::NAN });
-    let read = ProfileTables::parse("test", &without.to_text()).unwrap();
-    assert!(!read.has_power() && tables(&bench).has_power());
-    let refused = with_tables(Arc::new(read), Options::default(), &bench.platform);
-    assert!(refused.err().unwrap().contains("without a meter"));
+    let mut some = tables(&bench);
+    some.set(0, 0, 0, ProfilePoint { latency_seconds: 1e-3, power_watts: f64::NAN });
+    let read = ProfileTables::parse("test", &some.to_text()).unwrap();
+    assert_eq!(read.energy_order(), None);
+    assert_eq!(tables(&bench).energy_order(), Some(EnergyOrder::Watts));
+    let refused = with_tables(Arc::new(read), Options::default(), &bench.platform).err().unwrap();
+    assert!(refused.contains("of some points and not of others"), "{refused}");
+}
+
+#[test]
+fn where_watts_of_measured_tables_come_from_is_told() {
+    let mut bench = bench();
+    let mut modelled = tables(&bench);
+    modelled.conditions.energy = Some("modelled: a server".to_owned());
+    let read = Arc::new(ProfileTables::parse("test", &modelled.to_text()).unwrap());
+    let mut policy = with_tables(read, Options::default(), &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    assert_eq!(policy.remark().unwrap(), "copi: energy of the tables: modelled: a server");
 }

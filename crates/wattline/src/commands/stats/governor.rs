@@ -20,6 +20,9 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             _ => "the policy",
         }
     )?;
+    if let Some(remark) = govern["policy_remark"].as_str() {
+        writeln!(out, "{remark}")?;
+    }
     writeln!(
         out,
         "\n{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  state",

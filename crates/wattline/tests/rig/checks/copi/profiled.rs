@@ -4,7 +4,7 @@ use super::super::ipsec::write;
 use super::super::{Checks, INSIDE, Witness, sensors};
 use super::site::{CONNECTIONS, LOAD, SERVER, serve};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
@@ -47,12 +47,7 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
          --connections {CONNECTIONS} --keys 100 --states 2 --periods 3 --warmup 200ms \
          --duration 2s --within 0.5 --repetitions 3 --config /tmp/profile.toml --out {TABLES}"
     );
-    // Where the host is busy, the generator inside may not hold its rate: it goes on where it was.
-    let again = format!(
-        "for i in $(seq {TRIES}); do {line} > /tmp/profile.out && break; sleep 5; done; \
-         cat /tmp/profile.out"
-    );
-    let report: Value = serde_json::from_str(&machine.run(&again, LIMIT)?).unwrap_or_default();
+    let report = to_its_end(machine, &line, TABLES)?;
     let points = sensors::json(machine, &format!("cat {TABLES}.points.json"))?;
     let numbers = |key: &str| -> Vec<f64> {
         points["head"][key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
@@ -68,11 +63,21 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     // What comes within the longest period of the interrupt before it waits for the next: one in ten
     // at this load.
     let last = profile.periods_us.len().saturating_sub(1) as u64;
+    let p95 = |state: u64, at: u64| profile.latency("p95_us", 1, Some((state, at)));
+    let wait = profile.periods_us.last().copied().unwrap_or(f64::NAN) / 4.0;
+    // A frequency has no effect on speed here: in what two of them differ is the host's doing.
+    let noise = [0, 1].map(|at| (p95(0, at) - p95(2, at)).abs()).into_iter().fold(0.0, f64::max);
     for state in [0, 2] {
-        let [short, long] = [0, last].map(|at| profile.latency("p95_us", 1, Some((state, at))));
         let what = format!("p95 in us with the longest period, over the shortest; state {state}");
-        let wait = profile.periods_us.last().copied().unwrap_or(f64::NAN) / 4.0;
-        checks.within(what, Witness::Inside, &(wait..f64::INFINITY), long - short);
+        if noise > wait {
+            checks.leave_out(
+                what,
+                format!("this host's own noise of {noise:.0} us hides a wait of {wait:.0} us"),
+            );
+            continue;
+        }
+        let range = wait..f64::INFINITY;
+        checks.within(what, Witness::Inside, &range, p95(state, last) - p95(state, 0));
     }
     // The emulated meter: 138.9 W at the fastest, 127.8 W at the slowest.
     for (state, watts) in [(0, 127.0..130.0), (2, 137.0..140.0)] {
@@ -92,28 +97,70 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     Ok(profile)
 }
 
-/// A server that dies ends its profile, which goes on once it is back.
+/// Runs a profile, and tells how far it is. Where the host is busy, the generator inside may not hold
+/// its rate: it goes on where it was.
+fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Error> {
+    machine.run(
+        &format!(
+            "rm -f /tmp/profile.*d; (for i in $(seq {TRIES}); do echo $i > /tmp/profile.tried; \
+             {line} > /tmp/profile.out 2> /tmp/profile.log && break; sleep 1; done; \
+             touch /tmp/profile.ended) > /dev/null 2>&1 & true"
+        ),
+        INSIDE,
+    )?;
+    let begun = Instant::now();
+    let mut told = String::new();
+    loop {
+        let seen = machine.run(
+            &format!(
+                "echo $(grep -c '\"held_us\"' {out}.points.json 2> /dev/null) points, try \
+                 $(cat /tmp/profile.tried); tail -n 1 /tmp/profile.log; ls /tmp/profile.ended \
+                 2> /dev/null; true"
+            ),
+            INSIDE,
+        )?;
+        if seen.trim_end().ends_with("/tmp/profile.ended") {
+            break;
+        }
+        if seen != told {
+            println!("profile after {} s: {}", begun.elapsed().as_secs(), seen.trim());
+            told = seen;
+        }
+        if begun.elapsed() > LIMIT {
+            let what = format!("the profile did not end within {} s: {told}", LIMIT.as_secs());
+            return Err(Error::Rig { what, console: String::new() });
+        }
+        std::thread::sleep(Duration::from_secs(5));
+    }
+    let text = machine.run("cat /tmp/profile.out", INSIDE)?;
+    println!("profiled in {} s", begun.elapsed().as_secs());
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// A server that dies ends its profile, which goes on once it is back. A generator that does not hold
+/// its rate ends it, too, where the host is busy; that is tried again.
 fn died(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     const OUT: &str = "/tmp/died.csv";
     let profile = format!(
-        "wattline profile memcached {SERVER} --netns {LOAD} --rate 500 --loads 1 --keys 100 \
+        "wattline --json profile memcached {SERVER} --netns {LOAD} --rate {RATE} --loads 1 --keys 100 \
          --connections 4 --states 1 --periods 3 --warmup 200ms --duration 1s --within 1 \
          --repetitions 3 --config /tmp/profile.toml --out {OUT}"
     );
     let line = format!(
-        "rm -f {OUT}*; ({profile} > /tmp/died.out 2> /tmp/died.log; echo $? > /tmp/died.status) & \
-         until [ -e {OUT}.points.json ]; do sleep 0.1; done; kill $(cat /tmp/memcached.pid); \
+        "rm -f {OUT}* /tmp/died.*; (until {profile} > /tmp/died.out 2> /tmp/died.log; s=$?; \
+         [ -e /tmp/died.killed ] || [ $s != 69 ]; do sleep 1; done; echo $s > /tmp/died.status) & \
+         until [ -e {OUT}.points.json ] || [ -s /tmp/died.status ]; do sleep 0.1; done; \
+         touch /tmp/died.killed; kill $(cat /tmp/memcached.pid); \
          until [ -s /tmp/died.status ]; do sleep 0.1; done; cat /tmp/died.status"
     );
-    let status = machine.run(&line, INSIDE)?;
+    let status = machine.run(&line, LIMIT)?;
     let what = "exit code of a profile whose server died";
     checks.equal(what, Witness::Inside, &"66", &status.trim());
     let log = machine.run("cat /tmp/died.log", INSIDE)?;
-    let told = log.contains("the same command goes on where it was");
+    let told = log.contains("run the same command again to continue");
     checks.equal("what to do then is told", Witness::Inside, &true, &told);
     serve(machine)?;
-    let line = format!("{profile} --json");
-    let again: Value = serde_json::from_str(&machine.run(&line, LIMIT)?).unwrap_or_default();
+    let again = to_its_end(machine, &profile, OUT)?;
     checks.equal("points once it is back", Witness::Inside, &Some(4), &again["points"].as_u64());
     Ok(())
 }
