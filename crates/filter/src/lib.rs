@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+mod unjudged;
 pub mod urpf;
 
 use wattline_router::application::ApplicationKind;

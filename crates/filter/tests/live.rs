@@ -63,7 +63,8 @@ impl Lab {
             end.ip(&format!("link set {name} up")).unwrap();
             end.ip(&format!("route add default via {gateway}")).unwrap();
             // Checksums that a card would fill in are lost on the way through AF_XDP.
-            end.run("ethtool", &["-K", name, "tx", "off"]).unwrap();
+            // And a veth takes frames of XDP programs only where it polls for them.
+            end.run("ethtool", &["-K", name, "tx", "off", "gro", "on"]).unwrap();
         }
         for other in &SOURCES[1..] {
             source.ip(&format!("addr add {other}/32 dev lo")).unwrap();
@@ -235,6 +236,38 @@ fn sources_are_checked_as_by_the_kernel() {
         let checks = router.show(Topic::Ports)["ports"][0]["checks"][0].clone();
         assert!(checks.as_str().unwrap().contains("source addresses"), "{checks}");
     }
+}
+
+/// What comes in at a port without rules does not go by workers for those of another port.
+#[test]
+fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let none = "[[acl]]\non = [\"left\"]\naction = \"deny\"\n";
+    let router = Running::start(&lab, none).unwrap();
+    let log = router.log();
+    let stats = || router.ask(Request::Stats);
+    let mode = stats()["ports"][1]["mode"].as_str().unwrap_or_default().to_owned();
+    if !mode.contains("native") || log.contains("workers forward all packets") {
+        eprintln!("SKIPPED: this machine has no XDP forwarding: {mode}");
+        return;
+    }
+    let back = || {
+        let socket = UdpSocket::bind(SocketAddrV4::new(SINK, 0)).unwrap();
+        socket.send_to(b"x", SocketAddrV4::new(OWN, 7003)).unwrap();
+    };
+    let deadline = Instant::now() + LIMIT;
+    while stats()["xdp_forwarded"].as_u64() == Some(0) {
+        assert!(Instant::now() < deadline, "{} {}", stats(), router.log());
+        lab.sink.enter(back).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let before = stats()["xdp_forwarded"].clone();
+    let sink = lab.listen(7001);
+    assert!(!lab.passes(&sink, OWN), "the rule holds beside it");
+    assert_eq!(stats()["xdp_forwarded"], before);
 }
 
 /// A stricter filter of the kernel than the check here is not passed by in silence.

@@ -148,13 +148,53 @@ pub trait Application: Send {
     fn finish(&mut self, all_ended: bool);
 }
 
-/// The parts of a worker's graph of several applications: each place in the order of the
-/// packets. Those that are about to leave pass the applications the other way round.
+/// The parts of a worker's graph of several applications: each place in the order of the packets.
+/// Those that are about to leave pass the applications the other way round; those that are left to the
+/// kernel have only come in.
 pub fn features(applications: &mut [Box<dyn Application>], worker: u16) -> Vec<Feature> {
     let all = applications.iter_mut().flat_map(|it| it.features(worker));
     let (mut features, mut leaving): (Vec<_>, Vec<_>) =
-        all.partition(|feature| feature.place == Place::Received);
+        all.partition(|feature| feature.place != Place::Routed);
     leaving.reverse();
     features.extend(leaving);
     features
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str);
+
+    impl Application for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        fn features(&mut self, _: u16) -> Vec<Feature> {
+            let at = |place| Feature { place, ipv4: Some(self.0), ipv6: None, nodes: Vec::new() };
+            [Place::Received, Place::Routed, Place::Punted].map(at).into()
+        }
+        fn tick(&mut self, now: Instant) -> Instant {
+            now
+        }
+        fn stats(&self) -> serde_json::Value {
+            serde_json::Value::Null
+        }
+        fn finish(&mut self, _: bool) {}
+    }
+
+    /// What is received is filtered before it is decrypted, also where it is left to the kernel: a
+    /// packet that has to be encrypted as it is would pass no filter any more.
+    #[test]
+    fn packets_pass_applications_in_the_order_of_their_way() {
+        let mut applications: Vec<Box<dyn Application>> =
+            vec![Box::new(Named("filter")), Box::new(Named("esp"))];
+        let features = features(&mut applications, 0);
+        let at = |place| -> Vec<&str> {
+            features.iter().filter(|it| it.place == place).filter_map(|it| it.ipv4).collect()
+        };
+        assert_eq!(at(Place::Received), ["filter", "esp"]);
+        assert_eq!(at(Place::Punted), ["filter", "esp"]);
+        assert_eq!(at(Place::Routed), ["esp", "filter"]);
+    }
 }

@@ -2,12 +2,14 @@
 //!
 //! The nodes judge each received packet before the lookup, also packets that came out of a tunnel:
 //! for those the list of the port holds at which the outer packet came in. Packets to the router's
-//! own addresses pass, as they are not forwarded. Packets with IPv4 options or IPv6 hop-by-hop
-//! headers do not pass the first two nodes; `acl-punted` judges them before the kernel gets them.
+//! own addresses pass, as they are not forwarded. Packets that no lookup sees and that the kernel would
+//! forward ([`crate::unjudged`]) do not pass the first two nodes; `acl-punted` judges them before the
+//! kernel gets them.
 //!
 //! - next: `drop` (`acl-denied`), and the next node at its place
 
 use super::lists::Lists;
+use crate::unjudged::unjudged;
 use arc_swap::{ArcSwap, Cache};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +18,6 @@ use wattline_dataplane::feature::{Feature, NEXT, Place};
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::own_addresses::OwnAddresses;
 use wattline_dataplane::packet::Packet;
-use wattline_packet::FromBytes;
-use wattline_packet::ipv4::{self, Ipv4Header};
-use wattline_packet::ipv6::{self, Ipv6Header};
-use wattline_packet::protocol::HOP_BY_HOP;
 
 const PASS: Edge = 0;
 const DROP: Edge = 1;
@@ -83,13 +81,14 @@ impl Node for AclNode {
                 continue;
             }
             let bytes = packet.network_bytes(memory);
-            let is_judged = match self.which {
-                Which::Ipv4 => !is_own4(bytes, own),
-                Which::Ipv6 => !is_own6(bytes, own),
-                Which::Punted => passes_by_others(bytes, own),
+            let judged = match self.which {
+                Which::Ipv4 => (!is_own4(bytes, own)).then_some(bytes),
+                Which::Ipv6 => (!is_own6(bytes, own)).then_some(bytes),
+                Which::Punted => unjudged(packet, memory).filter(|bytes| !is_own(bytes, own)),
             };
+            let Some(bytes) = judged else { continue };
             let length = u64::from(packet.frame.length);
-            if is_judged && !lists.permits(port, bytes, length, self.worker) {
+            if !lists.permits(port, bytes, length, self.worker) {
                 packet.reason = DropReason::AclDenied;
                 *edge = DROP;
             }
@@ -110,20 +109,11 @@ fn is_own6(bytes: &[u8], own: &OwnAddresses) -> bool {
     destination.is_some_and(|bytes| own.is_own(IpAddr::from(*bytes)))
 }
 
-/// Whether a packet that is about to be punted was not judged before, and the kernel would forward
-/// it.
-fn passes_by_others(bytes: &[u8], own: &OwnAddresses) -> bool {
+/// Whether a packet is for the router itself.
+fn is_own(bytes: &[u8], own: &OwnAddresses) -> bool {
     match bytes.first().map_or(0, |byte| byte >> 4) {
-        4 => {
-            let Ok((header, _)) = Ipv4Header::ref_from_prefix(bytes) else { return false };
-            let to_one = ipv4::kind_of(header.destination.get()) == ipv4::AddressKind::Unicast;
-            header.header_length() > ipv4::HEADER && to_one && !is_own4(bytes, own)
-        }
-        6 => {
-            let Ok((header, _)) = Ipv6Header::ref_from_prefix(bytes) else { return false };
-            let to_one = ipv6::kind_of(&header.destination) == ipv6::AddressKind::Global;
-            header.next_header == HOP_BY_HOP && to_one && !is_own6(bytes, own)
-        }
+        4 => is_own4(bytes, own),
+        6 => is_own6(bytes, own),
         _ => false,
     }
 }
@@ -221,6 +211,18 @@ mod tests {
         let (mut router, _) = router(&[deny_udp(), permit_all()]);
         router.ports[0].send(&with_options(&DNS));
         router.ports[0].send(&with_options(&WEB));
+        let snapshot = router.settle();
+        assert_eq!((snapshot.punted, snapshot.dropped["acl-denied"]), (1, 1));
+    }
+
+    #[test]
+    fn a_priority_tag_hides_nothing() {
+        let (mut router, _) = router(&[deny_udp(), permit_all()]);
+        for payload in [&DNS, &WEB] {
+            let mut frame = frame4(MAC_A, 64, payload);
+            frame.splice(12..12, [0x81, 0, 0xe0, 0]);
+            router.ports[0].send(&frame);
+        }
         let snapshot = router.settle();
         assert_eq!((snapshot.punted, snapshot.dropped["acl-denied"]), (1, 1));
     }

@@ -2,11 +2,12 @@
 //! to.
 //!
 //! The nodes look up the sources of a batch together, before the lookup of destinations. Packets
-//! with IPv4 options or IPv6 hop-by-hop headers do not pass the first two; `urpf-punted` looks at
-//! them before the kernel gets them.
+//! that no lookup sees and that the kernel would forward ([`crate::unjudged`]) do not pass the first
+//! two; `urpf-punted` looks at them before the kernel gets them.
 //!
 //! - next: `drop` (`reverse-path`), and the next node at its place
 
+use crate::unjudged::unjudged;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wattline_dataplane::counters::Counter;
@@ -17,10 +18,6 @@ use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::{Packet, Protection, array_at};
 use wattline_fib::NextHopId;
-use wattline_packet::FromBytes;
-use wattline_packet::ipv4::{self, Ipv4Header};
-use wattline_packet::ipv6::{self, Ipv6Header};
-use wattline_packet::protocol::HOP_BY_HOP;
 use wattline_router::application::SourceCheck;
 
 const PASS: Edge = 0;
@@ -136,7 +133,8 @@ impl Node for UrpfNode {
             Which::Punted => {
                 for (packet, edge) in packets.iter_mut().zip(edges) {
                     let Some(check) = self.check(packet) else { continue };
-                    let Some(source) = unseen(packet.network_bytes(memory)) else { continue };
+                    let source = unjudged(packet, memory).and_then(source_of);
+                    let Some(source) = source else { continue };
                     let way = match source {
                         IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
                         IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),
@@ -176,22 +174,11 @@ fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet
     }
 }
 
-/// Source of a packet that is about to be punted, was not looked at before, and that the kernel
-/// would forward.
-fn unseen(bytes: &[u8]) -> Option<IpAddr> {
+/// Source of an IP packet.
+fn source_of(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.first()? >> 4 {
-        4 => {
-            let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
-            let to_one = ipv4::kind_of(header.destination.get()) == ipv4::AddressKind::Unicast;
-            let is_odd = header.header_length() > ipv4::HEADER;
-            (is_odd && to_one).then(|| IpAddr::from(header.source.get().to_be_bytes()))
-        }
-        6 => {
-            let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
-            let to_one = ipv6::kind_of(&header.destination) == ipv6::AddressKind::Global;
-            let is_odd = header.next_header == HOP_BY_HOP;
-            (is_odd && to_one).then(|| IpAddr::from(header.source))
-        }
+        4 => Some(IpAddr::from(*bytes.get(12..)?.first_chunk::<4>()?)),
+        6 => Some(IpAddr::from(*bytes.get(8..)?.first_chunk::<16>()?)),
         _ => None,
     }
 }
