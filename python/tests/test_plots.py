@@ -20,7 +20,7 @@ def test_a_sweep_is_plotted_with_one_call():
     table = wl.sweep(traffics=["poisson:1Mpps", "poisson:2Mpps"], policies=["poll", "napi"],
                      seeds=[1, 2], duration="3ms")
     axes = table.plot()
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("offered rate (Mpps)", "power (W)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("offered rate (Mpps)", "power, modelled (W)")
     assert axes.get_ylim()[0] == 0
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["poll", "napi"]
     # Both seeds of a rate are one point.

@@ -10,6 +10,10 @@ Every power figure of a simulation is modelled, not measured: ``report.source`` 
 ``report.accuracy`` say how it was come by.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ._models import Parameter, PolicyInfo, figures, policies, servers
 from ._policy import Policy
 from ._report import Report
@@ -28,7 +32,10 @@ from ._wattline import (
     View,
     __version__,
 )
-from .fleet import Day, Fleet, Site, Year, compare
+
+if TYPE_CHECKING:
+    from ._command import fit, league, optimise, reproduce
+    from .fleet import Day, Fleet, Site, Year, compare
 
 __all__ = [
     "Core",
@@ -53,8 +60,39 @@ __all__ = [
     "__version__",
     "compare",
     "figures",
+    "fit",
+    "league",
+    "optimise",
     "policies",
+    "reproduce",
     "servers",
     "simulate",
     "sweep",
 ]
+
+#: Loaded when they are asked for first, so that a simulation need not wait for them.
+_LATER = {
+    "Day": "fleet",
+    "Fleet": "fleet",
+    "Site": "fleet",
+    "Year": "fleet",
+    "compare": "fleet",
+    "fit": "_command",
+    "league": "_command",
+    "optimise": "_command",
+    "reproduce": "_command",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'wattline' has no attribute {name!r}")
+    import importlib
+
+    thing = getattr(importlib.import_module(f"wattline.{_LATER[name]}"), name)
+    globals()[name] = thing
+    return thing
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -37,8 +37,8 @@ def knots(top: float, step: float) -> list[float]:
         if power > top / 200:
             ladder.append(float(f"{power:.6g}"))
         power *= step
-    # One that nearly is the top would make an interval without width.
-    return [0.0, *(rate for rate in ladder if rate < 0.99 * top), top]
+    # One that nearly is the top would make an interval of next to no width.
+    return [0.0, *(rate for rate in ladder if rate * step**0.2 < top), top]
 
 
 @dataclass(frozen=True)

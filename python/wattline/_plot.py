@@ -112,11 +112,19 @@ def plot_table(table: Table, x: str, y: str, by: str | None, ax: Axes | None) ->
                 linewidth=0,
             )
     axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
+    axes.set_ylabel(_sourced(table, y_label))
     _from_zero(axes, [it[1] for runs in lines.values() for run in runs.values() for it in run])
     if by:
         axes.legend(title=by.replace("_", " "), frameon=False)
     return axes
+
+
+def _sourced(table: Table, label: str) -> str:
+    """Says of watts where they come from, as the rows do."""
+    sources = set(table["source"]) if "source" in table.columns else set()
+    if label != "power (W)" or len(sources) != 1:
+        return label
+    return f"power, {sources.pop()} (W)"
 
 
 def _from_zero(axes: Axes, values: Sequence[float]) -> None:
@@ -142,7 +150,7 @@ def plot_bars(table: Table, x: str, y: str, ax: Axes | None) -> Axes:
     axes = _axes(ax)
     shown = [(height or 0) / size for height in heights]
     axes.bar([str(it) for it in table[x]], shown, yerr=ends, capsize=4)
-    axes.set_ylabel(label)
+    axes.set_ylabel(_sourced(table, label))
     _from_zero(axes, shown)
     return axes
 
@@ -154,7 +162,7 @@ def plot_report(report: Any) -> Figure:
         raise Error("a plot over time needs intervals: simulate(..., interval='10ms')")
     plt = _pyplot()
     figure, (power, rate, latency) = plt.subplots(
-        3, 1, sharex=True, figsize=(7, 7), layout="constrained"
+        3, 1, sharex=True, figsize=(8, 7), layout="constrained"
     )
     begin = [1e3 * it["from_seconds"] for it in intervals]
     end = begin[-1] + 1e3 * intervals[-1]["duration_seconds"]
@@ -173,7 +181,11 @@ def plot_report(report: Any) -> Figure:
             power.fill_between(times, low, steps(top)[1], step="post", label=label, linewidth=0)
             base = top
     power.set_ylabel(f"power, {report['source']} (W)")
-    power.legend(frameon=False, fontsize=8, ncols=3)
+    # Beside the stack, in its order: power begins at 0 and leaves no room inside.
+    handles, labels = power.get_legend_handles_labels()
+    power.legend(
+        handles[::-1], labels[::-1], frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5)
+    )
     for name, dashes in (("offered", "-"), ("forwarded", "--")):
         rates = [it[f"{name}_rate_pps"] / 1e6 for it in intervals]
         rate.step(*steps(rates), where="post", label=name, linestyle=dashes)

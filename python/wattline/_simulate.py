@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from . import _wattline
-from ._pieces import Piece, run_all
 from ._policy import Policy
 from ._report import Report
 from ._table import Table
@@ -107,6 +106,8 @@ def sweep(
                 chosen, governors, offered, _several(apps), _several(seeds), options, threads, show
             )
         else:
+            from ._pieces import Piece, run_all
+
             pieces = [
                 Piece(server, policy, traffic, app, seed, options)
                 for server in chosen

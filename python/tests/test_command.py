@@ -1,0 +1,66 @@
+"""What the package lets the installed program do; skipped without the program."""
+
+import subprocess
+
+import pytest
+import wattline as wl
+
+
+@pytest.fixture
+def installed(wattline_command, monkeypatch):
+    monkeypatch.setenv("WATTLINE_BINARY", wattline_command)
+
+
+def test_figures_of_papers_come_as_a_table_of_checks(installed, tmp_path):
+    checks = wl.reproduce("powersave/table1", out=tmp_path / "out")
+    assert set(checks["figure"]) == {"table1"} and "meets" in checks["verdict"]
+    assert checks["published"][:3] == ["133", "120", "115"]
+    assert (tmp_path / "out" / "powersave" / "table1.csv").exists()
+
+
+def test_the_cheapest_setting_for_a_rate_carries_it(installed):
+    by_name = wl.optimise("westmere-2010", "5Mpps")
+    assert by_name["capacity_pps"] >= 5e6 and by_name["source"] == "modelled"
+    assert wl.optimise(wl.Server("westmere-2010"), "5Mpps") == by_name
+    assert wl.optimise("westmere-2010", "5Mpps", app="ipsec")["cores"] > by_name["cores"]
+
+
+def test_measured_rows_become_a_server_file(installed, tmp_path):
+    rows = {"frequency_hertz": [], "cores": [], "throughput_pps": [], "power_watts": [], "offered_pps": []}
+    for gigahertz in (1.0, 1.5, 2.0):
+        for cores in (1, 2, 4):
+            capacity = 1e6 * gigahertz * cores
+            for offered in (0.0, 0.2, 0.4, 0.6, 0.8, 1.2):
+                share = min(offered, 1.0)
+                watts = 50 + cores * (1 + 2 * gigahertz**2 * share)
+                values = (1e9 * gigahertz, cores, share * capacity, watts, offered * capacity)
+                for column, value in zip(rows.values(), values):
+                    column.append(value)
+    document = wl.fit(wl.Table(rows), out=tmp_path / "mine.toml", name="mine")
+    assert document
+    assert wl.Server(str(tmp_path / "mine.toml")).name == "mine"
+    flat = {**rows, "power_watts": [50.0] * len(rows["cores"])}
+    with pytest.raises(wl.Error, match="same in every row"):
+        wl.fit(flat)
+
+
+def test_errors_of_the_command_are_the_packages(installed, tmp_path):
+    with pytest.raises(OSError, match="nosuch.toml"):
+        wl.league("nosuch.toml")
+    with pytest.raises(wl.Error, match="table99"):
+        wl.reproduce("powersave/table99")
+    with pytest.raises(wl.Error, match="banana"):
+        wl.optimise("westmere-2010", "1 banana")
+
+
+def test_another_version_or_none_is_refused(monkeypatch, tmp_path):
+    monkeypatch.delenv("WATTLINE_BINARY", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="WATTLINE_BINARY names none"):
+        wl.optimise("westmere-2010", "5Mpps")
+    other = tmp_path / "wattline"
+    other.write_text("#!/bin/sh\necho wattline 0.0.1\n")
+    other.chmod(0o755)
+    subprocess.run([str(other)], check=True)
+    with pytest.raises(wl.Error, match=r"of version 0\.0\.1"):
+        wl.optimise("westmere-2010", "5Mpps")

@@ -1,0 +1,142 @@
+"""What only the installed program has: the papers' figures, the league, fits and optima."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _wattline
+from ._table import Table
+
+Path = str | os.PathLike[str]
+
+
+def reproduce(*figures: str, out: Path | None = None) -> Table:
+    """Computes figures of the papers anew: a row for each check of ours against the published.
+
+    ``figures`` are such as ``"powersave"`` and ``"powersave/table1"``, by default all (some
+    minutes); ``out`` is a folder for pages, data and plots. Runs the program ``wattline``.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        papers = _run("reproduce", *figures, "--out", os.fspath(out or folder))
+    return Table.of_reports(
+        {"paper": paper["paper"], "figure": figure["id"], **check}
+        for paper in papers
+        for figure in paper["figures"]
+        for check in figure["checks"]
+    )
+
+
+def league(
+    file: Path | None = None, *, quick: bool = False, out: Path | None = None, threads: int = 0
+) -> Any:
+    """Compares all policies with each other and with a lower bound: the document of ``--json``.
+
+    ``file`` describes the league, by default the built-in one, which is long; ``quick`` is one of
+    some minutes. With ``out`` an interrupted league continues. Runs the program ``wattline``.
+    """
+    return _run(
+        "league",
+        *([os.fspath(file)] if file is not None else []),
+        *(["--quick"] if quick else []),
+        *(["--out", os.fspath(out)] if out is not None else []),
+        f"--threads={threads}",
+    )
+
+
+def optimise(
+    server: str | _wattline.Server,
+    target: str,
+    *,
+    app: str = "ipv4",
+    size: int = 64,
+    latency_bound: str | None = None,
+) -> Any:
+    """The cheapest cores and frequency for a rate such as ``"5Mpps"``, by the server's model.
+
+    Runs the program ``wattline``.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        if not isinstance(server, str):
+            text, server = server.toml, os.path.join(folder, "server.toml")
+            with open(server, "w", encoding="utf-8") as file:
+                file.write(text)
+        bound = [f"--latency-bound={latency_bound}"] if latency_bound is not None else []
+        return _run(
+            "optimise", f"--server={server}", f"--target={target}", f"--app={app}",
+            f"--size={size}", *bound,
+        )  # fmt: skip
+
+
+def fit(
+    rows: Path | Table | Mapping[str, Sequence[float]],
+    *,
+    out: Path | None = None,
+    name: str = "fitted",
+    base_watts: float | None = None,
+) -> Any:
+    """Fits a power and capacity model to measured rows: the document of ``--json``.
+
+    ``rows`` is a CSV file, or columns ``frequency_hertz``, ``cores``, ``throughput_pps``,
+    ``power_watts`` and, better, ``offered_pps``. ``out`` is the server file to write. Runs the
+    program ``wattline``.
+    """
+    import csv
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        if not isinstance(rows, (str, os.PathLike)):
+            columns = rows.to_dict() if isinstance(rows, Table) else dict(rows)
+            rows = os.path.join(folder, "rows.csv")
+            with open(rows, "w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows(zip(*columns.values()))
+        return _run(
+            "fit", os.fspath(rows), f"--name={name}",
+            *([f"--out={os.fspath(out)}"] if out is not None else []),
+            *([f"--base-watts={base_watts}"] if base_watts is not None else []),
+        )  # fmt: skip
+
+
+def _program() -> str:
+    """The program of this version."""
+    import shutil
+    import subprocess
+
+    found = os.environ.get("WATTLINE_BINARY") or shutil.which("wattline")
+    if not found:
+        raise FileNotFoundError(
+            "no program wattline in PATH, and WATTLINE_BINARY names none: it does what this package "
+            "does not have itself; install it beside (docs/how-to/install.md)"
+        )
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    version = told.stdout.split()[1:2]
+    if version != [_wattline.__version__]:
+        raise _wattline.Error(
+            f"{found} is of version {' '.join(version) or 'unknown'}, this package of "
+            f"{_wattline.__version__}: their figures differ; install the same"
+        )
+    return found
+
+
+def _run(*arguments: str) -> Any:
+    """The JSON document of a command; its error as this package's."""
+    import subprocess
+
+    told = subprocess.run([_program(), *arguments, "--json"], capture_output=True, text=True)
+    if told.returncode == 0:
+        return json.loads(told.stdout)
+    try:
+        messages = "; ".join(json.loads(told.stdout)["error"]["messages"])
+    except (ValueError, KeyError, TypeError):
+        messages = told.stderr.strip()
+    message = messages or f"wattline {arguments[0]} ended with {told.returncode}"
+    # Exit codes of sysexits.h: inputs and rights are the system's, the rest is the description.
+    raise OSError(message) if told.returncode in (66, 74, 77) else _wattline.Error(message)
