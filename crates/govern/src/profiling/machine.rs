@@ -173,8 +173,8 @@ impl Machine {
             hand_back(Some(machine), supervision).map_err(text)?;
 =======
         self.modelled.iter_mut().for_each(Modelled::forget);
-        if let Some((machine, beside)) = self.held.take() {
-            hand_back(Some(machine), beside).map_err(text)?;
+        if let Some((machine, supervision)) = self.held.take() {
+            hand_back(Some(machine), supervision).map_err(text)?;
 >>>>>>> two
         }
         self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
