@@ -168,14 +168,9 @@ impl Machine {
             return Ok(());
         }
         let text = |error: MachineError| error.to_string();
-<<<<<<< HEAD
-        if let Some((machine, supervision)) = self.held.take() {
-            hand_back(Some(machine), supervision).map_err(text)?;
-=======
         self.modelled.iter_mut().for_each(Modelled::forget);
         if let Some((machine, supervision)) = self.held.take() {
             hand_back(Some(machine), supervision).map_err(text)?;
->>>>>>> two
         }
         self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
         self.moderates = moderates;
