@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_policy::{QueueView, Trigger};
-use wattline_units::Time;
+use wattline_units::{Span, Time};
 
 /// Whoever waits for the governor's answer tries again after so long.
 const RETRY: Duration = Duration::from_millis(1);
@@ -152,7 +152,9 @@ fn look_around<M: Machine>(
         seen.queues.copy_from_slice(present);
         tell(governor, now, seen, true);
     }
-    governor.trigger(now, Trigger::Timer);
+    // What a policy answers to a batch may leave its timer overdue, which the governor moves to just
+    // after the batch. Without that moment more, batches at every look would starve the timer.
+    governor.trigger(now + Span::from_picos(1), Trigger::Timer);
     if !watched.is_empty() {
         tell(governor, now, seen, false);
     }
@@ -192,7 +194,7 @@ mod tests {
     use wattline_policy::{
         BuildContext, Can, FrequencyDomain, IdleState, Platform, PolicySpec, Queue, build,
     };
-    use wattline_units::{Hertz, Span};
+    use wattline_units::Hertz;
 
     /// Two cores; the ring of the first is what a test makes of it.
     struct Fed {
@@ -240,8 +242,8 @@ mod tests {
         governor
     }
 
-    /// Wants to be asked at batches and at a level; says what it was asked.
-    struct Both(std::sync::mpsc::Sender<Trigger>);
+    /// Wants to be asked at batches, at a level, and at a time; says what it was asked.
+    struct Both(std::sync::mpsc::Sender<Trigger>, Time);
 
     impl wattline_policy::Policy for Both {
         fn name(&self) -> &'static str {
@@ -254,8 +256,12 @@ mod tests {
             _: &mut wattline_policy::OperatingPoint,
         ) -> wattline_policy::AskAgain {
             let _ = self.0.send(seen.trigger);
+            if seen.trigger == Trigger::Timer {
+                self.1 = Time::NEVER;
+            }
             let both = wattline_policy::CoreSet::first(2);
-            wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50)
+            let ask = wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50);
+            wattline_policy::AskAgain { at: self.1, ..ask }
         }
     }
 
@@ -264,7 +270,7 @@ mod tests {
     fn a_look_that_finds_the_level_is_one_question() {
         let (sender, asked) = std::sync::mpsc::channel();
         let machine = fed("poll").into_machine();
-        let mut governor = Governor::new(machine, Box::new(Both(sender)));
+        let mut governor = Governor::new(machine, Box::new(Both(sender, Time::NEVER)));
         governor.start(Time::ZERO);
         let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
         for (millis, fill) in [(1, 49), (2, 50), (3, 60)] {
@@ -276,6 +282,24 @@ mod tests {
         let batch = Trigger::Batch { queue: 0, taken: 49, batches: 1 };
         let fill = Trigger::Fill { queue: 0 };
         assert_eq!(asked, [Trigger::Start, batch, fill, fill]);
+    }
+
+    #[test]
+    fn batches_at_every_look_do_not_starve_a_timer() {
+        let (sender, asked) = std::sync::mpsc::channel();
+        let machine = fed("poll").into_machine();
+        let due = Time::ZERO + Span::from_micros(2_500);
+        let mut governor = Governor::new(machine, Box::new(Both(sender, due)));
+        governor.start(Time::ZERO);
+        let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
+        for millis in 1..=4 {
+            let arrivals = governor.machine().queue.arrivals + 10;
+            governor.machine().queue = QueueView { fill: 10, arrivals, ..QueueView::default() };
+            look_around(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
+        }
+        let asked: Vec<Trigger> = asked.try_iter().collect();
+        let batch = Trigger::Batch { queue: 0, taken: 10, batches: 1 };
+        assert_eq!(asked, [Trigger::Start, batch, batch, batch, Trigger::Timer, batch]);
     }
 
     /// The silence of PowerSave is as long as the sampling period: without load it comes down,

@@ -4,14 +4,16 @@
 mod common;
 
 use common::Fixture;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::conformance::{Circumstances, probe};
 use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
 use wattline_governor::machine::Machine as _;
-use wattline_host::{Host, HostOptions, NoWorkers};
+use wattline_governor::runner::Runner;
+use wattline_host::{Host, HostOptions, NoWorkers, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
-use wattline_policy::{Can, Trigger};
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{Can, QueueView, Trigger, Wait};
 use wattline_units::{Span, Time};
 
 /// Knows one latency.
@@ -140,4 +142,63 @@ fn a_policy_sees_the_latency_of_an_attached_source_and_no_other() {
     view.looks = wattline_policy::Looks::WHOLE;
     host.observe(Time::ZERO + Span::from_millis(3), &mut view);
     assert_eq!(view.latency, None, "nobody looks");
+}
+
+/// Two workers and an emulated card. At each look a worker gets one packet if an entry of the card's
+/// table, which the platform writes, leads to one of its queues.
+struct Loaded {
+    tree: Tree,
+    /// Whether the card does what its table says.
+    obeys: bool,
+    queues: [QueueView; 2],
+}
+
+impl Workers for Loaded {
+    fn look(&mut self, _now: Time) {
+        let table = self.tree.text("/ethtool/eth9/redirect-table").unwrap();
+        let queues: Vec<usize> = table.split(',').map(|queue| queue.parse().unwrap()).collect();
+        for (worker, view) in self.queues.iter_mut().enumerate() {
+            let reached = !self.obeys || queues.iter().any(|queue| queue % 2 == worker);
+            view.arrivals += u64::from(reached);
+            view.fill = u32::from(reached);
+        }
+    }
+    fn work(&mut self, worker: usize) -> Work {
+        Work { packets: self.queues[worker].arrivals, ..Work::default() }
+    }
+    fn queue(&mut self, worker: usize, _port: usize) -> QueueView {
+        self.queues[worker]
+    }
+    fn wake(&mut self, _worker: usize) {}
+    fn park(&mut self, _worker: usize) {}
+    fn set_wait(&mut self, _worker: usize, _wait: Wait) -> Result<(), String> {
+        Ok(())
+    }
+    fn set_batch(&mut self, _packets: u32) {}
+}
+
+/// What a probe finds while packets arrive, asked by the thread that governs a router, which looks
+/// at the queues every millisecond.
+fn complaints_under_load(obeys: bool) -> Vec<String> {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let workers = Loaded { tree: fixture.tree.clone(), obeys, queues: Default::default() };
+    let host = Host::new(fixture.options(&[0, 1]), fixture.session(), Box::new(workers)).unwrap();
+    let circumstances =
+        Circumstances { period: Span::from_millis(20), traffic: true, frequency_follows: false };
+    let (policy, findings) = probe(&host.platform().clone(), circumstances);
+    let runner = Runner::start(Governor::new(host, policy), Duration::from_millis(1)).unwrap();
+    let began = Instant::now();
+    while !findings.are_complete() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(runner);
+    findings.complaints()
+}
+
+#[test]
+fn under_load_packets_come_where_the_table_leads_and_batches_and_fill_levels_are_asked_about() {
+    assert_eq!(complaints_under_load(true), Vec::<String>::new());
+    let found = complaints_under_load(false);
+    let cores = found.iter().any(|complaint| complaint.starts_with("cores: "));
+    assert!(cores, "a card that does not obey its table is noticed: {found:?}");
 }
