@@ -53,7 +53,7 @@ fn a_server_without_a_router_is_governed_and_given_back() {
 }
 
 #[test]
-#[ignore = "its parts were seen on a busy host, the whole not yet; `make rig-copi` makes it, too"]
+#[ignore = "takes two minutes; `make rig-copi` makes it, too"]
 fn a_suspended_machine_is_governed_on_and_given_back() {
     hold("a_suspended_machine_is_governed_on_and_given_back", checks::suspend);
 }
