@@ -23,6 +23,7 @@ mod prediction;
 mod schedule;
 mod script;
 mod standings;
+mod wrong;
 
 pub use arrivals::Arrivals;
 pub use case::{Budget, Case};
@@ -32,8 +33,9 @@ pub use league::{Envelope, Results, Row, envelope};
 pub use page::page;
 pub use pieces::Store;
 pub use plan::Plan;
-pub use play::{Played, play_points, play_policy};
+pub use play::{Played, play_points, play_policy, play_wrong};
 pub use prediction::Prediction;
 pub use schedule::{BestSchedule, best_schedule};
 pub use script::{FixedPoint, Script};
 pub use standings::{Standing, standings};
+pub use wrong::{Meter, Wrong};

@@ -4,10 +4,11 @@ use crate::arrivals::Arrivals;
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
 use crate::script::{FixedPoint, Script};
+use crate::wrong::{Metered, Wrong};
 use serde::Serialize;
 use wattline_cores::ModelError;
 use wattline_governor::decisions::Decision;
-use wattline_policy::{PolicySpec, build};
+use wattline_policy::{BuildContext, PolicySpec, build};
 use wattline_sim::Report;
 use wattline_units::{Span, Time};
 
@@ -80,6 +81,31 @@ pub fn play_policy(
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
     let report = case.scenario(policy.clone(), None).run_counting_late(budget.p99, |context| {
         Ok(build(policy, context).map_err(ModelError::from)?)
+    })?;
+    Ok(Played::judge(&report, budget, arrivals, slack))
+}
+
+/// Plays a policy of the registry on a machine that is not what the policy was told.
+///
+/// # Errors
+/// As [`play_policy`].
+pub fn play_wrong(
+    case: &Case<'_>,
+    policy: &PolicySpec,
+    budget: Budget,
+    arrivals: &Arrivals,
+    wrong: &Wrong,
+) -> Result<Played, LeagueError> {
+    let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
+    let told = wrong.server(case.server);
+    let scenario = case.scenario(policy.clone(), None);
+    let report = scenario.run_counting_late_on(wrong.knobs, budget.p99, |context| {
+        let packet = context
+            .packet
+            .and_then(|(_, bytes)| Some((told.packet_cost(case.application, bytes)?, bytes)));
+        let context = BuildContext { server: Some(&told), packet, ..*context };
+        let inner = build(policy, &context).map_err(ModelError::from)?;
+        Ok(Box::new(Metered::new(inner, wrong.meter, case.seed)))
     })?;
     Ok(Played::judge(&report, budget, arrivals, slack))
 }

@@ -1,7 +1,7 @@
 //! Every reading of PowerSave's text against all claims of its controller at once, as
 //! `published/checks/powersave-readings.toml` has it:
-//! `cargo run --release -p wattline-reproduce --example powersave_search -- [FILE]`.
-//! With a FILE each reading's figures are kept in it, and an interrupted search goes on from there.
+//! `cargo run --release -p wattline-reproduce --example powersave_search -- [FILE [NUMBER]]`.
+//! With a NUMBER only so many readings are looked at, the corners of the space first. With a FILE each reading's figures are kept in it, and an interrupted search goes on from there.
 //! The result is the same on any number of threads.
 
 use std::path::Path;

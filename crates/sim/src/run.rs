@@ -63,7 +63,11 @@ pub fn run_counting_late(
     play(setting, KnobBehaviour::default(), source, late_after, make)
 }
 
-fn play(
+/// [`run_on`] and [`run_counting_late`] together.
+///
+/// # Errors
+/// Fails like [`run_with`].
+pub fn play(
     setting: &Setting<'_>,
     knobs: KnobBehaviour,
     source: &mut dyn Source,

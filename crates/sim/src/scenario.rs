@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use crate::knobs::KnobBehaviour;
 use crate::report::Report;
-use crate::run::{run_counting_late, run_on};
+use crate::run::{play, run_on};
 use crate::setting::Setting;
 use wattline_cores::ModelError;
 use wattline_policy::{BuildContext, Policy, PolicySpec, build};
@@ -72,9 +72,22 @@ impl Scenario<'_> {
         late_after: Span,
         make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
     ) -> Result<Report, SimError> {
+        self.run_counting_late_on(KnobBehaviour::default(), late_after, make)
+    }
+
+    /// The same on a server with knobs of this behaviour.
+    ///
+    /// # Errors
+    /// Fails like [`Self::run`], or when `make` fails.
+    pub fn run_counting_late_on(
+        &self,
+        knobs: KnobBehaviour,
+        late_after: Span,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
-        run_counting_late(&self.setting(), source.as_mut(), Some(late_after), make)
+        play(&self.setting(), knobs, source.as_mut(), Some(late_after), make)
     }
 
     /// Runs it on a server whose knobs behave like this, under a policy of the caller's own, with

@@ -1,0 +1,203 @@
+//! A machine that is not what its policy was told: a wrong server file, a bad meter, knobs that
+//! do not follow.
+
+use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, PowerView, Reason};
+use wattline_server::ServerModel;
+use wattline_sim::KnobBehaviour;
+use wattline_units::{Span, Time, Watts};
+
+/// What is wrong. The default is nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wrong {
+    /// The watts of cores and chips that the policy is told, as a multiple of the true ones.
+    pub power: f64,
+    /// The same of idle cores: errors of both the same way would leave the order of points as it is.
+    pub idle_power: f64,
+    /// The packets per second that the policy is told, as a multiple of the true ones.
+    pub capacity: f64,
+    /// The meter.
+    pub meter: Meter,
+    /// The knobs.
+    pub knobs: KnobBehaviour,
+}
+
+/// A meter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Meter {
+    /// As the simulator has it.
+    Good,
+    /// With a random error of at most this share of each reading.
+    Noisy(f64),
+    /// Shows the reading of so long before.
+    Late(Span),
+    /// Shows nothing from this time on.
+    DeadFrom(Time),
+}
+
+impl Default for Wrong {
+    fn default() -> Self {
+        let knobs = KnobBehaviour::default();
+        Self { power: 1.0, idle_power: 1.0, capacity: 1.0, meter: Meter::Good, knobs }
+    }
+}
+
+impl Wrong {
+    /// The server that the policy is told.
+    pub(crate) fn server(&self, truth: &ServerModel) -> ServerModel {
+        let mut told = truth.clone();
+        let power = &mut told.power;
+        for watts in [
+            &mut power.core_awake,
+            &mut power.core_awake_per_gigahertz,
+            &mut power.uncore_per_gigahertz,
+        ] {
+            *watts = Watts(watts.0 * self.power);
+        }
+        for state in &mut told.idle_states {
+            state.power = Watts(state.power.0 * self.idle_power);
+        }
+        // All parts of the time for a packet.
+        let slower = 1.0 / self.capacity;
+        told.capacity.stall_seconds *= slower;
+        told.capacity.contention_seconds *= slower;
+        for cost in told.applications.values_mut() {
+            cost.cycles_per_packet *= slower;
+            cost.cycles_per_byte *= slower;
+            cost.stall_seconds *= slower;
+        }
+        told
+    }
+}
+
+/// A policy behind a meter.
+pub(crate) struct Metered {
+    inner: Box<dyn Policy>,
+    meter: Meter,
+    /// State of a generator of noise.
+    noise: u64,
+    /// Readings that were not shown yet, with their times: those of a late meter.
+    readings: Vec<(Time, PowerView)>,
+}
+
+impl Metered {
+    pub(crate) fn new(inner: Box<dyn Policy>, meter: Meter, seed: u64) -> Self {
+        Self { inner, meter, noise: seed, readings: Vec::new() }
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood 2014), from -1 to 1.
+    fn random(&mut self) -> f64 {
+        self.noise = self.noise.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.noise;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+
+    /// What the meter shows.
+    fn shown(&mut self, now: Time, power: Option<PowerView>) -> Option<PowerView> {
+        let power = power?;
+        match self.meter {
+            Meter::Good => Some(power),
+            Meter::Noisy(share) => {
+                let watts = Watts(power.watts.0 * (1.0 + share * self.random()));
+                Some(PowerView { watts, ..power })
+            }
+            Meter::Late(by) => {
+                self.readings.push((now, power));
+                let due = self.readings.iter().take_while(|(at, _)| *at + by <= now).count();
+                // The newest one that is due stays to be shown again.
+                self.readings.drain(..due.saturating_sub(1));
+                (due > 0).then(|| self.readings[0].1)
+            }
+            Meter::DeadFrom(from) => (now < from).then_some(power),
+        }
+    }
+}
+
+impl Policy for Metered {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn looks_at(&self) -> Looks {
+        self.inner.looks_at()
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let power = self.shown(now, seen.power);
+        self.inner.decide(now, &Observation { power, ..*seen }, point)
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        self.inner.reason()
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.inner.remark()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_policy::{BuildContext, PolicySpec, build};
+    use wattline_server::{Application, ServerFile};
+    use wattline_units::Provenance;
+
+    fn truth() -> ServerModel {
+        ServerFile::load("westmere-2010").unwrap().model().unwrap().clone()
+    }
+
+    #[test]
+    fn the_server_told_has_so_many_times_the_watts_and_the_capacity() {
+        let truth = truth();
+        let wrong = Wrong { power: 1.3, idle_power: 0.7, capacity: 1.2, ..Wrong::default() };
+        let told = wrong.server(&truth);
+        let fastest = truth.processor.highest_frequency();
+        let capacity = |server: &ServerModel| {
+            let cost = server.packet_cost(Application::Ipv4, 64).unwrap();
+            server.core_capacity(cost, 12, fastest).0
+        };
+        assert!((capacity(&told) / capacity(&truth) - 1.2).abs() < 1e-9);
+        let watts = |server: &ServerModel| server.awake_core_power(fastest).0;
+        assert!((watts(&told) / watts(&truth) - 1.3).abs() < 1e-9);
+        assert!((told.idle_core_power(0).0 / truth.idle_core_power(0).0 - 0.7).abs() < 1e-9);
+        assert_eq!(Wrong::default().server(&truth), truth);
+    }
+
+    #[test]
+    fn meters_are_noisy_late_and_dead() {
+        let platform = wattline_cores::platform_of(&truth());
+        let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+        let of = |meter| {
+            let inner = build(&PolicySpec::parse("poll").unwrap(), &context).unwrap();
+            Metered::new(inner, meter, 1)
+        };
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        let view = |watts| {
+            let (over, provenance) = (Span::from_millis(1), Provenance::MODELLED);
+            Some(PowerView { watts: Watts(watts), over, provenance })
+        };
+        let shown = |meter: &mut Metered, millis, watts| {
+            meter.shown(at(millis), view(watts)).map(|view| view.watts.0)
+        };
+        let mut noisy = of(Meter::Noisy(0.1));
+        let readings: Vec<f64> = (0..100).filter_map(|it| shown(&mut noisy, it, 100.0)).collect();
+        assert!(readings.iter().all(|watts| (90.0..=110.0).contains(watts)), "{readings:?}");
+        assert!(
+            readings.iter().any(|watts| *watts < 95.0)
+                && readings.iter().any(|watts| *watts > 105.0)
+        );
+        let mut late = of(Meter::Late(Span::from_millis(2)));
+        let readings: Vec<_> = (1..6).map(|it| shown(&mut late, it, it as f64)).collect();
+        assert_eq!(readings, [None, None, Some(1.0), Some(2.0), Some(3.0)]);
+        let mut dead = of(Meter::DeadFrom(at(2)));
+        assert_eq!(shown(&mut dead, 1, 5.0), Some(5.0));
+        assert_eq!(shown(&mut dead, 2, 5.0), None);
+    }
+}
