@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::{Namespace, enter_thread};
 use wattline_linux::napi::{self, Napi};
@@ -78,7 +79,10 @@ impl Bench {
             eprintln!("SKIPPED {test}: needs root, and {missing:?}");
             return None;
         }
-        let name = |role| format!("wlp-{}-{}-{role}", std::process::id(), serves.program());
+        // Tests of one program run side by side.
+        static BENCHES: AtomicU32 = AtomicU32::new(0);
+        let number = BENCHES.fetch_add(1, Ordering::Relaxed);
+        let name = |role| format!("wlp-{}-{number}-{role}", std::process::id());
         let server = Namespace::create(name("s")).unwrap();
         let client = Namespace::create(name("c")).unwrap();
         server
