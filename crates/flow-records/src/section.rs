@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
 use wattline_dataplane::feature::Place;
-use wattline_router::config::read::{Key, Reader, Section, Table, defaulted, known, single};
+use wattline_router::config::read::{
+    Key, Reader, Section, Table, defaulted, read_port_names, single,
+};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
 /// Name of the section.
@@ -176,15 +178,8 @@ fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<Fl
         template_interval: duration(reader, "template_interval"),
         message_bytes: number(reader, "message_bytes") as usize,
     };
-    let text = |value: &DeValue| value.as_str().map(str::to_owned);
-    if let Some(names) = reader.list(table, "ports", false, text) {
-        for name in names.value {
-            match ports.iter().position(|port| port.name == name.value) {
-                Some(port) => settings.ports.push(port),
-                None => reader.problem(SECTION, "ports", &name.span, known(ports)),
-            }
-        }
-    }
+    let listed = read_port_names(reader, table, "ports", ports);
+    settings.ports = listed.iter().map(|port| port.value).collect();
     if !table.has("collectors") {
         let allowed = reader.allowed(SECTION, "collectors");
         reader.problem_in(table, "collectors", format!("is missing; it must be {allowed}"));

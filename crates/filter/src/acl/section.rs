@@ -10,7 +10,7 @@ use std::sync::Arc;
 use toml::de::DeValue;
 use wattline_packet::protocol as number;
 use wattline_router::config::read::{
-    Key, Reader, Section, Table, each, known, parse_name, required, whole,
+    Key, Reader, Section, Table, each, parse_name, read_port_names, required, whole,
 };
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
@@ -112,14 +112,8 @@ fn read_rule(
     if !names.insert(name.clone()) {
         reader.problem(SECTION, "name", &span, "is the name of another rule".to_owned());
     }
-    let mut on = Vec::new();
-    let text = |value: &DeValue| value.as_str().map(str::to_owned);
-    for port in reader.list(table, "on", false, text).map_or_else(Vec::new, |it| it.value) {
-        match ports.iter().position(|known| known.name == port.value) {
-            Some(port) => on.push(port),
-            None => reader.problem(SECTION, "on", &port.span, known(ports)),
-        }
-    }
+    let on = read_port_names(reader, table, "on", ports);
+    let on = on.iter().map(|port| port.value).collect();
     let action = required(reader, table, "action", |text| match text {
         "permit" => Some(Action::Permit),
         "deny" => Some(Action::Deny),

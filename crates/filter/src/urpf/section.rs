@@ -1,9 +1,8 @@
 //! The `[urpf]` section of the configuration.
 
 use std::sync::Arc;
-use toml::de::DeValue;
 use wattline_router::application::SourceCheck;
-use wattline_router::config::read::{Key, Reader, Section, Table, known, single};
+use wattline_router::config::read::{Key, Reader, Section, Table, read_port_names, single};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 
 /// Name of the section.
@@ -63,16 +62,12 @@ impl ApplicationSection for UrpfSection {
         reader.refuse_unknown(&table);
         let mut checks: Vec<(usize, SourceCheck)> = Vec::new();
         for (key, check) in [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)] {
-            let text = |value: &DeValue| value.as_str().map(str::to_owned);
-            let names = reader.list(&table, key, false, text);
-            for name in names.map_or_else(Vec::new, |it| it.value) {
-                match ports.iter().position(|port| port.name == name.value) {
-                    None => reader.problem(SECTION, key, &name.span, known(ports)),
-                    Some(port) if checks.iter().any(|(listed, _)| *listed == port) => {
-                        let message = "is listed already: a port checks in one way".to_owned();
-                        reader.problem(SECTION, key, &name.span, message);
-                    }
-                    Some(port) => checks.push((port, check)),
+            for port in read_port_names(reader, &table, key, ports) {
+                if checks.iter().any(|(listed, _)| *listed == port.value) {
+                    let message = "is listed already: a port checks in one way".to_owned();
+                    reader.problem(SECTION, key, &port.span, message);
+                } else {
+                    checks.push((port.value, check));
                 }
             }
         }

@@ -4,5 +4,5 @@ pub use super::duration::{between, parse_duration};
 pub use super::keys::{Allowed, Key, Section};
 pub use super::parse::{document, each, read_log, read_metrics, required, single, single_or_empty};
 pub use super::reader::{At, Reader, Table, defaulted, whole};
-pub use super::statics::{known, read_port_name};
+pub use super::statics::{read_port_name, read_port_names};
 pub use super::words::{parse_interface, parse_name};

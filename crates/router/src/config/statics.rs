@@ -10,6 +10,7 @@ use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use toml::de::DeValue;
 
 /// Reads all routes.
 pub(super) fn read_routes(
@@ -136,8 +137,28 @@ pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]
     port
 }
 
+/// The ports that a list of names under `key` means, by index, each with its place in the file. Names
+/// of no port are reported and left out.
+pub fn read_port_names(
+    reader: &mut Reader,
+    table: &Table,
+    key: &'static str,
+    ports: &[PortSettings],
+) -> Vec<At<usize>> {
+    let text = |value: &DeValue| value.as_str().map(str::to_owned);
+    let names = reader.list(table, key, false, text).map_or_else(Vec::new, |names| names.value);
+    let mut found = Vec::new();
+    for name in names {
+        match ports.iter().position(|port| port.name == name.value) {
+            Some(port) => found.push(At { value: port, span: name.span }),
+            None => reader.problem(table.section, key, &name.span, known(ports)),
+        }
+    }
+    found
+}
+
 /// What to say of a port that there is not.
-pub fn known(ports: &[PortSettings]) -> String {
+fn known(ports: &[PortSettings]) -> String {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     format!("is not a port: the ports are {}", names.join(", "))
 }
