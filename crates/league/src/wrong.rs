@@ -1,6 +1,7 @@
 //! A machine that is not what its policy was told: a wrong server file, a bad meter, knobs that
 //! do not follow.
 
+use wattline_policy::moderation::RuleKind;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, PowerView, Reason};
 use wattline_server::ServerModel;
 use wattline_sim::KnobBehaviour;
@@ -133,6 +134,10 @@ impl Policy for Metered {
         self.inner.decide(now, &Observation { power, ..*seen }, point)
     }
 
+    fn driver_rule(&self, queue: usize) -> Option<RuleKind> {
+        self.inner.driver_rule(queue)
+    }
+
     fn reason(&self) -> Option<Reason> {
         self.inner.reason()
     }
@@ -168,6 +173,17 @@ mod tests {
         assert!((watts(&told) / watts(&truth) - 1.3).abs() < 1e-9);
         assert!((told.idle_core_power(0).0 / truth.idle_core_power(0).0 - 0.7).abs() < 1e-9);
         assert_eq!(Wrong::default().server(&truth), truth);
+    }
+
+    #[test]
+    fn what_a_policy_leaves_to_the_driver_stays_so_behind_a_meter() {
+        let mut platform = wattline_cores::platform_of(&truth());
+        platform.can.driver_rules = true;
+        let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+        let inner = build(&PolicySpec::parse("ondemand+dim").unwrap(), &context).unwrap();
+        let rule = inner.driver_rule(0);
+        assert!(rule.is_some());
+        assert_eq!(Metered::new(inner, Meter::Good, 1).driver_rule(0), rule);
     }
 
     #[test]
