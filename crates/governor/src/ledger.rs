@@ -8,8 +8,13 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_units::{Span, Time};
 
-/// A knob of a core or queue that failed, or that somebody else holds, is left alone for so long.
+/// A knob of a core or queue that somebody else holds, or that goes on failing, is left alone for
+/// so long.
 pub(super) const LEFT_ALONE: Span = Span::from_millis(1_000);
+/// One that fails for the first time is tried again after so long: what was only busy costs little.
+const FIRST_REST: Span = Span::from_micros(100);
+/// Each rest is so many times as long as the one before, until [`LEFT_ALONE`].
+const REST_GROWS: u64 = 10;
 /// A knob that so many times never did as it was told is said to have no effect.
 const TRIES: u64 = 3;
 
@@ -36,8 +41,16 @@ pub struct Entry {
 #[derive(Debug, Clone)]
 pub struct Ledger {
     entries: [Entry; Knob::ALL.len()],
-    /// What is left alone, and until when.
-    resting: BTreeMap<(Knob, usize), Time>,
+    /// What was not done when it was last tried.
+    resting: BTreeMap<(Knob, usize), Rest>,
+}
+
+/// The rest of a knob after a step that was not done.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    until: Time,
+    /// How long it lasts.
+    lasts: Span,
 }
 
 impl Default for Ledger {
@@ -57,10 +70,12 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Notes what became of a step on a knob and its place ([`place_of`]). Unless the machine now
-    /// is as the step wanted it (`done`), the knob is left alone for a while.
+    /// is as the step wanted it (`done`), the knob is left alone for a while: shortly after its
+    /// first failure, longer after each further one in a row.
     pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken, done: bool) {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
+        let foreign = matches!(taken, Taken::Foreign { .. });
         let problem = match taken {
             // One that takes time is noted when it is over.
             Taken::Done | Taken::Slow { .. } => None,
@@ -79,8 +94,16 @@ impl Ledger {
         };
         let problems = entry.altered + entry.foreign + entry.failed;
         entry.effective = problems < TRIES || problems < entry.steps;
-        if !done {
-            self.resting.insert((knob, place), now + LEFT_ALONE);
+        if done {
+            self.resting.remove(&(knob, place));
+        } else {
+            let before = self.resting.get(&(knob, place));
+            let lasts = match before {
+                _ if foreign => LEFT_ALONE,
+                None => FIRST_REST,
+                Some(rest) => (rest.lasts * REST_GROWS).min(LEFT_ALONE),
+            };
+            self.resting.insert((knob, place), Rest { until: now + lasts, lasts });
         }
         if let Some(problem) = problem {
             if entry.last_problem.as_ref() != Some(&problem) {
@@ -92,13 +115,12 @@ impl Ledger {
 
     /// Whether a knob is left alone at a place.
     pub fn rests(&self, now: Time, knob: Knob, place: usize) -> bool {
-        self.resting.get(&(knob, place)).is_some_and(|until| now < *until)
+        self.resting.get(&(knob, place)).is_some_and(|rest| now < rest.until)
     }
 
     /// What is not to be touched now: knobs with their places.
-    pub fn left_alone(&mut self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
-        self.resting.retain(|_, until| now < *until);
-        self.resting.keys().copied()
+    pub fn left_alone(&self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
+        self.resting.iter().filter(move |(_, rest)| now < rest.until).map(|(place, _)| *place)
     }
 
     /// The entries of knobs that were turned.
@@ -136,8 +158,30 @@ mod tests {
         let failed = Taken::Failed { why: "not permitted".into() };
         ledger.note(now, Knob::Wait, 1, failed, false);
         assert_eq!(ledger.left_alone(now).collect::<Vec<_>>(), [(Knob::Wait, 1)], "nothing else");
-        assert_eq!(ledger.left_alone(now + LEFT_ALONE).count(), 0);
+        assert_eq!(ledger.left_alone(now + FIRST_REST).count(), 0);
         ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }, false);
         assert_eq!(ledger.sums(), (6, 3, 2));
+    }
+
+    #[test]
+    fn a_knob_that_fails_once_is_soon_tried_again_and_one_that_goes_on_failing_is_not() {
+        let mut ledger = Ledger::default();
+        let place = (Knob::Frequency, 2);
+        let failed = || Taken::Failed { why: "busy".into() };
+        let fail = |ledger: &mut Ledger, now: Time, taken: Taken| {
+            ledger.note(now, place.0, place.1, taken, false);
+            let rests = |micros| ledger.rests(now + Span::from_micros(micros), place.0, place.1);
+            let ends = [0, 99, 100, 999, 1_000, 9_999, 10_000, 99_999, 100_000, 999_999, 1_000_000];
+            ends.into_iter().find(|micros| !rests(*micros)).unwrap()
+        };
+        let mut now = Time::ZERO;
+        for rest in [100, 1_000, 10_000, 100_000, 1_000_000, 1_000_000] {
+            assert_eq!(fail(&mut ledger, now, failed()), rest);
+            now += Span::from_micros(rest);
+        }
+        ledger.note(now, place.0, place.1, Taken::Done, true);
+        assert_eq!(fail(&mut ledger, now, failed()), 100, "it obeyed in between");
+        let foreign = Taken::Foreign { found: "x".into() };
+        assert_eq!(fail(&mut ledger, now, foreign), 1_000_000, "another program holds it");
     }
 }

@@ -17,12 +17,12 @@ pub struct Prediction<'a> {
     server: &'a ServerModel,
     cost: PacketCost,
     cores: usize,
-    /// Wake-ups by interrupts that are reckoned with, as a share of those under Poisson arrivals.
+    /// Wake-ups by interrupts that the prediction counts, as a share of those under Poisson arrivals.
     wake_share: f64,
 }
 
 impl<'a> Prediction<'a> {
-    /// For frames of so many bytes.
+    /// For frames of `bytes` bytes.
     ///
     /// # Errors
     /// When the server has no cost of the application.
@@ -35,7 +35,7 @@ impl<'a> Prediction<'a> {
         })
     }
 
-    /// Reckons with wake-ups by interrupts, too: so many of those that Poisson arrivals bring.
+    /// Counts wake-ups by interrupts, too: this share of those that Poisson arrivals bring.
     #[must_use]
     pub fn with_wake_share(self, share: f64) -> Self {
         Self { wake_share: share, ..self }
@@ -57,9 +57,9 @@ impl<'a> Prediction<'a> {
         self.server.wake_up_seconds(self.server.processor.frequencies[point.frequency])
     }
 
-    /// Energy above that of a server without traffic whose cores are all parked, when so many
-    /// packets are served within so many seconds, in joules. No run at this point takes less, as
-    /// long as no wake-ups by interrupts are reckoned with.
+    /// Energy in joules above that of a server without traffic whose cores are all parked. It serves
+    /// `packets` within `seconds`. While no wake-ups by interrupts are counted, no run at this point
+    /// takes less.
     pub fn energy(&self, point: &FixedPoint, packets: f64, seconds: f64) -> f64 {
         let server = self.server;
         let frequency = server.processor.frequencies[point.frequency];
@@ -95,7 +95,7 @@ impl<'a> Prediction<'a> {
             + server.power.uncore(frequency).0 * awake / point.cores as f64
     }
 
-    /// The deepest state that a nap of so many seconds comes to.
+    /// The deepest state that a nap of this length reaches.
     fn depth(&self, limit: usize, seconds: f64) -> usize {
         let states = &self.server.idle_states;
         let reached = |state: &usize| {

@@ -30,12 +30,12 @@ impl Reproduction {
     }
 }
 
-/// Number of steps that the targets take, for a progress bar.
+/// Number of steps of these targets, for a progress bar.
 pub fn steps(targets: &[Target]) -> usize {
     Wanted::of(targets).iter().map(|wanted| wanted.steps().count()).sum()
 }
 
-/// Reproduces papers or single figures, several steps side by side. `told` hears of every step that
+/// Reproduces papers or single figures, several steps side by side. It calls `told` when a step
 /// begins or ends. If only some figures of a paper are wanted, only the claims that these figures
 /// answer are reported.
 ///

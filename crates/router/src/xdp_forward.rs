@@ -1,8 +1,8 @@
 //! Whether transit packets are forwarded by the XDP programs, and out of which ports.
 //!
-//! The programs forward by the kernel's own tables, so they may only where those are all there is
-//! to know ([`Config::obstacles_to_xdp_forwarding`]). What interfaces refuse is seen to by
-//! [`trust`].
+//! The programs forward by the kernel's own tables. They may do so only where these tables hold
+//! all that decides ([`Config::obstacles_to_xdp_forwarding`]). [`trust`] handles interfaces that
+//! refuse frames.
 
 mod trust;
 
@@ -20,8 +20,8 @@ use wattline_xdp::bpf::BpfError;
 /// How many frames programs have sent out of a port so far.
 pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
 
-/// How often it is asked which interfaces take frames. One that ceases to is closed by the first
-/// batch that it refuses.
+/// How often interfaces are asked whether they take frames. Between two looks, the first batch that
+/// an interface refuses closes it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The ways out of the XDP programs.
@@ -31,7 +31,7 @@ pub(super) struct Forwarding {
     ports: Vec<WayOut>,
     /// Why nothing may be forwarded now.
     obstacles: Vec<&'static str>,
-    /// Whether some route has an MTU of its own when last looked.
+    /// Whether some route had an MTU of its own at the last look.
     route_mtus: bool,
     next_look: Instant,
 }
@@ -40,9 +40,9 @@ pub(super) struct Forwarding {
 #[derive(PartialEq, Eq)]
 enum Told {
     Open,
-    /// It refused frames; told once, however often it is tried again.
+    /// It refused frames. The log says this once, however often it is tried again.
     Refused,
-    /// What stands against it.
+    /// It is closed, for this reason.
     Closed(String),
 }
 
@@ -51,15 +51,15 @@ struct WayOut {
     ifindex: u32,
     name: String,
     is_open: bool,
-    /// The log's last word on it.
+    /// What the log said last of it.
     told: Option<Told>,
-    /// Why it is not, or is for a trial only.
+    /// Why it is closed, or open for a trial only.
     closed_because: Option<String>,
     trust: Trust,
 }
 
-/// What stands against it in the configuration, and in what was found when sockets were opened:
-/// without copies workers are the cheaper way.
+/// Why the programs may not forward: reasons in the configuration, and sockets without copies,
+/// with which workers are cheaper.
 pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     let mut obstacles = config.obstacles_to_xdp_forwarding();
     if zero_copy && config.router.xdp_forward == XdpForwarding::Auto {
@@ -68,10 +68,11 @@ pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     obstacles
 }
 
-/// Prepares what the configuration asks for; `None` where workers are to forward everything.
+/// Prepares the forwarding that the configuration asks for. Returns `None` where workers forward
+/// everything.
 ///
 /// # Errors
-/// When it is asked for and cannot be.
+/// When the configuration demands it and the machine cannot do it.
 pub(super) fn prepare(config: &Config) -> Result<Option<Forwarding>, RouterError> {
     let choice = config.router.xdp_forward;
     let has_interfaces =
@@ -107,7 +108,7 @@ impl Forwarding {
         })
     }
 
-    /// What programs are loaded with.
+    /// The maps that programs are loaded with.
     pub fn forward(&self) -> &XdpForward {
         &self.forward
     }
@@ -145,12 +146,12 @@ impl Forwarding {
             return Ok(());
         };
         let way = self.ports.swap_remove(place);
-        // What another way out was closed for may be over.
+        // The reason why another way out was closed may be gone.
         self.next_look = Instant::now();
         self.forward.remove(way.ifindex)
     }
 
-    /// Says what stands against it from now on.
+    /// Replaces the reasons why nothing may be forwarded.
     pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
         if self.obstacles != obstacles {
             self.obstacles = obstacles;
@@ -184,17 +185,17 @@ impl Forwarding {
         }
     }
 
-    /// Why no way out may be taken, whatever can be said of each by itself: `closed`.
+    /// Why no way out may be taken at all. `closed` holds the reason of each way by itself.
     fn common_obstacle(&self, rib: &Rib, closed: &[Option<String>]) -> Option<String> {
         if !self.obstacles.is_empty() {
             return Some(self.obstacles.join(", "));
         }
-        // The kernel's look-up for XDP heeds it only where it is locked.
+        // The kernel's look-up for XDP obeys such an MTU only where it is locked.
         if self.route_mtus {
             return Some("a route has an MTU of its own".to_owned());
         }
-        // Of several next hops the kernel picks one, and a worker that gets what cannot be sent
-        // there picks again: shares would not be as they were asked for.
+        // Of several next hops the kernel picks one. A worker that gets what cannot be sent there
+        // picks again, so the shares would not be those of the route.
         let is_open = |link: u32| {
             let mut ways = self.ports.iter().zip(closed);
             ways.any(|(way, closed)| way.ifindex == link && closed.is_none())
@@ -209,11 +210,11 @@ impl Forwarding {
     /// Whether packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
         let way = self.ports.iter().find(|way| way.port == port && way.is_open);
-        // Programs may have found since that it is not.
+        // The programs may have closed it since.
         way.is_some_and(|way| self.forward.is_open(way.ifindex).unwrap_or_default())
     }
 
-    /// Why packets out of a port are not, or are for a trial only, as far as known.
+    /// Why XDP programs do not send out of a port, or do so for a trial only, as far as known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
         self.ports.iter().find(|way| way.port == port)?.closed_because.as_deref()
     }
@@ -229,7 +230,7 @@ impl WayOut {
         sent: Sent<'_>,
     ) -> Result<(), BpfError> {
         if is_another {
-            // What comes back up may be what it was before it refused.
+            // An interface that comes back up may take frames again.
             self.trust = Trust::default();
             return Ok(());
         }
@@ -243,17 +244,17 @@ impl WayOut {
                     self.trust.refuse(now, Cause::Error(error));
                     self.is_open = false;
                 }
-                // By the last batch of before it was opened.
+                // The last batch before it was opened closed it.
                 None => forward.open(self.ifindex)?,
             }
             return Ok(());
         }
-        // Refused frames first, so that none is refused that was not sent yet.
+        // Refused frames are read before sent ones, so that never more are refused than sent.
         self.trust.watch(now, forward.refused(slot)?, || sent(self.port));
         Ok(())
     }
 
-    /// Opens it, unless there is an obstacle. A trial is told of only once it has succeeded.
+    /// Opens it, unless there is an obstacle. The log tells of a trial only once it has succeeded.
     fn set(
         &mut self,
         forward: &XdpForward,
@@ -296,7 +297,7 @@ impl WayOut {
     }
 }
 
-/// What stands against sending out of one port; workers take no way without carrier, either.
+/// Why XDP programs may not send out of one port. Workers, too, take no way without carrier.
 fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<String> {
     let is_up = |(port, link): (PortId, &Link)| {
         port == way.port && link.index == way.ifindex && link.enabled && link.running

@@ -117,12 +117,12 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         id: "fig16-trains",
         title: "Figures 15 and 16 with packets in trains".into(),
         about: format!(
-            "Simulated. The paper's generators are programs of many sources; such ones hand packets over in batches, \
-             whose length it does not print. Here trains of so many packets come back to back on a port, over a day \
-             of {SECONDS} s with the same mean, each packet of any flow or all of one, and packets leave by output \
-             links. Trains of one flow meet at output links and make Click as slow as the paper's. But they lengthen \
-             the tail of every policy and spare NAPI-Click most of its wake-ups, both far beyond what is printed. So \
-             the other figures have packets at random, and the claims are judged by those."
+            "Simulated. The paper's generators are programs of many sources. Such programs send packets in batches, and \
+             the paper does not print how long these are. Here trains of a given length come back to back on a port, \
+             over a day of {SECONDS} s with the same mean. The packets of a train belong to several flows or to one. \
+             They leave by output links. Trains of one flow meet at output links and make Click as slow as the \
+             paper's. But they lengthen the tail of every policy and spare NAPI-Click most of its wake-ups, both far \
+             beyond what is printed. So the other figures send packets at random, and those figures judge the claims."
         ),
         table,
         plots: vec![chart.band("printed for Click: 11 µs", 10.0, 12.0).svg()],
@@ -130,7 +130,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// These checks answer no claim: they show what follows from an assumption.
+/// These checks answer no claim: they show the consequences of an assumption.
 fn checks(cases: &[Case]) -> Vec<Check> {
     let distance = |case: &&Case| (case.mean(0) - CLICK_MICROS).abs();
     let nearest = cases.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));

@@ -10,8 +10,8 @@ use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
 /// Pages, and how they are asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Pages, as http://HOST[:PORT]/PATH. Connections are dealt out over the servers in turn;
-    /// each asks for the pages of its server in turn.
+    /// Pages, as http://HOST[:PORT]/PATH. Connections go to the servers in turn; each connection
+    /// asks for the pages of its server in turn.
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Url>,
     /// Ask with HEAD instead of GET.
