@@ -8,7 +8,7 @@ use wattline_units::PacketsPerSecond;
 /// decision may be asked for it; it becomes text where somebody reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reason {
-    /// The reason in words, as a clause: "more came than the point carried".
+    /// The reason in words, as a clause: "the load exceeded the capacity".
     pub words: &'static str,
     /// The rate that the policy planned for, where it plans for one.
     pub rate: Option<PacketsPerSecond>,
@@ -29,9 +29,9 @@ mod tests {
 
     #[test]
     fn a_reason_has_the_rate_where_one_was_planned_for() {
-        let words = "more came than the point carried";
+        let words = "the load exceeded the capacity";
         assert_eq!(Reason { words, rate: None }.to_string(), words);
         let planned = Reason { words, rate: Some(PacketsPerSecond(8e6)) };
-        assert_eq!(planned.to_string(), "for 8.000 Mpps, more came than the point carried");
+        assert_eq!(planned.to_string(), "for 8.000 Mpps, the load exceeded the capacity");
     }
 }

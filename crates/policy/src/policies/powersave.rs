@@ -237,7 +237,7 @@ impl Policy for PowerSave {
         let platform = seen.platform;
         match seen.trigger {
             Trigger::Start => {
-                self.why = "nothing was known yet";
+                self.why = "no rate was measured yet";
                 let cores = if platform.can.set_cores { 1 } else { platform.cores };
                 point.set_active(cores, self.nap, platform.deepest());
                 point.set_frequency(0);

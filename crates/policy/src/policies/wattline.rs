@@ -1,19 +1,19 @@
-//! All knobs together for a budget of latency: cores, frequency, naps and how they end.
+//! Sets all knobs together for a latency budget: cores, frequency, naps and how they end.
 //!
-//! From the budget follow the time that a packet may spend in queue and core, the longest nap
-//! that leaves enough of it, and with the measured rate and variability the points that keep it;
-//! of these the cheapest is taken. More capacity comes at once, less only when the watts that
-//! waiting has cost equal what the change and a return would cost (ski rental: never more than
-//! twice the best in hindsight). A queue that fills beyond what the plan lets it is asked about
-//! at once. Naps and parked cores are chosen so that a leap of load makes no more packets late
-//! than those that left in time so far have paid for.
+//! The budget gives the time that a packet may spend in queue and core. With the measured rate and
+//! its variability, this time gives the longest nap and the operating points that keep the budget.
+//! The policy takes the cheapest of them. It adds capacity at once. It takes capacity away only
+//! when waiting has cost as much energy as the change and a return would cost (ski rental: never
+//! more than twice the best in hindsight). It is called at once when a queue holds more than the
+//! plan foresees. Naps and parked cores are chosen for a sudden leap of load, too: such a leap makes
+//! no more packets late than the packets in time so far have paid for ([`account`]).
 
 mod account;
-mod asked;
 mod choose;
 mod demand;
 mod leap;
 mod machine;
+mod requirements;
 mod why;
 
 use crate::{
@@ -21,11 +21,11 @@ use crate::{
     Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
-use asked::{Asked, Leap, MOST_LOAD};
 use choose::{Choice, LATE};
 use demand::Demand;
 use leap::notice;
 use machine::Machine;
+use requirements::{Leap, MOST_LOAD, Requirements};
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
 
@@ -60,26 +60,25 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Time between two looks. It enters the reaction to what no full queue announces; ten times as
-/// long as a decision takes on a slow machine.
+/// Time between two looks. It bounds the reaction to changes that fill no queue. A decision on a slow
+/// machine takes a tenth of it.
 const LOOK: Span = Span::from_micros(200);
-/// The same while a leap of load is being answered.
+/// Time between two looks while the policy answers a leap of load.
 const ALERT: Span = Span::from_micros(50);
-/// So long after a leap nothing is taken back: parked cores wake, queues drain, and the rate is
-/// known.
+/// After a leap, capacity stays for so long: parked cores wake, queues drain, and the new rate is
+/// measured.
 const HOLD: Span = Span::from_micros(300);
-/// Before so long nothing is known.
+/// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
-/// What waits beyond the plan is to be gone after so long, a few times the usual slack.
+/// Packets that wait beyond the plan are to be served within this time, a few times the usual slack.
 const DRAIN: Span = Span::from_micros(200);
-/// So many times the mean rate may come from one moment to the next though it never did: what
-/// flash crowds are known for.
+/// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
-/// A leap may go so far beyond the highest one that was seen.
+/// Factor by which a leap may exceed the highest rate that was seen.
 const MARGIN: f64 = 1.25;
-/// Processor time to write the table of a port, in seconds: one request to its driver.
+/// Processor time to write the indirection table of a port, in seconds: one request to its driver.
 const TABLE_SECONDS: f64 = 50e-6;
-/// Time over which lateness is judged, in seconds, and its goal as a share of what is allowed.
+/// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one.
 const JUDGE_SECONDS: f64 = 50e-3;
 const GOAL: f64 = 0.4;
 
@@ -95,28 +94,33 @@ struct Wattline {
     ports: usize,
     /// Time that a core takes from its deepest state to its first packet.
     exit: Span,
-    /// Present choice, and the watts that a cheaper one would have saved so far, in joules.
+    /// The present choice.
     present: Option<Choice>,
+    /// Joules that a cheaper choice would have saved since it was found.
     saved: f64,
     last: Time,
     hold: Time,
     /// New cores poll until then, so that they wake at once.
     waking: Option<Time>,
-    /// Packets that may still be late, and share of the slack that naps may use.
+    /// Packets that may still be late.
     account: Account,
+    /// Share of the slack that naps may use.
     nap_share: f64,
     alerted: bool,
-    /// A leap was answered and nothing was taken back since; and whether one ever came.
+    /// A leap was answered, and no capacity was taken away since.
     leapt: bool,
+    /// Whether a leap ever came.
     leaps: bool,
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
-    /// Scratch space of a search, and the last one's outcome with what was asked.
+    /// Scratch space of a search.
     found: Vec<Choice>,
-    searched: Option<(Asked, Choice)>,
-    /// The same of a point that stayed: cores, frequency, and its naps where it may stay.
-    reckoned: Option<(Asked, (usize, usize), Option<Choice>)>,
+    /// Requirements and result of the last search.
+    searched: Option<(Requirements, Choice)>,
+    /// The same of the last evaluation of one point, given by cores and frequency. The result is
+    /// `None` where the point does not meet the requirements.
+    evaluated: Option<(Requirements, (usize, usize), Option<Choice>)>,
     reasons: Reasons,
 }
 
@@ -172,25 +176,25 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         cores: vec![CoreView::default(); platform.cores],
         found: Vec::with_capacity(machine.points()),
         searched: None,
-        reckoned: None,
+        evaluated: None,
         reasons: Reasons::default(),
         machine,
     }))
 }
 
 impl Wattline {
-    fn asked(&self, need: f64) -> Asked {
+    fn required(&self, need: f64) -> Requirements {
         let measured = (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak);
-        // Beyond what the machine carries nothing helps.
+        // A leap beyond the capacity of the machine cannot be answered.
         let fastest = self.machine.frequencies.len() - 1;
         let all = self.machine.capacity(self.machine.cores, fastest);
         let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
-        // Line rate at all ports has to fit into the rings of the active cores until all cores
-        // are of use: that sets a floor of cores.
+        // Until all cores are awake, the rings of the active cores have to hold what comes at line
+        // rate. That sets a least number of cores.
         let reaction = self.exit.as_seconds() + ALERT.as_seconds();
         let cores = self.link.map_or(0.0, |link| (link * reaction / ring).ceil());
-        Asked {
+        Requirements {
             need,
             mean: self.demand.mean,
             ports: self.ports,
@@ -213,8 +217,8 @@ impl Wattline {
         }
     }
 
-    /// Lateness since the last look sets the length of naps, and what a leap may cost. Where
-    /// nobody measures it, a leap may cost nothing.
+    /// Adjusts the length of naps, and the packets that a leap may make late, by the lateness since
+    /// the last look. Where the platform does not measure latency, a leap may make none late.
     fn judge(&mut self, seen: &Observation<'_>, seconds: f64) {
         let Some(latency) = seen.latency else { return };
         if latency.samples == 0 {
@@ -222,42 +226,45 @@ impl Wattline {
         }
         self.account.book(latency.samples, latency.late, self.demand.mean);
         let share = latency.late as f64 / latency.samples as f64;
-        // Against what usually comes in the time over which it is judged.
+        // Few samples weigh little: less than usually come in `JUDGE_SECONDS`.
         let usual = (self.demand.mean * JUDGE_SECONDS).max(1.0);
         let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
         let goal = if self.account.is_overdrawn() { 0.5 * GOAL } else { GOAL };
         let error = (share / LATE - goal) * weight;
-        // Late in a leap is the account's. Late otherwise: naps are too long.
+        // The account covers packets that are late in a leap. Others are late because naps are too
+        // long.
         if !self.alerted || error < 0.0 {
             self.nap_share = (self.nap_share - 0.1 * error).clamp(0.4, 0.99);
         }
     }
 
-    /// The cheapest point for what is asked; that of the last search where it holds.
-    fn search(&mut self, asked: &Asked) -> Choice {
+    /// The cheapest point that meets the requirements: that of the last search where it still
+    /// holds.
+    fn search(&mut self, required: &Requirements) -> Choice {
         match self.searched {
-            Some((planned, best)) if planned.covers(asked) => best,
+            Some((planned, best)) if planned.covers(required) => best,
             _ => {
-                let best = self.machine.choose(asked, &mut self.found);
-                self.searched = Some((*asked, best));
+                let best = self.machine.choose(required, &mut self.found);
+                self.searched = Some((*required, best));
                 best
             }
         }
     }
 
-    /// The naps that fit with these cores and frequency; none where nothing fits.
-    fn reckon(&mut self, point: (usize, usize), asked: &Asked) -> Option<Choice> {
-        match self.reckoned {
-            Some((planned, of, choice)) if of == point && planned.covers(asked) => choice,
+    /// A point of these cores and frequency with its naps; `None` where no nap meets the
+    /// requirements.
+    fn evaluate(&mut self, point: (usize, usize), required: &Requirements) -> Option<Choice> {
+        match self.evaluated {
+            Some((planned, of, choice)) if of == point && planned.covers(required) => choice,
             _ => {
-                let choice = self.machine.reckon(point.0, point.1, asked);
-                self.reckoned = Some((*asked, point, choice));
+                let choice = self.machine.evaluate(point.0, point.1, required);
+                self.evaluated = Some((*required, point, choice));
                 choice
             }
         }
     }
 
-    /// What going from one point to another and back costs, in joules.
+    /// Energy of going from one point to another and back, in joules.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let fewer = from.cores.abs_diff(to.cores) as f64;
         let deepest = self.machine.idle.last().map_or(0.0, |state| state.1);
@@ -287,7 +294,7 @@ impl Wattline {
         let still_waking = self.waking.is_some();
         for core in 0..choice.cores {
             let polls = point.cores[core].wait == Wait::Poll && still_waking;
-            // In a leap the others wake at once, too.
+            // In a leap, cores that were active before wake at once, too.
             let wakes = (grown && core >= before) || leap;
             point.cores[core].wait = if wakes || polls { Wait::Poll } else { wait };
         }
@@ -302,7 +309,7 @@ impl Wattline {
         self.present = Some(choice);
     }
 
-    /// Fill of a queue that the plan does not foresee.
+    /// Fill of a queue, in packets, that the plan does not foresee.
     fn alarm(&self, choice: &Choice) -> u32 {
         let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
         let cores = choice.cores as f64;
@@ -312,7 +319,7 @@ impl Wattline {
         level.min(0.5 * self.ring).max(1.0) as u32
     }
 
-    /// Packets that wait beyond those that come in a nap.
+    /// Packets that wait, beyond those that come in a nap.
     fn overhang(&self, waiting: f64) -> f64 {
         let planned = self.present.map_or(0.0, |choice| {
             let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
@@ -321,8 +328,8 @@ impl Wattline {
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
     }
 
-    /// Fill of a queue that is too much though no leap shows: twice what the plan lets come, and
-    /// more than half of the slack by itself.
+    /// Fill of a queue, in packets, that is too much though the rate does not leap: twice the planned
+    /// fill, and more than half of the slack to serve.
     fn crowded(&self) -> f64 {
         let Some(choice) = self.present else { return f64::INFINITY };
         let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
@@ -384,14 +391,14 @@ impl Policy for Wattline {
             && news
         {
             if self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores) {
-                (self.searched, self.reckoned) = (None, None);
+                (self.searched, self.evaluated) = (None, None);
             }
             self.cores.copy_from_slice(seen.cores);
         }
         let first = now < Time::ZERO + LEARN;
         let (choice, why) = if seen.trigger == Trigger::Start || first {
             let need = self.machine.capacity(self.machine.cores, 0);
-            (self.machine.everything(&self.asked(need)), Why::Start)
+            (self.machine.everything(&self.required(need)), Why::Start)
         } else {
             let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
             self.next(now, seconds, leap, crowded, waiting)
@@ -404,7 +411,7 @@ impl Policy for Wattline {
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
         let next = if calm { LOOK } else { ALERT };
-        // While everything is being done there is nothing to be told.
+        // A point of full capacity has no answer to a fuller queue.
         let level = if calm { self.alarm(&choice) } else { (0.75 * self.ring) as u32 };
         let ask = AskAgain::at(now + next);
         let everything = choice.cores == self.machine.cores
@@ -425,29 +432,30 @@ impl Wattline {
         let need = self.demand.need();
         self.alerted = leap || now < self.hold;
         if leap {
-            // As far as leaps went before; where this is the first one or goes on, nobody knows
-            // how far, and what is too much is taken back when it is over.
+            // Capacity for leaps as high as before. How high the first leap goes, or one that goes
+            // on, is not known, so it gets everything. What is too much goes when it is over.
             let goes_on = now < self.hold;
             self.hold = now + HOLD;
             self.leapt = true;
             self.leaps = true;
             self.saved = 0.0;
-            let asked = self.asked(need);
+            let required = self.required(need);
             let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
             let wanted = if known { MARGIN * self.demand.peak } else { f64::INFINITY };
             let least = self.present.map_or(1, |present| present.cores);
-            return (self.machine.at_full_speed(wanted, least, &asked), Why::Leap);
+            return (self.machine.at_full_speed(wanted, least, &required), Why::Leap);
         }
-        // A queue that grows while no more comes than is planned: the plan is too narrow.
+        // A queue that grows at the planned rate: the point carries less than planned.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
-        let asked = self.asked(need.max(more));
-        // Another point has to serve what waits beyond the plan, too.
-        let wanted = self.asked(asked.need + self.overhang(waiting) / DRAIN.as_seconds());
+        let required = self.required(need.max(more));
+        // Another point has to serve the packets that wait beyond the plan, too.
+        let wanted = self.required(required.need + self.overhang(waiting) / DRAIN.as_seconds());
         let best = self.search(&wanted);
         let Some(present) = self.present else { return (best, Why::Start) };
-        let carries = present.capacity * MOST_LOAD >= asked.need && present.cores >= asked.floor;
+        let carries =
+            present.capacity * MOST_LOAD >= required.need && present.cores >= required.floor;
         // The same cores and frequency with the naps that fit now.
-        let same = self.reckon((present.cores, present.frequency), &asked);
+        let same = self.evaluate((present.cores, present.frequency), &required);
         let Some(same) = same.filter(|_| carries) else {
             self.saved = 0.0;
             let why = match (carries, crowded) {
@@ -455,16 +463,16 @@ impl Wattline {
                 (false, true) => Why::Crowded,
                 (false, false) => Why::Need,
             };
-            // Never less than there is while a leap is being answered.
+            // During a leap, capacity never falls.
             if now < self.hold && best.capacity < present.capacity {
-                return (self.machine.everything(&asked), why);
+                return (self.machine.everything(&required), why);
             }
             return (best, why);
         };
         if now < self.hold {
             return (same, Why::Leap);
         }
-        // What a leap was answered with was no choice of what is cheap, so nothing is waited for.
+        // The answer to a leap was not chosen for its energy, so it goes at once.
         if std::mem::take(&mut self.leapt) {
             self.saved = 0.0;
             return (best, Why::Settled);

@@ -67,14 +67,14 @@ mod tests {
     fn changes_are_lines_and_what_is_not_kept_is_said() {
         let one = json!({ "number": 8, "at_seconds": 1.25, "cores_active": 3,
             "frequency_hertz": [1.6e9, 1.6e9], "wait": "sleep", "nap_seconds": 77e-6,
-            "reason": "for 8.000 Mpps, more came than the point carried" });
+            "reason": "for 8.000 Mpps, the load exceeded the capacity" });
         let list = json!([one, { "of": "another version" }]);
         let mut out = Vec::new();
         print(&changes(&list), &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "7 changes before are not kept\n       8       1.250000 s  3 cores at 1.60 GHz, naps \
-             of 77.0 us: for 8.000 Mpps, more came than the point carried\n"
+             of 77.0 us: for 8.000 Mpps, the load exceeded the capacity\n"
         );
         let mut out = Vec::new();
         print(&changes(&Value::Null), &mut out).unwrap();

@@ -24,7 +24,7 @@ fn a_router_on_emulated_cores_is_shown_with_its_watts_and_decisions() {
         "powersave",
         "100 times slower",
         "cpu-cores",
-        "nothing was known yet",
+        "no rate was measured yet",
     ] {
         assert!(text.contains(shown), "{shown:?} is missing in\n{text}");
     }

@@ -1,34 +1,34 @@
-//! How many packets may still be late: what a leap of load may cost.
+//! Counts how many packets a leap of load may make late.
 
 use super::choose::LATE;
 
-/// The account reaches back so far, in seconds: the budget is to be kept in every second.
+/// Seconds that the account reaches back: the budget holds for every second.
 const REACH: f64 = 1.0;
-/// Share of what is left that one leap may cost where leaps come, so that a second one right after
-/// it is paid for, too.
+/// Share of the account that one leap may use where leaps come, so that enough is left for a second
+/// one right after it.
 const OF_ONE_LEAP: f64 = 0.5;
 
-/// One packet of a hundred that left in time pays for one that did not.
+/// An account of late packets: a hundred packets in time pay for one late packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Account {
     left: f64,
 }
 
 impl Account {
-    /// So many packets left, so many of them late; `rate` is packets per second.
+    /// Books packets that left, and how many of them were late; `rate` is packets per second.
     pub fn book(&mut self, packets: u64, late: u64, rate: f64) {
         let most = LATE * rate * REACH;
         let left = self.left + LATE * packets as f64 - late as f64;
         self.left = left.clamp(-most, most);
     }
 
-    /// Packets that a leap may make late; below zero after more were late than are allowed. Where
-    /// none ever came (`leaps`), the first may cost all.
+    /// Packets that a leap may make late; below zero after more were late than are allowed. The very
+    /// first leap (`leaps` is false) may use the whole account.
     pub fn allows(&self, leaps: bool) -> f64 {
         if leaps { OF_ONE_LEAP * self.left } else { self.left }
     }
 
-    /// More were late than are allowed.
+    /// Whether more packets were late than are allowed.
     pub fn is_overdrawn(&self) -> bool {
         self.left < 0.0
     }

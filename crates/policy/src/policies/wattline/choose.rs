@@ -1,24 +1,25 @@
 //! The cheapest operating point that keeps the budget, by a closed form.
 
-use super::asked::{Asked, MOST_LOAD};
 use super::leap::Guard;
 use super::machine::Machine;
+use super::requirements::{MOST_LOAD, Requirements};
 
 /// Share of packets that may be late.
 pub(super) const LATE: f64 = 0.01;
-/// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
-/// longest is soon served.
+/// Packets of a batch. It is small, so that the ports of a core take short turns and the packet that
+/// waits longest is served soon.
 pub(super) const BATCH: u32 = 8;
-/// Of points within this share of the least watts the one with most capacity is taken.
+/// Among points whose power exceeds the least by at most this share, the one with most capacity is
+/// taken.
 const TIE: f64 = 0.001;
-/// Frequencies above the slowest that carries the need which are looked at, for each number of
-/// cores.
+/// For each number of cores, the search evaluates the slowest frequency that carries the load, and so
+/// many above it.
 const FASTER: usize = 3;
-/// The shortest nap by timer, in times of waking up: below it waking takes more than a third of
-/// the time, and cores rather go on.
+/// The shortest nap by timer, as a multiple of the time to wake up. In shorter naps, waking takes more
+/// than a third of the time, and a core had better stay awake.
 const WAKES_OF_A_NAP: f64 = 2.0;
 
-/// A point and what it should do.
+/// An operating point with its expected power and capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Choice {
     pub cores: usize,
@@ -34,35 +35,35 @@ pub(super) struct Choice {
 }
 
 impl Machine {
-    /// The cheapest point, or one of nearly its watts with most capacity; everything at its
-    /// fastest where nothing carries the need. `found` is scratch space.
-    pub fn choose(&self, asked: &Asked, found: &mut Vec<Choice>) -> Choice {
+    /// The point of least power, or one of nearly its power with most capacity. All cores at the fastest
+    /// frequency where no point carries the load. `found` is scratch space.
+    pub fn choose(&self, required: &Requirements, found: &mut Vec<Choice>) -> Choice {
         found.clear();
-        self.each(asked, found);
+        self.each(required, found);
         let least = found.iter().map(|choice| choice.watts).fold(f64::INFINITY, f64::min);
         let near = found.iter().filter(|choice| choice.watts <= least * (1.0 + TIE));
         let best = near.max_by(|a, b| a.capacity.total_cmp(&b.capacity));
-        best.copied().unwrap_or_else(|| self.everything(asked))
+        best.copied().unwrap_or_else(|| self.everything(required))
     }
 
-    /// Most points that [`Self::choose`] looks at.
+    /// Highest number of points that [`Self::choose`] evaluates.
     pub fn points(&self) -> usize {
         self.cores * (FASTER + 1)
     }
 
-    /// Every point worth a look: one whose work alone draws more than the best so far with its
-    /// naps is none.
-    fn each(&self, asked: &Asked, found: &mut Vec<Choice>) {
+    /// Evaluates points. It leaves out a point whose work alone draws more than the best so far does in
+    /// total.
+    fn each(&self, required: &Requirements, found: &mut Vec<Choice>) {
         let fastest = self.frequencies.len() - 1;
         let mut least = f64::INFINITY;
-        for cores in asked.floor.clamp(1, self.cores)..=self.cores {
-            let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= asked.need;
+        for cores in required.floor.clamp(1, self.cores)..=self.cores {
+            let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= required.need;
             let Some(slowest) = (0..=fastest).find(carries) else { continue };
             for frequency in slowest..=(slowest + FASTER).min(fastest) {
-                if self.work_watts(cores, frequency, asked) > least * (1.0 + TIE) {
+                if self.work_watts(cores, frequency, required) > least * (1.0 + TIE) {
                     continue;
                 }
-                if let Some(choice) = self.reckon(cores, frequency, asked) {
+                if let Some(choice) = self.evaluate(cores, frequency, required) {
                     least = least.min(choice.watts);
                     found.push(choice);
                 }
@@ -70,44 +71,49 @@ impl Machine {
         }
     }
 
-    /// Watts without a nap and a wake-up: no point draws less.
-    fn work_watts(&self, cores: usize, frequency: usize, asked: &Asked) -> f64 {
-        let awake = (asked.mean * self.service(cores, frequency)).min(cores as f64);
+    /// Power in watts of the work alone, without naps and wake-ups: a lower bound for the point.
+    fn work_watts(&self, cores: usize, frequency: usize, required: &Requirements) -> f64 {
+        let awake = (required.mean * self.service(cores, frequency)).min(cores as f64);
         let any = 1.0 - (1.0 - awake / cores as f64).powi(cores as i32);
         self.base + awake * self.awake[frequency] + any * self.uncore[frequency]
     }
 
     /// All cores at the fastest frequency, awake at the first packet.
-    pub fn everything(&self, asked: &Asked) -> Choice {
-        self.at_full_speed(f64::INFINITY, self.cores, asked)
+    pub fn everything(&self, required: &Requirements) -> Choice {
+        self.at_full_speed(f64::INFINITY, self.cores, required)
     }
 
-    /// As few cores at the fastest frequency as carry a rate, at least so many.
-    pub fn at_full_speed(&self, rate: f64, least: usize, asked: &Asked) -> Choice {
+    /// The fewest cores that carry a rate at the fastest frequency, but at least `least`.
+    pub fn at_full_speed(&self, rate: f64, least: usize, required: &Requirements) -> Choice {
         let frequency = self.frequencies.len() - 1;
         let carries = |cores: &usize| self.capacity(*cores, frequency) * MOST_LOAD >= rate;
-        let cores = (least.max(asked.floor)..=self.cores).find(carries).unwrap_or(self.cores);
+        let cores = (least.max(required.floor)..=self.cores).find(carries).unwrap_or(self.cores);
         let guard = Guard { nap: f64::INFINITY, parked: self.idle.len().saturating_sub(1) };
-        let nap = self.nap_seconds(cores, frequency, guard.nap, asked);
-        self.point(cores, frequency, nap, guard, asked)
+        let nap = self.nap_seconds(cores, frequency, guard.nap, required);
+        self.point(cores, frequency, nap, guard, required)
     }
 
-    /// The point with its naps; none where a packet would be late however it waits, or where a
+    /// Evaluates a point with its naps. `None` where packets would be late even without naps, or where a
     /// leap would make too many late.
-    pub fn reckon(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<Choice> {
+    pub fn evaluate(
+        &self,
+        cores: usize,
+        frequency: usize,
+        required: &Requirements,
+    ) -> Option<Choice> {
         let service = self.service(cores, frequency);
         let wait = self.wake[frequency] + service + self.delivery;
-        if self.tail(cores, frequency, 0.0, asked) + wait > asked.slack {
+        if self.tail(cores, frequency, 0.0, required) + wait > required.slack {
             return None;
         }
-        let guard = self.guard(cores, frequency, asked)?;
-        let nap = self.nap_seconds(cores, frequency, guard.nap, asked);
+        let guard = self.guard(cores, frequency, required)?;
+        let nap = self.nap_seconds(cores, frequency, guard.nap, required);
         // Without a timer a core sleeps until the next packet.
-        let gap = cores as f64 / asked.mean.max(1e-3);
+        let gap = cores as f64 / required.mean.max(1e-3);
         if nap.is_none() && guard.nap < self.shortest_nap(frequency).min(gap) {
             return None;
         }
-        Some(self.point(cores, frequency, nap, guard, asked))
+        Some(self.point(cores, frequency, nap, guard, required))
     }
 
     /// Shorter naps are mostly waking up.
@@ -115,20 +121,26 @@ impl Machine {
         WAKES_OF_A_NAP * self.wake[frequency]
     }
 
-    /// The longest timed sleep of at most `most` that keeps the budget and the rings; none where
-    /// interrupts wake a core less often than the timer would.
-    fn nap_seconds(&self, cores: usize, frequency: usize, most: f64, asked: &Asked) -> Option<f64> {
+    /// The longest timed sleep of at most `most` seconds that keeps the budget and overfills no ring.
+    /// `None` where interrupts wake a core less often than the timer would.
+    fn nap_seconds(
+        &self,
+        cores: usize,
+        frequency: usize,
+        most: f64,
+        required: &Requirements,
+    ) -> Option<f64> {
         let wake = self.wake[frequency];
-        let left = asked.slack - wake - self.service(cores, frequency);
-        let rings = asked.ring * cores as f64 / asked.surprise.max(1.0) - wake;
+        let left = required.slack - wake - self.service(cores, frequency);
+        let rings = required.ring * cores as f64 / required.surprise.max(1.0) - wake;
         let most = left.min(rings).min(most);
-        let mean = asked.mean / cores as f64;
+        let mean = required.mean / cores as f64;
         let shortest = self.shortest_nap(frequency);
         if most <= shortest || mean * most < 1.0 {
             return None;
         }
-        // The tail grows with the nap: halve the interval a few times.
-        let fits = |nap: f64| self.tail(cores, frequency, nap, asked) <= left;
+        // The tail grows with the nap, so bisection finds it.
+        let fits = |nap: f64| self.tail(cores, frequency, nap, required) <= left;
         if fits(most) {
             return Some(most);
         }
@@ -143,19 +155,19 @@ impl Machine {
     /// The wait that 99 of 100 packets do not exceed when a core sleeps for `nap` whenever its
     /// queues are empty: an M/G/1 queue with vacations of fixed length, in heavy traffic,
     /// P(W > t) = ρ e^(-θt) (e^(θT) - 1) / (θT) with θ = 2 (1 - ρ) / (ρ s c²).
-    /// Then the other ports of the core have their turns.
-    fn tail(&self, cores: usize, frequency: usize, nap: f64, asked: &Asked) -> f64 {
-        let turns = (asked.ports - 1) as f64 * f64::from(BATCH);
-        // A turn is no longer than what comes in a nap.
-        let turns = turns.min(asked.need / cores as f64 * nap);
-        self.queue_tail(cores, frequency, nap, asked) + turns * self.service(cores, frequency)
+    /// The turns of the core's other ports come on top.
+    fn tail(&self, cores: usize, frequency: usize, nap: f64, required: &Requirements) -> f64 {
+        let turns = (required.ports - 1) as f64 * f64::from(BATCH);
+        // A turn serves at most what comes in a nap.
+        let turns = turns.min(required.need / cores as f64 * nap);
+        self.queue_tail(cores, frequency, nap, required) + turns * self.service(cores, frequency)
     }
 
-    fn queue_tail(&self, cores: usize, frequency: usize, nap: f64, asked: &Asked) -> f64 {
+    fn queue_tail(&self, cores: usize, frequency: usize, nap: f64, required: &Requirements) -> f64 {
         let service = self.service(cores, frequency);
-        let load = (asked.need * service / cores as f64).clamp(1e-6, MOST_LOAD);
+        let load = (required.need * service / cores as f64).clamp(1e-6, MOST_LOAD);
         // A burst spreads over the cores.
-        let spread = 1.0 + (asked.dispersion - 1.0).max(0.0) / cores as f64;
+        let spread = 1.0 + (required.dispersion - 1.0).max(0.0) / cores as f64;
         let theta = 2.0 * (1.0 - load) / (load * service * spread);
         let x = theta * nap;
         // ln((e^x - 1) / x), without overflow.
@@ -171,15 +183,15 @@ impl Machine {
         frequency: usize,
         nap: Option<f64>,
         guard: Guard,
-        asked: &Asked,
+        required: &Requirements,
     ) -> Choice {
         let (service, wake) = (self.service(cores, frequency), self.wake[frequency]);
-        let each = asked.mean / cores as f64;
+        let each = required.mean / cores as f64;
         let load = (each * service).min(1.0);
         // Interrupts: a nap lasts until the next packet.
         let gap = nap.unwrap_or(1.0 / each.max(1e-3) + self.delivery);
         let awake_watts = self.awake[frequency];
-        let room = 0.9 * asked.slack - wake - service - self.delivery;
+        let room = 0.9 * required.slack - wake - service - self.delivery;
         let of = |k: usize| {
             let (watts, exit) = self.idle[k];
             (watts * gap + exit * awake_watts, k)
@@ -206,14 +218,14 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked::Leap;
+    use super::super::requirements::Leap;
     use super::*;
     use crate::platform::tests::westmere;
     use crate::policies::testing::server;
     use wattline_server::Application;
 
-    fn asked(mpps: f64) -> Asked {
-        Asked {
+    fn required(mpps: f64) -> Requirements {
+        Requirements {
             need: mpps * 1e6,
             mean: mpps * 1e6,
             dispersion: 1.0,
@@ -233,7 +245,7 @@ mod tests {
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let mut before = 0.0;
         for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
-            let choice = machine.choose(&asked(mpps), &mut Vec::new());
+            let choice = machine.choose(&required(mpps), &mut Vec::new());
             assert!(choice.capacity * MOST_LOAD >= mpps * 1e6, "{mpps}: {choice:?}");
             assert!(choice.watts >= before, "{mpps}: {choice:?}");
             before = choice.watts;
@@ -242,7 +254,7 @@ mod tests {
                     if machine.capacity(cores, frequency) * MOST_LOAD < mpps * 1e6 {
                         continue;
                     }
-                    let Some(other) = machine.reckon(cores, frequency, &asked(mpps)) else {
+                    let Some(other) = machine.evaluate(cores, frequency, &required(mpps)) else {
                         continue;
                     };
                     let least = choice.watts * (1.0 - 2.0 * TIE);
@@ -251,7 +263,7 @@ mod tests {
             }
         }
         // More than everything carries: everything.
-        assert_eq!(machine.choose(&asked(40.0), &mut Vec::new()).cores, 12);
+        assert_eq!(machine.choose(&required(40.0), &mut Vec::new()).cores, 12);
     }
 
     /// Figures of the simulator for s = 0.5 us and T = 50 us: 51.0 us at load 0.8, 53.2 at 0.9.
@@ -262,8 +274,8 @@ mod tests {
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let service = machine.service(1, 0);
         for (load, wait) in [(0.8, 51.0e-6), (0.9, 53.2e-6)] {
-            let asked = Asked { need: load / service, ..asked(1.0) };
-            let tail = machine.queue_tail(1, 0, 50e-6, &asked);
+            let required = Requirements { need: load / service, ..required(1.0) };
+            let tail = machine.queue_tail(1, 0, 50e-6, &required);
             assert!((tail / wait - 1.0).abs() < 0.03, "{load}: {tail}");
         }
     }

@@ -1,45 +1,48 @@
-//! What arrives, and how it varies up to the time in which the policy can react.
+//! Measures the rate of arrivals, its variability and its leaps.
 
 use super::leap::notice;
 
-/// Time over which the rate is averaged, in seconds: long against a look, short against the
-/// changes that are worth a change of cores.
+/// Seconds over which the rate is averaged: much longer than the time between two looks, much
+/// shorter than a change of load for which cores are worth changing.
 const MEAN_SECONDS: f64 = 1e-3;
-/// A stretch so many deviations above the mean is the beginning of a new rate.
+/// A rate that differs from the mean by so many standard deviations is a new rate.
 const NEW_RATE: f64 = 4.0;
-/// Time over which variability is averaged.
+/// Seconds over which variability is averaged.
 const SPREAD_SECONDS: f64 = 20e-3;
-/// In so long a peak is half forgotten.
+/// Seconds in which the remembered peak falls to half.
 const PEAK_HALF_LIFE: f64 = 10.0;
-/// Shortest stretch whose rate may be a peak.
+/// Shortest interval in seconds whose rate may be a peak.
 const PEAK_STRETCH: f64 = 150e-6;
-/// Shortest stretch between two looks that tells a rate.
+/// Shortest interval in seconds between two looks that gives a rate.
 const SHORTEST: f64 = 20e-6;
 
 /// Rates in packets per second.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Demand {
+    /// Seconds and arrivals at the last look.
     last: Option<(f64, u64)>,
-    /// Of the last stretch, and averaged.
+    /// Rate of the last interval.
     pub now: f64,
+    /// Averaged rate.
     pub mean: f64,
     /// Seconds that the mean rests on, up to [`MEAN_SECONDS`].
     known: f64,
-    /// What of the last stretch is no chance: two deviations less.
+    /// Rate of the last interval less two standard deviations.
     surely: f64,
-    /// The highest of a stretch, decaying.
+    /// Highest rate of an interval, decaying.
     pub peak: f64,
-    /// Variance of arrivals over their mean, from differences of neighbouring stretches, so that
-    /// a slow trend is none; 1 for independent packets.
+    /// Variance of arrivals over their mean; 1 for independent packets. It comes from differences
+    /// between neighbouring intervals, so that a slow trend does not count.
     pub dispersion: f64,
+    /// Seconds and packets of the interval before.
     before: Option<(f64, f64)>,
-    /// Packets that came at once and were no leap, decaying.
+    /// Most packets that came at once without a leap of the rate, decaying.
     burst: f64,
-    /// The alarm that has to be judged yet.
+    /// An alarm that is not judged yet.
     alarm: Option<Alarm>,
 }
 
-/// An alarm of a leap: when, at how many arrivals, beyond what rate and by how many packets.
+/// An alarm: time, arrivals until then, the expected rate, and the packets beyond it.
 #[derive(Debug, Clone, Copy)]
 struct Alarm {
     seconds: f64,
@@ -48,11 +51,12 @@ struct Alarm {
     excess: f64,
 }
 
-/// What a leap adds to the rate at least; less was a burst.
+/// Least factor by which a leap raises the rate; a lower one was a burst.
 const A_LEAP: f64 = 1.3;
 
 impl Demand {
-    /// So many packets had arrived at this time. Says whether a stretch is complete.
+    /// Takes the number of packets that had arrived at this time. Returns whether an interval is
+    /// complete.
     pub fn look(&mut self, seconds: f64, arrivals: u64) -> bool {
         let Some((from, had)) = self.last else {
             self.last = Some((seconds, arrivals));
@@ -66,7 +70,7 @@ impl Demand {
         let came = arrivals.saturating_sub(had) as f64;
         self.last = Some((seconds, arrivals));
         self.now = came / span;
-        // What is beyond all chance is a new rate: what was before says nothing of it.
+        // A difference that chance does not explain is a new rate: the average starts anew.
         let chance = (came.max(1.0) * self.dispersion.max(1.0)).sqrt();
         self.surely = (came - 2.0 * chance).max(0.0) / span;
         let beyond = came - self.mean * span;
@@ -79,19 +83,19 @@ impl Demand {
         let same_rate = beyond.abs() <= chances;
         self.known = (self.known + span).min(MEAN_SECONDS);
         self.mean += (span / self.known).min(1.0) * (self.now - self.mean);
-        // A short stretch has a high rate by chance: for the peak it counts within the mean.
+        // A short interval may have a high rate by chance, so its mean counts for the peak.
         let seen = if span >= PEAK_STRETCH { self.now } else { self.mean };
         let forgets = 0.5f64.powf(span / PEAK_HALF_LIFE);
         self.peak = (self.peak * forgets).max(seen);
         self.burst *= forgets;
         if let Some((before_span, before_came)) = self.before.filter(|_| same_rate) {
-            // Scaled to one length: looks differ.
+            // Intervals differ in length, so they are scaled to one.
             let scale = span / before_span;
             let mean = (came + before_came * scale) / 2.0;
             if mean >= 1.0 && (0.5..=2.0).contains(&scale) {
                 let seen = (came - before_came * scale).powi(2) / (mean * (1.0 + scale));
                 let weight = 1.0 - (-span / SPREAD_SECONDS).exp();
-                // One leap is news about the rate, not about its noise.
+                // A single leap changes the rate, not its variability.
                 let seen = seen.min(20.0 * self.dispersion.max(1.0));
                 self.dispersion += weight * (seen - self.dispersion);
             }
@@ -100,8 +104,9 @@ impl Demand {
         true
     }
 
-    /// The rate to plan for: the higher of the average, with two deviations of it while it is
-    /// young, and of the last stretch as far as it is no chance.
+    /// The rate to plan for: the higher of two. The first is the average; while it rests on little
+    /// time, two of its standard deviations are added. The second is the rate of the last interval
+    /// less two standard deviations.
     pub fn need(&self) -> f64 {
         let known = self.known.max(SHORTEST);
         let young = 1.0 - known / MEAN_SECONDS;
@@ -109,12 +114,12 @@ impl Demand {
         (self.mean + unsure).max(self.surely)
     }
 
-    /// Packets that may come at once without being a leap, as far as bursts were seen.
+    /// Most packets that came at once in a burst that was no leap.
     pub fn burst(&self) -> f64 {
         self.burst
     }
 
-    /// Whether so many packets since the last complete stretch are beyond all chance.
+    /// Whether chance does not explain the number of packets since the last complete interval.
     pub fn leaps(&self, seconds: f64, arrivals: u64) -> bool {
         let excess = self.excess(seconds, arrivals);
         excess.is_some_and(|(excess, expected)| {
@@ -122,14 +127,14 @@ impl Demand {
         })
     }
 
-    /// Packets beyond those that are expected since the last stretch, and those.
+    /// Packets since the last interval beyond the expected ones, and the expected ones.
     fn excess(&self, seconds: f64, arrivals: u64) -> Option<(f64, f64)> {
         let (from, had) = self.last?;
         let expected = self.need() * (seconds - from);
         Some((arrivals.saturating_sub(had) as f64 - expected, expected))
     }
 
-    /// An alarm was raised now.
+    /// Notes an alarm.
     pub fn alarm(&mut self, seconds: f64, arrivals: u64) {
         let Some((excess, _)) = self.excess(seconds, arrivals) else { return };
         if self.alarm.is_none() {
@@ -137,8 +142,8 @@ impl Demand {
         }
     }
 
-    /// Judges the last alarm by what came since: where the rate is as before, it was a burst, and
-    /// the next one of its size raises none.
+    /// Judges the last alarm by the rate since. If the rate is as before, it was a burst, and the next
+    /// burst of its size raises no alarm.
     pub fn judge_alarm(&mut self, seconds: f64, arrivals: u64) {
         let Some(alarm) = self.alarm else { return };
         let span = seconds - alarm.seconds;

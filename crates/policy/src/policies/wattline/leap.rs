@@ -1,14 +1,14 @@
-//! What a leap of load costs before anything can be done about it.
+//! Limits naps so that a sudden leap of load makes few packets late.
 //!
-//! A leap comes while cores sleep. It is seen when the first of them wakes; then all cores take
-//! part, but what came before stays in the queues of the few, and later packets of the same flows
-//! wait until those have left, so that flows stay in order. So the last packet that came before
-//! the change is the one that waits longest, and all that come until it has left wait as well.
+//! A leap comes while cores sleep. The first core that wakes sees it. Then all cores take part, but
+//! packets that came before stay in the queues of the few active cores. Later packets of the same
+//! flows wait until those have left, so that flows stay in order. So the last packet before the
+//! change waits longest, and all packets that come until it has left wait, too.
 
-use super::asked::{Asked, Leap, MOST_LOAD};
 use super::machine::Machine;
+use super::requirements::{Leap, MOST_LOAD, Requirements};
 
-/// What keeps a leap within what it may cost.
+/// Limits within which a leap makes no more packets late than allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Guard {
     /// The longest nap in seconds.
@@ -18,36 +18,37 @@ pub(super) struct Guard {
 }
 
 impl Machine {
-    /// What keeps a leap within what it may cost, with these active cores; none where nothing
-    /// does.
-    pub fn guard(&self, cores: usize, frequency: usize, asked: &Asked) -> Option<Guard> {
+    /// The limits with these active cores; `None` where no limit is enough.
+    pub fn guard(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Guard> {
         let deepest = self.idle.len().saturating_sub(1);
         let fastest = self.frequencies.len() - 1;
-        let Leap { rate, late, transition, .. } = asked.leap;
+        let Leap { rate, late, transition, .. } = required.leap;
         let rate = rate.min(self.capacity(self.cores, fastest) * MOST_LOAD);
         let transition = if frequency == fastest { 0.0 } else { transition };
-        if rate <= asked.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
-            // A faster clock is enough: nothing has to be moved.
+        if rate <= required.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
+            // A higher frequency is enough: no flow has to move.
             return Some(Guard { nap: f64::INFINITY, parked: deepest });
         }
-        // Until all that came too early has left: late packets make it longer.
+        // Time until the packets from before the change have left. The allowed late packets make it
+        // longer.
         let wake = self.wake[frequency];
-        let until = until(asked.slack, late / rate) - wake - transition;
+        let until = until(required.slack, late / rate) - wake - transition;
         let others = (self.cores - cores) as f64 / self.cores as f64;
-        let room = asked.slack + late / (rate * others) - wake - transition;
+        let room = required.slack + late / (rate * others) - wake - transition;
         let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room)?;
         let work = rate / cores as f64 * self.service(self.cores, fastest);
-        let seen_within = until / work.max(1.0) - notice_seconds(cores, rate, asked);
-        // Cores wake one after the other: mostly within twice the mean time to the first.
+        let seen_within = until / work.max(1.0) - notice_seconds(cores, rate, required);
+        // Cores nap at different times. The first of them mostly wakes within twice the mean time to
+        // the first wake-up, which is nap / (cores + 1).
         let all = if cores == 1 { 1.0 } else { 0.5 * (cores + 1) as f64 };
         let nap = seen_within * all;
         (nap > 0.0).then_some(Guard { nap, parked })
     }
 }
 
-/// The longest that a leap may hold packets up, in seconds, when `late` seconds of its packets may be
-/// late. It comes at any moment of a nap, so it holds them up by anything up to that, the `D` of it
-/// all alike likely; those of the first `D - slack` are late, on average (D - slack)^2 / 2 D.
+/// The longest delay `D` in seconds that a leap may cause, if `late` seconds of its packets may be late.
+/// A leap comes at a random moment of a nap, so the delay is uniform between 0 and `D`. Delays above
+/// the slack make packets late; on average, these are (D - slack)^2 / 2 D seconds.
 fn until(slack: f64, late: f64) -> f64 {
     if late <= 0.0 {
         return slack + late;
@@ -57,14 +58,14 @@ fn until(slack: f64, late: f64) -> f64 {
 }
 
 /// Seconds until a leap to this rate shows in a queue.
-fn notice_seconds(cores: usize, rate: f64, asked: &Asked) -> f64 {
-    let queues = (cores * asked.ports) as f64;
-    let planned = asked.mean * asked.slack / queues;
-    (notice(planned, asked.dispersion / cores as f64) * queues + asked.leap.burst) / rate
+fn notice_seconds(cores: usize, rate: f64, required: &Requirements) -> f64 {
+    let queues = (cores * required.ports) as f64;
+    let planned = required.mean * required.slack / queues;
+    (notice(planned, required.dispersion / cores as f64) * queues + required.leap.burst) / rate
 }
 
-/// Packets beyond the planned ones that are no chance: five deviations, and some for small
-/// numbers.
+/// Packets beyond the planned ones that chance does not explain: five standard deviations, and four
+/// packets for small numbers.
 pub(super) fn notice(planned: f64, dispersion: f64) -> f64 {
     4.0 + 5.0 * (planned * dispersion.max(1.0)).sqrt()
 }
@@ -76,8 +77,8 @@ mod tests {
     use crate::policies::testing::server;
     use wattline_server::Application;
 
-    fn asked(late: f64) -> Asked {
-        Asked {
+    fn required(late: f64) -> Requirements {
+        Requirements {
             need: 1e6,
             mean: 1e6,
             dispersion: 1.0,
@@ -112,7 +113,7 @@ mod tests {
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let nap =
-            |cores, late| machine.guard(cores, 0, &asked(late)).map_or(0.0, |guard| guard.nap);
+            |cores, late| machine.guard(cores, 0, &required(late)).map_or(0.0, |guard| guard.nap);
         // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which has to fit into 78 us, less
         // the 11 us that a leap takes to show in one of four queues.
         assert!((7e-6..8e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
@@ -121,8 +122,8 @@ mod tests {
         assert_eq!(nap(5, 0.0), f64::INFINITY, "five fast ones carry it: nothing has to move");
         // Parked cores are there within the slack: C6 takes 87 us.
         let parked = |slack: f64| {
-            let asked = Asked { slack, ..asked(0.0) };
-            machine.guard(2, 13, &asked).map(|guard| guard.parked)
+            let required = Requirements { slack, ..required(0.0) };
+            machine.guard(2, 13, &required).map(|guard| guard.parked)
         };
         assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
     }

@@ -1,58 +1,60 @@
-//! What the policy believes about the machine: seconds and watts at any operating point.
+//! Predicts service times and power of the machine at any operating point.
 
 use crate::{CoreView, Platform};
 use wattline_server::{PacketCost, ServerModel};
 
-/// Cycles of a packet while nobody has measured one: three times what a router's take
-/// (PowerSave, section 4: about 600), so that the first guess has too many cores.
+/// Assumed cycles per packet before any is measured: three times those of a router (PowerSave,
+/// section 4: about 600), so that the first choice has too many cores rather than too few.
 const PRIOR_CYCLES: f64 = 1_800.0;
-/// How much longer a packet takes for each further core, while nobody knows.
+/// Assumed share by which each further core makes a packet take longer.
 const PRIOR_CONTENTION: f64 = 0.03;
-/// Watts of an awake core without a model: what is static, and what grows with GHz. They order
-/// the points as PowerSave's ladder does, and no saving is claimed from them.
+/// Assumed watts of an awake core without a model: a constant, and watts per GHz. They order the
+/// points as PowerSave's ladder does. No saving is claimed from them.
 const PRIOR_WATTS: (f64, f64) = (1.0, 3.0);
-/// Watts of a core in its lightest idle state without a model.
+/// Assumed watts of a core in its lightest idle state without a model.
 const PRIOR_NAP: f64 = 1.5;
-/// Work of waking without a model, in cycles: what PowerSave's machine takes.
+/// Assumed cycles of waking up without a model: those of PowerSave's machine.
 const PRIOR_WAKE_CYCLES: f64 = 8_000.0;
-/// A measured service time counts from so many packets on.
+/// A service time is measured over at least so many packets.
 const PACKETS: u64 = 200;
-/// A model is taken at its word until packets take longer or shorter by this share: intervals in
-/// which points changed and naps that are under way when they end move the measured time by less.
+/// The model's service times hold until the measured ones differ by this share. Changes of points
+/// within an interval, and naps that outlast it, make a smaller difference.
 const TRUSTED: f64 = 0.05;
-/// A new factor is planned with where it differs by this share from the one before.
+/// A new correction is used if it differs from the one before by this share.
 const NEWS: f64 = 0.02;
-/// Packets over which a model is held against what is measured: some milliseconds of them.
-const WITNESSES: f64 = 20_000.0;
+/// Packets over which the model is compared with measurements: some milliseconds of them.
+const COMPARED_PACKETS: f64 = 20_000.0;
 
-/// Seconds and watts of the machine.
+/// Service times in seconds and power in watts.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub cores: usize,
     pub frequencies: Vec<f64>,
-    /// Of a model: seconds for a packet by cores less one, then by frequency.
+    /// Of a model: seconds per packet, by number of cores less one, then by frequency.
     service: Vec<Vec<f64>>,
-    /// Measured: cores, frequency and seconds, where there is no model.
+    /// Without a model: cores, frequency and seconds per packet of the last measurement.
     measured: Option<(usize, usize, f64)>,
+    /// Whether there is a model.
     known: bool,
-    /// How much longer a packet takes than the model says; 1 while the model is trusted.
+    /// Measured over modelled service time; 1 while they agree.
     factor: f64,
-    /// Seconds of work on packets, and what the model says of them; decaying.
+    /// Measured and modelled seconds of work on packets; decaying.
     worked: (f64, f64),
     pub awake: Vec<f64>,
     pub uncore: Vec<f64>,
     pub base: f64,
-    /// Watts, and seconds of leaving it beyond the work of waking, of each idle state.
+    /// Of each idle state: watts, and seconds of its exit beyond the work of waking up.
     pub idle: Vec<(f64, f64)>,
-    /// Seconds of the work of waking, by frequency.
+    /// Seconds of the work of waking up, by frequency.
     pub wake: Vec<f64>,
-    /// Seconds of an interrupt on its way, and of a packet outside queue and core.
+    /// Seconds from an interrupt's cause to its core.
     pub delivery: f64,
+    /// Seconds of a packet outside queue and core.
     pub pass_through: f64,
 }
 
 impl Machine {
-    /// By a model where there is one.
+    /// Uses the server model where there is one.
     pub fn new(platform: &Platform, model: Option<(&ServerModel, PacketCost)>) -> Self {
         let frequencies: Vec<f64> = platform.frequencies.iter().map(|f| f.0.max(1.0)).collect();
         let exits: Vec<f64> =
@@ -106,12 +108,12 @@ impl Machine {
         }
     }
 
-    /// Seconds for a packet. Without a model: from what was measured, by bounds that hold for
-    /// any processor: a slower clock takes at most as much longer as it is slower, a faster one
-    /// is not trusted to be faster.
+    /// Seconds per packet. Without a model it is an upper bound from the last measurement, which holds
+    /// for any processor: at a lower frequency, time grows at most in proportion; at a higher one, it
+    /// may stay the same.
     pub fn service(&self, cores: usize, frequency: usize) -> f64 {
         if self.known {
-            return self.told(cores, frequency) * self.factor;
+            return self.modelled(cores, frequency) * self.factor;
         }
         let Some((at_cores, at_frequency, seconds)) = self.measured else {
             return PRIOR_CYCLES / self.frequencies[frequency]
@@ -122,26 +124,26 @@ impl Machine {
         seconds * slower.max(1.0) * (1.0 + PRIOR_CONTENTION * more)
     }
 
-    /// Seconds for a packet as the model has it.
-    fn told(&self, cores: usize, frequency: usize) -> f64 {
+    /// Seconds per packet by the model.
+    fn modelled(&self, cores: usize, frequency: usize) -> f64 {
         self.service[cores.clamp(1, self.cores) - 1][frequency]
     }
 
-    /// Packets per second of so many cores.
+    /// Packets per second that these cores serve.
     pub fn capacity(&self, cores: usize, frequency: usize) -> f64 {
         cores as f64 / self.service(cores, frequency)
     }
 
-    /// Holds the model against the seconds that packets really took, without the work of waking.
-    /// Says whether plans have to be made anew.
-    fn doubt(&mut self, (cores, frequency): (usize, usize), packets: u64, worked: f64) -> bool {
+    /// Compares the model with the measured work on packets in seconds, without that of waking up.
+    /// Returns whether the correction changed, so that plans are outdated.
+    fn compare(&mut self, (cores, frequency): (usize, usize), packets: u64, worked: f64) -> bool {
         if packets == 0 || worked <= 0.0 {
             return false;
         }
-        let forgets = (-(packets as f64) / WITNESSES).exp();
-        let told = packets as f64 * self.told(cores, frequency);
-        self.worked = (self.worked.0 * forgets + worked, self.worked.1 * forgets + told);
-        if self.worked.1 < 0.1 * WITNESSES * self.told(cores, frequency) {
+        let forgets = (-(packets as f64) / COMPARED_PACKETS).exp();
+        let modelled = packets as f64 * self.modelled(cores, frequency);
+        self.worked = (self.worked.0 * forgets + worked, self.worked.1 * forgets + modelled);
+        if self.worked.1 < 0.1 * COMPARED_PACKETS * self.modelled(cores, frequency) {
             return false;
         }
         let seen = (self.worked.0 / self.worked.1).clamp(0.25, 4.0);
@@ -153,9 +155,9 @@ impl Machine {
         true
     }
 
-    /// Learns from what cores did since the last look at an unchanged operating point: useful
-    /// time over packets. Without a model it has the work of waking in it, so it errs to the safe
-    /// side. A model is corrected where it is plainly wrong. Says whether anything was learnt.
+    /// Learns from what the cores did since the last look at an unchanged operating point: useful time
+    /// per packet. Without a model, this time includes the work of waking up, so it is rather too long.
+    /// A model is corrected if it is clearly wrong. Returns whether plans are outdated.
     pub fn learn(&mut self, point: (usize, usize), before: &[CoreView], now: &[CoreView]) -> bool {
         let (mut packets, mut wakes, mut useful) = (0u64, 0u64, 0.0);
         for (before, now) in before.iter().zip(now) {
@@ -164,7 +166,7 @@ impl Machine {
             useful += (now.useful - before.useful).as_seconds();
         }
         if self.known {
-            return self.doubt(point, packets, useful - wakes as f64 * self.wake[point.1]);
+            return self.compare(point, packets, useful - wakes as f64 * self.wake[point.1]);
         }
         if packets < PACKETS || useful <= 0.0 {
             return false;
@@ -172,7 +174,7 @@ impl Machine {
         let seen = useful / packets as f64;
         let (cores, frequency) = point;
         self.measured = Some(match self.measured {
-            // Up fast, down slowly.
+            // It rises fast and falls slowly.
             Some((at, of, seconds)) if (at, of) == point => {
                 let weight = if seen > seconds { 0.5 } else { 0.05 };
                 (cores, frequency, seconds + weight * (seen - seconds))

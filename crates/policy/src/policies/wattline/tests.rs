@@ -59,7 +59,7 @@ fn a_leap_brings_everything_at_once_and_says_why() {
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
     assert_eq!(after, (12, 13), "nobody knows how far it goes");
-    assert!(policy.remark().unwrap().contains("than chance brings"), "{:?}", policy.remark());
+    assert!(policy.remark().unwrap().contains("the load rose suddenly"), "{:?}", policy.remark());
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
 }
 

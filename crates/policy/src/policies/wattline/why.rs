@@ -1,4 +1,4 @@
-//! Why the policy changed the machine, in words.
+//! States in words why the policy changed the machine.
 
 use super::choose::Choice;
 use crate::Reason;
@@ -9,17 +9,17 @@ use wattline_units::PacketsPerSecond;
 pub(super) enum Why {
     /// Nothing is known yet.
     Start,
-    /// More came than chance brings.
+    /// More packets came at once than random arrivals explain.
     Leap,
-    /// A queue grew although no more came.
+    /// A queue grew although the rate did not rise.
     Crowded,
-    /// More comes than the point carries.
+    /// The load exceeds the capacity of the point.
     Need,
-    /// The naps that fit would be too short for a leap, or for the budget.
+    /// No nap at this point keeps the budget, or withstands a leap.
     Guard,
-    /// A leap was answered, and what it needs is known.
+    /// A leap is over, and the new rate is known.
     Settled,
-    /// Waiting has cost as much as a change does.
+    /// Waiting has cost as much energy as a change.
     Cheaper,
 }
 
@@ -36,18 +36,18 @@ impl Why {
 
     fn words(self) -> &'static str {
         match self {
-            Self::Start => "nothing was known yet",
-            Self::Leap => "more came at once than chance brings",
-            Self::Crowded => "a queue grew though no more came",
-            Self::Need => "more came than the point carried",
-            Self::Guard => "a leap would have made too many packets late",
-            Self::Settled => "a leap was answered, and what it needs is known",
-            Self::Cheaper => "waiting had cost as much as the change does",
+            Self::Start => "no rate was measured yet",
+            Self::Leap => "the load rose suddenly",
+            Self::Crowded => "a queue grew though the load did not rise",
+            Self::Need => "the load exceeded the capacity",
+            Self::Guard => "a sudden rise would have made too many packets late",
+            Self::Settled => "a sudden rise was over and the new load known",
+            Self::Cheaper => "waiting had cost as much energy as the change",
         }
     }
 }
 
-/// The changes so far, by their reason, and the last one.
+/// Counts the changes by reason, and keeps the last one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reasons {
     counts: [u64; Why::ALL.len()],
@@ -55,20 +55,20 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    /// Cores or frequency changed to this choice, for this rate.
+    /// Notes that cores or frequency changed to this choice, for this rate in packets per second.
     pub fn note(&mut self, why: Why, choice: &Choice, rate: f64) {
         self.counts[why as usize] += 1;
         self.last = Some((why, choice.cores, choice.frequency, rate));
     }
 
-    /// Of the last change; nothing before the first one.
+    /// The reason of the last change; `None` before the first one.
     pub fn last(&self) -> Option<Reason> {
         let (why, _, _, rate) = self.last?;
         let rate = (why != Why::Start).then_some(PacketsPerSecond(rate));
         Some(Reason { words: why.words(), rate })
     }
 
-    /// In words; nothing before the first change.
+    /// The last change and all counts in words; `None` before the first change.
     pub fn tell(&self, frequencies: &[f64]) -> Option<String> {
         let (why, cores, frequency, rate) = self.last?;
         let gigahertz = frequencies.get(frequency).copied().unwrap_or(0.0) * 1e-9;

@@ -1,14 +1,15 @@
-//! What is asked of an operating point.
+//! The requirements on an operating point.
 
-/// A core that no more than this is used keeps its queue bounded; the rest is for the table's
-/// shares, which are not quite equal (128 entries over 9 cores: the fullest has 5 % more).
+/// Highest load of a core at which its queue stays short. The rest is a reserve: the table gives the
+/// cores slightly different shares (128 entries over 9 cores: the fullest has 5 % more).
 pub(super) const MOST_LOAD: f64 = 0.97;
 
-/// What is asked of a point.
+/// What an operating point has to achieve.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Asked {
-    /// Packets per second to plan for, and to reckon energy with.
+pub(super) struct Requirements {
+    /// Packets per second that the point has to carry.
     pub need: f64,
+    /// Packets per second for which its energy counts.
     pub mean: f64,
     /// Variance of arrivals over their mean.
     pub dispersion: f64,
@@ -18,21 +19,21 @@ pub(super) struct Asked {
     pub ports: usize,
     /// Fewest cores.
     pub floor: usize,
-    /// Packets that all rings of a core hold, and packets per second that may come without a
-    /// warning: a nap must not overfill the rings.
+    /// Packets that all rings of a core hold. What comes in a nap has to fit.
     pub ring: f64,
+    /// Packets per second that may come without a warning.
     pub surprise: f64,
-    /// What has to be reckoned with before anything can be done about it.
+    /// The leap of load that the point has to withstand until the policy reacts.
     pub leap: Leap,
 }
 
-/// A plan holds for what asks at most so much less, as a share: finer than that no measured rate is
-/// known within a few looks.
+/// A plan still holds for requirements that are lower by at most this share. Within a few looks, no
+/// rate is measured more exactly.
 const MUCH_THE_SAME: f64 = 0.02;
 
-impl Asked {
-    /// Whether a plan for this holds for the other as well: it asks for no more, and for little
-    /// less.
+impl Requirements {
+    /// Whether a plan for these requirements holds for `other` as well: `other` requires no more, and
+    /// little less.
     pub fn covers(&self, other: &Self) -> bool {
         let at_most =
             |planned: f64, now: f64| now <= planned && now >= planned * (1.0 - MUCH_THE_SAME);
@@ -43,7 +44,7 @@ impl Asked {
             && at_most(self.dispersion.max(1.0), other.dispersion.max(1.0))
             && at_most(self.surprise, other.surprise)
             && at_most(planned.rate, now.rate)
-            // Of these more allows more.
+            // The next two allow more where they are higher.
             && at_most(other.slack, self.slack)
             && now.late >= planned.late
             && now.late - planned.late <= MUCH_THE_SAME * planned.late.abs()
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn a_plan_covers_a_little_less_and_nothing_more() {
         let leap = Leap { rate: 1e7, late: 100.0, transition: 1e-5, burst: 0.0 };
-        let planned = Asked {
+        let planned = Requirements {
             need: 1e6,
             mean: 1e6,
             dispersion: 1.0,
@@ -85,15 +86,22 @@ mod tests {
             leap,
         };
         assert!(planned.covers(&planned));
-        let with = |change: fn(&mut Asked)| {
+        let with = |change: fn(&mut Requirements)| {
             let mut other = planned;
             change(&mut other);
             planned.covers(&other)
         };
-        assert!(with(|asked| asked.need *= 0.99) && !with(|asked| asked.need *= 1.001));
-        assert!(!with(|asked| asked.need *= 0.97), "a cheaper one may be found");
-        assert!(with(|asked| asked.slack *= 1.01) && !with(|asked| asked.slack *= 0.999));
-        assert!(with(|asked| asked.leap.late += 1.0) && !with(|asked| asked.leap.late -= 1.0));
-        assert!(!with(|asked| asked.floor = 2) && !with(|asked| asked.leap.burst = 1.0));
+        assert!(with(|required| required.need *= 0.99) && !with(|required| required.need *= 1.001));
+        assert!(!with(|required| required.need *= 0.97), "a cheaper one may be found");
+        assert!(
+            with(|required| required.slack *= 1.01) && !with(|required| required.slack *= 0.999)
+        );
+        assert!(
+            with(|required| required.leap.late += 1.0)
+                && !with(|required| required.leap.late -= 1.0)
+        );
+        assert!(
+            !with(|required| required.floor = 2) && !with(|required| required.leap.burst = 1.0)
+        );
     }
 }
