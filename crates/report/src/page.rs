@@ -1,7 +1,10 @@
 //! Pages in HTML: one file each, which needs nothing from elsewhere.
 
 use crate::check::{Check, Verdict};
+use crate::contents;
 use crate::escape::escape;
+use crate::machine::Machine;
+use crate::notes::Notes;
 use crate::plot::svg;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +28,7 @@ pub fn begin(title: &str) -> String {
          script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; \
          form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Wattline: {}</title><style>{style}</style></head><body><main>\n",
+         <title>Wattline: {}</title><style>{style}</style></head>{BODY}\n",
         hash(SCRIPT),
         hash(&style),
         escape(title)
@@ -37,8 +40,27 @@ fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text))
 }
 
-/// Closes a page that [`begin`] has begun.
+/// Where the contents of a page go.
+const BODY: &str = "<body><main>";
+
+/// Closes a page that [`begin`] has begun: lists its sections, and says what made it, where and when.
 pub fn end(page: &mut String) {
+    let (nav, listed) = contents::listed(page);
+    *page = if nav.is_empty() {
+        listed
+    } else {
+        listed.replacen(BODY, &format!("<body class=\"listed\">{nav}<main>"), 1)
+    };
+    let machine = Machine::here();
+    put(
+        page,
+        format_args!(
+            "<footer><p>Page made by Wattline {} on {}, on {}.</p></footer>\n",
+            env!("CARGO_PKG_VERSION"),
+            machine.date,
+            escape(&machine.text())
+        ),
+    );
     // The page has the rules of its plots once; those that each has of its own are for a plot
     // that stands alone.
     *page = page.replace(&svg::style_element(), "");
@@ -66,17 +88,28 @@ pub fn end_table(page: &mut String) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// Appends a table of plain texts: the first column to the left, numbers after it to the right.
+/// Whether a cell of a table is a number, perhaps with an interval or a unit, or says that there is none.
+fn is_number(cell: &str) -> bool {
+    let first = cell.split([' ', '%']).next().unwrap_or_default();
+    matches!(cell, "" | "-" | "–") || first.replace(',', "").parse::<f64>().is_ok()
+}
+
+/// Appends a table of plain texts: columns of numbers to the right, but for the first.
 pub fn table<const N: usize>(
     page: &mut String,
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
     begin_table(page, head);
-    for row in rows {
+    let rows: Vec<[String; N]> = rows.collect();
+    let mut numbers = [true; N];
+    for row in &rows {
+        numbers.iter_mut().zip(row).for_each(|(all, cell)| *all &= is_number(cell));
+    }
+    for row in &rows {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
-            let class = if column == 0 { "" } else { " class=\"n\"" };
+            let class = if column == 0 || !numbers[column] { "" } else { " class=\"n\"" };
             put(page, format_args!("<td{class}>{}</td>", escape(cell)));
         }
         page.push_str("</tr>\n");
@@ -92,19 +125,10 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     }
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
-    let mut shared: Vec<&str> = Vec::new();
-    for check in checks {
-        let times = checks.iter().filter(|other| other.note == check.note).count();
-        if !check.note.is_empty() && times > 1 && !shared.contains(&&*check.note) {
-            shared.push(&check.note);
-        }
-    }
+    let notes = Notes::of(checks.iter().map(|check| check.note.as_str()));
     begin_table(page, ["quantity", "ours", "published", "tolerance", "verdict", "claims", "note"]);
     for check in sorted {
-        let note = match shared.iter().position(|note| *note == check.note) {
-            Some(index) => format!("note {}", index + 1),
-            None => escape(&check.note),
-        };
+        let note = notes.cell(&check.note);
         put(
             page,
             format_args!(
@@ -120,11 +144,7 @@ pub fn checks(page: &mut String, checks: &[Check]) {
         );
     }
     end_table(page);
-    if !shared.is_empty() {
-        page.push_str("<ol class=\"notes\">\n");
-        shared.iter().for_each(|note| put(page, format_args!("<li>{}</li>\n", escape(note))));
-        page.push_str("</ol>\n");
-    }
+    notes.list(page);
 }
 
 /// Buttons that show the rows of one verdict alone, each with how many it has.
@@ -172,6 +192,18 @@ mod tests {
         assert!(page.contains("<td>&quot;watts&quot;</td><td>1</td><td>3</td><td>± 0.5</td>"));
         assert!(page.contains("<span class=\"v differs\">differs</span></td><td>PS-001</td>"));
         assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
+    }
+
+    #[test]
+    fn columns_of_numbers_stand_to_the_right_and_texts_to_the_left() {
+        let mut page = String::new();
+        let rows = [["1", "1.5 ± 0.2", "napi", "–", "1"], ["2", "-3", "2,000", "1,234", "a"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        table(&mut page, ["a", "b", "c", "d", "e"], rows.into_iter());
+        let right: Vec<&str> = (page.split("<td class=\"n\">").skip(1))
+            .map(|rest| rest.split('<').next().unwrap_or_default())
+            .collect();
+        assert_eq!(right, ["1.5 ± 0.2", "–", "-3", "1,234"]);
     }
 
     #[test]
