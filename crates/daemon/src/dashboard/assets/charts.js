@@ -30,6 +30,27 @@ const KINDS = [
   { id: "drops", title: "Drops by reason", unit: "pps", lines: (points) => named(points, "drops", 6) },
 ];
 
+// Where a stage of a demonstration begins: its number stands above the line.
+let begins = [];
+const markStages = (u) => {
+  if (begins.length < 2) return;
+  const { ctx, bbox } = u;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour("--soft");
+  ctx.setLineDash([4, 4]);
+  ctx.font = Math.round(11 * devicePixelRatio) + "px system-ui, sans-serif";
+  for (const [time, stage] of begins) {
+    const x = Math.round(u.valToPos(time, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(String(stage), x + 3 * devicePixelRatio, bbox.top + 11 * devicePixelRatio);
+  }
+  ctx.restore();
+};
+
 const make = (kind, names, holder) => {
   const label = (u, values) => values.map((value) => value === null ? "" : units(value, kind.unit));
   const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--faint"), width: 1 }, ticks: { stroke: () => colour("--faint"), width: 1 } };
@@ -48,6 +69,7 @@ const make = (kind, names, holder) => {
   return new uPlot({
     width: holder.clientWidth,
     height: HEIGHT,
+    hooks: { draw: [markStages] },
     cursor: { sync: { key: "wattline" }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y },
     axes: [{ ...axis, values: [[60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]], space: 70, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300] }, { ...axis, grid: lines, size: 74, values: label }],
@@ -57,6 +79,7 @@ const make = (kind, names, holder) => {
 
 const draw = (points) => {
   const times = points.map((point) => point.t);
+  begins = points.filter((point, index) => point.stage && point.stage !== points[index - 1]?.stage).map((point) => [point.t, point.stage]);
   for (const kind of KINDS) {
     const lines = kind.lines(points).map(([name, of]) => [name, points.map((point) => of(point) ?? null)]);
     const known = lines.filter(([, values]) => values.some((value) => value !== null && (!kind.log || value > 0)));
