@@ -168,6 +168,11 @@ fn a_demonstration_says_which_stage_runs_and_what_came_of_those_before() {
     now.store(3, Ordering::Relaxed);
     browser.until("document.querySelectorAll('#stages tbody tr').length === 2");
     browser.until("document.querySelectorAll('#tiles div').length > 3 && begins.length === 2");
+    let broken = "charts.get('rates').plot.data[1].filter(v => v === null).length";
+    assert_eq!(browser.value(broken), 1, "no line leads from one stage to the next");
+    let texts = "[units(1.3e-12, 'W'), units(-4e-13, 'W'), units(0.607, ''), units(0, ''), units(2e-9, 'W')]";
+    let texts = browser.value(texts);
+    assert_eq!(texts, json!(["0 W", "0 W", "0.607", "0", "2 nW"]), "{texts}");
     browser.picture("dashboard-stages-third", true);
     let wrong = browser.complaints();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

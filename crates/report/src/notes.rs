@@ -1,7 +1,7 @@
 //! Notes of rows: one that several rows share stands once, below, and rows name its number.
 
 use crate::escape::escape;
-use crate::page::put;
+use std::fmt::Write as _;
 
 /// The shared notes of a table.
 #[derive(Debug)]
@@ -35,7 +35,10 @@ impl<'a> Notes<'a> {
             return;
         }
         page.push_str("<ol class=\"notes\">\n");
-        self.0.iter().for_each(|note| put(page, format_args!("<li>{}</li>\n", escape(note))));
+        for note in &self.0 {
+            // Writing into a string cannot fail.
+            let _ = writeln!(page, "<li>{}</li>", escape(note));
+        }
         page.push_str("</ol>\n");
     }
 }

@@ -200,9 +200,12 @@ fn kind(traffic: &str) -> (&str, &str) {
     (name, rest.find(',').map_or("", |at| &rest[at..]))
 }
 
+/// Server, application and kind of traffic of plots.
+type Key<'a> = (&'a str, &'a str, (&'a str, &'a str));
+
 /// Over the offered rate where a traffic comes with several, otherwise side by side.
 fn plots(page: &mut String, points: &[Point<'_>]) {
-    let mut groups: Vec<((&str, &str, (&str, &str)), Vec<&Point<'_>>)> = Vec::new();
+    let mut groups: Vec<(Key<'_>, Vec<&Point<'_>>)> = Vec::new();
     for point in points {
         let row = &point.row;
         let key = (row.server, row.application, kind(row.traffic));

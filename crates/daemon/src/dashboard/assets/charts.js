@@ -2,7 +2,9 @@
 "use strict";
 const units = (value, unit, digits = 3) => {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (value === 0) return "0 " + unit;
+  // A sum that should be 0 may miss it by what floating-point numbers round away.
+  if (Math.abs(value) < 5e-10) return ("0 " + unit).trim();
+  if (!unit) return String(Number(value.toPrecision(digits)));
   const steps = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
   const size = Math.abs(value);
   const [factor, prefix] = steps.find(([factor]) => size >= factor * 0.9995) ?? steps[steps.length - 1];
@@ -78,8 +80,10 @@ const make = (kind, names, holder) => {
 };
 
 const draw = (points) => {
-  const times = points.map((point) => point.t);
   begins = points.filter((point, index) => point.stage && point.stage !== points[index - 1]?.stage).map((point) => [point.t, point.stage]);
+  // Nothing is known between two stages: a point without values breaks the lines.
+  points = points.flatMap((point, index) => index && point.stage && point.stage !== points[index - 1].stage ? [{ t: point.t - 0.001 }, point] : [point]);
+  const times = points.map((point) => point.t);
   for (const kind of KINDS) {
     const lines = kind.lines(points).map(([name, of]) => [name, points.map((point) => of(point) ?? null)]);
     const known = lines.filter(([, values]) => values.some((value) => value !== null && (!kind.log || value > 0)));

@@ -65,7 +65,7 @@ const arrow = (before, after) => before === undefined || before === after ? afte
 const clock = (range) => range && (range[0] === range[1] ? units(range[1], "Hz") : units(range[0], "Hz") + " to " + units(range[1], "Hz"));
 const waits = (change) => change.wait + (known(change.nap_seconds) ? " " + units(change.nap_seconds, "s") : "");
 const described = (change, before) => [
-  arrow(before && String(before.cores_active), String(change.cores_active)) + " cores",
+  arrow(before && String(before.cores_active), String(change.cores_active)) + (change.cores_active === 1 ? " core" : " cores"),
   change.frequency_hertz && arrow(before && clock(before.frequency_hertz), clock(change.frequency_hertz)),
   arrow(before && waits(before), waits(change)),
 ].filter(known).join(", ");
@@ -94,6 +94,7 @@ const show = (frame) => {
   // Between two stages nothing is forwarded that could be shown; the charts keep what was.
   if (stages && !rates) {
     at("tiles").replaceChildren();
+    at("note").hidden = true;
     ["changes", "ports", "workers", "reasons", "parts", "knobs"].forEach((id) => at(id)?.remove());
   }
   if (!rates) return;
