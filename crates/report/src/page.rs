@@ -117,6 +117,15 @@ pub fn table<const N: usize>(
     end_table(page);
 }
 
+/// The amount of a tolerance with what divides it from its reason, and the reason.
+fn reason(tolerance: &str) -> (&str, &str) {
+    match tolerance.find("; ") {
+        Some(at) => tolerance.split_at(at + 2),
+        None if tolerance.starts_with('±') => (tolerance, ""),
+        None => ("", tolerance),
+    }
+}
+
 /// Ours beside what is published, as a table, what differs first; nothing where nothing was
 /// checked. A note that several share stands once, below.
 pub fn checks(page: &mut String, checks: &[Check]) {
@@ -125,10 +134,13 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     }
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
-    let notes = Notes::of(checks.iter().map(|check| check.note.as_str()));
+    let reasons = checks.iter().map(|check| reason(&check.tolerance).1);
+    let notes = Notes::of(checks.iter().map(|check| check.note.as_str()).chain(reasons));
     begin_table(page, ["quantity", "ours", "published", "tolerance", "verdict", "claims", "note"]);
     for check in sorted {
         let note = notes.cell(&check.note);
+        let (amount, why) = reason(&check.tolerance);
+        let tolerance = format!("{}{}", escape(amount), notes.cell(why));
         put(
             page,
             format_args!(
@@ -137,7 +149,7 @@ pub fn checks(page: &mut String, checks: &[Check]) {
                 escape(&check.quantity),
                 escape(&check.ours),
                 escape(&check.published),
-                escape(&check.tolerance),
+                tolerance,
                 verdict(check.verdict),
                 check.claims.join(" "),
             ),
@@ -232,6 +244,15 @@ mod tests {
         assert_eq!(page.matches("note 1").count(), 2);
         let (differs, meets) = (page.find("v differs"), page.find("v meets"));
         assert!(differs.is_some() && differs < meets, "{page}");
+        let mut page = String::new();
+        let because = |ours, why: &str| check(ours, "").planned("2026-11-22", why);
+        checks(
+            &mut page,
+            &[because(1.0, "half a digit"), because(1.0, "half a digit"), because(1.0, "own")],
+        );
+        assert_eq!(page.matches("half a digit").count(), 1, "{page}");
+        assert_eq!(page.matches("<td>± 0.1; note 1</td>").count(), 2, "{page}");
+        assert!(page.contains("<td>± 0.1; own (set 2026-11-22)</td>"), "{page}");
         verdict_filter(&mut page, [(Verdict::Differs, 1)]);
         assert!(page.contains("data-verdict=\"differs\">differs 1</button>"));
     }
