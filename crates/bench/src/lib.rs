@@ -12,7 +12,7 @@ pub mod eer;
 pub mod fib;
 pub mod forward;
 mod harness;
-pub mod machine;
+pub use wattline_report::machine;
 pub mod memory_router;
 pub mod nic;
 pub mod pipeline;

@@ -72,6 +72,12 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
     }
 
+    /// Shows what is open as it would be printed, or on the screen again.
+    pub fn set_print(&mut self, print: bool) {
+        let media = if print { "print" } else { "screen" };
+        self.call("Emulation.setEmulatedMedia", &json!({ "media": media }));
+    }
+
     /// Opens a page and waits until it is loaded; complaints and requests are those of it alone.
     ///
     /// # Panics

@@ -16,11 +16,21 @@ const VIEWS: Views = [
 /// What a page must not be, as an expression that gives a list of complaints.
 const RULES: &str = include_str!("rules.js");
 
+/// Milliseconds from asking for a page to its end of loading, and its length.
+const OPENED: &str = "[performance.getEntriesByType('navigation')[0].loadEventEnd, document.documentElement.outerHTML.length]";
+/// A page opens within so many milliseconds, in one view at least: tests run beside each other, and
+/// each delays the others.
+const AT_ONCE: f64 = 1_000.0;
+/// Letters of a page at most.
+const LARGEST: f64 = 1_048_576.0;
+
 /// Opens a page in every view, waits until `ready` (an expression in JavaScript) holds, and gives all
-/// that is wrong: complaints of the browser, requests to elsewhere, and what breaks [`RULES`].
+/// that is wrong: complaints of the browser, requests to elsewhere, what breaks [`RULES`], and a page
+/// that is too large or opens too slowly.
 /// Pictures are kept under `name`.
 pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<String> {
     let mut wrong = Vec::new();
+    let mut fastest = f64::INFINITY;
     for (view_name, view) in VIEWS {
         browser.set_view(view);
         browser.open(url);
@@ -31,11 +41,20 @@ pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<St
         let requests = browser.requests();
         assert!(!requests.is_empty(), "requests are noted");
         found.extend(requests.into_iter().filter(foreign).map(|asked| format!("asks for {asked}")));
+        let opened = browser.value(OPENED);
+        fastest = fastest.min(opened[0].as_f64().unwrap_or(f64::INFINITY));
+        let letters = opened[1].as_f64().unwrap_or(f64::INFINITY);
+        if letters > LARGEST {
+            found.push(format!("has {letters} letters: more than {LARGEST}"));
+        }
         let rules = browser.value(RULES);
         let texts = rules.as_array().into_iter().flatten().filter_map(|text| text.as_str());
         found.extend(texts.map(str::to_owned));
         wrong.extend(found.into_iter().map(|text| format!("{name}, {view_name}: {text}")));
         browser.picture(&format!("{name}-{view_name}"), true);
+    }
+    if fastest > AT_ONCE {
+        wrong.push(format!("{name}: opens in {fastest:.0} ms at best: more than {AT_ONCE}"));
     }
     wrong
 }

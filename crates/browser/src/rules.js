@@ -20,8 +20,11 @@
     wrong.push("says nothing to who cannot see: " + picture.outerHTML.slice(0, 120));
   }
   // Contrast of texts with what they stand on: WCAG 2.2, success criterion 1.4.3; 3:1 for large ones.
-  const rgba = (text) => {
-    const canvas = rgba.canvas ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  // Few colours stand on a page and reading one back from a canvas is slow: each is read once.
+  const known = new Map();
+  const rgba = (text) => known.get(text) ?? known.set(text, painted(text)).get(text);
+  const painted = (text) => {
+    const canvas = painted.canvas ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = text;
     canvas.fillRect(0, 0, 1, 1);
@@ -29,11 +32,16 @@
   };
   const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const grounds = new Map();
   const ground = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const paint = rgba(getComputedStyle(at).backgroundColor);
-      if (paint[3] > 200) return paint;
+    if (!element) return paper();
+    if (!grounds.has(element)) {
+      const paint = rgba(getComputedStyle(element).backgroundColor);
+      grounds.set(element, paint[3] > 200 ? paint : ground(element.parentElement));
     }
+    return grounds.get(element);
+  };
+  const paper = () => {
     return rgba(getComputedStyle(document.documentElement).colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches ? "#121212" : "#fff");
   };
   const poor = new Map();

@@ -126,6 +126,59 @@ fn without_a_governor_there_is_no_power_and_no_empty_chart() {
     assert!(!text.contains("Power") && !text.contains("Decisions"), "{text}");
 }
 
+/// A demonstration: one stage after the other, with nothing to show between them.
+#[test]
+fn a_demonstration_says_which_stage_runs_and_what_came_of_those_before() {
+    let Some(mut browser) = Browser::start("dashboard of a demonstration") else { return };
+    let seconds = AtomicU64::new(10);
+    let stage = Arc::new(AtomicU64::new(1));
+    let now = Arc::clone(&stage);
+    let address = serve(move || {
+        let number = stage.load(Ordering::Relaxed);
+        let done = |number: u64| {
+            json!({"stage": format!("a day under {HOSTILE} {number}"), "offered_packets": 1_234_567,
+                   "lost_packets": 0, "power_watts": 201.25, "source": "emulated",
+                   "latency_p99_seconds": 5.5e-5, "cpu_seconds_per_packet": null})
+        };
+        let mut stats = router(seconds.fetch_add(1, Ordering::Relaxed));
+        let between = number == 2;
+        if between {
+            stats = json!({ "uptime_seconds": stats["uptime_seconds"] });
+        }
+        stats["stages"] = json!({
+            "number": number, "of": 3, "name": format!("a day under {HOSTILE}"),
+            "meanwhile": between.then_some("the same day in the simulator"),
+            "progress_ratio": (!between).then_some(0.425),
+            "done": (1..number).map(done).collect::<Vec<_>>(),
+        });
+        Some(stats)
+    });
+    let url = format!("http://{address}/");
+    let wrong = look(&mut browser, "dashboard-stages", &url, CHARTS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let text = browser.text();
+    assert!(text.contains(&format!("Stage 1 of 3: a day under {HOSTILE}: 43 % over")), "{text}");
+    assert!(!text.contains("Stages that are over"), "{text}");
+
+    now.store(2, Ordering::Relaxed);
+    browser.until("document.getElementById('stage').textContent.includes('in the simulator')");
+    browser.until("document.querySelectorAll('#tiles div').length === 0");
+    assert!(browser.text().contains("201.3 W, emulated"), "{}", browser.text());
+
+    now.store(3, Ordering::Relaxed);
+    browser.until("document.querySelectorAll('#stages tbody tr').length === 2");
+    browser.until("document.querySelectorAll('#tiles div').length > 3 && begins.length === 2");
+    let broken = "charts.get('rates').plot.data[1].filter(v => v === null).length";
+    assert_eq!(browser.value(broken), 1, "no line leads from one stage to the next");
+    let texts = "[units(1.3e-12, 'W'), units(-4e-13, 'W'), units(0.607, ''), units(0, ''), units(2e-9, 'W')]";
+    let texts = browser.value(texts);
+    assert_eq!(texts, json!(["0 W", "0 W", "0.607", "0", "2 nW"]), "{texts}");
+    browser.picture("dashboard-stages-third", true);
+    let wrong = browser.complaints();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(browser.value("document.querySelectorAll('img, main script').length"), 0);
+}
+
 /// Another server of this machine: a port of its own is an origin of its own.
 fn other_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

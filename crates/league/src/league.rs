@@ -11,7 +11,7 @@ use crate::play::{Played, play_policy};
 use crate::schedule::best_schedule;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattline_policy::PolicySpec;
+use wattline_policy::{PolicySpec, Wait};
 use wattline_units::Span;
 
 /// The yardsticks of a case.
@@ -50,7 +50,14 @@ pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError
         static_best: fixed.map(|fixed| {
             let point = fixed.point;
             let hertz = case.server.processor.frequencies[point.frequency];
-            format!("{} cores at {:.2} GHz, {:?}", point.cores, hertz.gigahertz(), point.wait)
+            let wait = match point.wait {
+                Wait::Poll => "polling".to_owned(),
+                Wait::Pause => "pausing".to_owned(),
+                Wait::Sleep(nap) => format!("naps of {:.1} µs", nap.as_seconds() * 1e6),
+                Wait::Interrupt => "interrupts".to_owned(),
+            };
+            let cores = if point.cores == 1 { "core" } else { "cores" };
+            format!("{} {cores} at {:.2} GHz, {wait}", point.cores, hertz.gigahertz())
         }),
         feasible_gap: feasible.map(|joules| joules / bound.joules - 1.0),
         base_joules: bound.base_joules,

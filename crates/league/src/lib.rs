@@ -6,6 +6,8 @@
 //! and [`best_schedule`] is a schedule that was found and played, so the best of all lies between
 //! it and the bound. [`league`](mod@league) plays policies beside them.
 //!
+//! [`simulated`] has the pages of simulations outside a league.
+//!
 //! `docs/explanation/league.md` says why the bound is one.
 #![forbid(unsafe_code)]
 
@@ -22,6 +24,7 @@ mod play;
 mod prediction;
 mod schedule;
 mod script;
+pub mod simulated;
 mod standings;
 mod wrong;
 

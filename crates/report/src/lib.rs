@@ -2,13 +2,16 @@
 //!
 //! [`columns`] aligns text, and [`sparkline`] draws a curve in one line of it. [`plot`] draws
 //! charts as SVG. [`Table`] is the data of a figure, and [`Check`] compares a computed figure with
-//! a published one. [`page`] combines them into one HTML page without external resources. This
+//! a published one. [`machine`] is the machine that ran. [`page`] combines them into one HTML page without external resources. This
 //! crate knows nothing of the origin of figures.
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod columns;
+mod contents;
 mod escape;
+pub mod machine;
+mod notes;
 pub mod page;
 pub mod plot;
 pub mod runs;
@@ -18,6 +21,8 @@ pub mod table;
 
 pub use check::{Check, Grounds, Verdict};
 pub use escape::escape;
+pub use machine::Machine;
+pub use notes::Notes;
 pub use sparkline::sparkline;
 pub use spread::Spread;
 pub use table::Table;

@@ -1,4 +1,4 @@
-// Adds to a page what paper cannot have: values under the pointer, and rows by verdict. Everything can be read without it.
+// Adds to a page what paper cannot have: values under the pointer, the data of each plot as a file, and rows by verdict. Everything can be read without it.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -47,6 +47,42 @@
       show(plot, stops[Math.min(stops.length - 1, Math.max(0, from + step))]);
     });
   }
+  // A table of comma-separated values (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe.
+  const cell = (text) => {
+    const safe = /^[=+@\t\r-]/.test(text) && !/^-?[\d.]+(e[-+]?\d+)?$/.test(text) ? "'" + text : text;
+    return /[",\n\r]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
+  };
+  const rowsOf = (plot) => {
+    const bars = plot.querySelector("g[data-bars]");
+    if (bars) {
+      const { groups, series } = JSON.parse(bars.dataset.bars);
+      return [[plot.dataset.x, ...series.map(([name]) => name + ": " + plot.dataset.y)], ...groups.map((group, index) => [group, ...series.map(([, values]) => values[index] ?? "")])];
+    }
+    const rows = [["series", plot.dataset.x, plot.dataset.y]];
+    for (const series of plot.querySelectorAll("g[data-at]")) {
+      for (const point of series.dataset.at.split(" ").filter(Boolean)) rows.push([series.dataset.name, ...point.split(",").slice(2)]);
+    }
+    return rows;
+  };
+  for (const plot of document.querySelectorAll("svg.plot")) {
+    const rows = () => rowsOf(plot).map((row) => row.map((text) => cell(String(text))).join(",")).join("\r\n") + "\r\n";
+    if (!plot.querySelector("g[data-bars],g[data-at]")) continue;
+    const box = document.createElement("div");
+    box.className = "plot-box";
+    plot.replaceWith(box);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Data (CSV)";
+    button.setAttribute("aria-label", "Data as CSV: " + plot.getAttribute("aria-label"));
+    button.addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.download = (plot.dataset.title || "plot").replace(/[^A-Za-z0-9]+/g, "-").slice(0, 60) + ".csv";
+      link.href = "data:text/csv;charset=utf-8," + encodeURIComponent(rows());
+      link.click();
+    });
+    box.append(plot, button);
+  }
+  addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
   const buttons = document.querySelectorAll("button[data-verdict]");
   const choose = (wanted) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", button.dataset.verdict === wanted));

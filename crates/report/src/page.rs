@@ -1,7 +1,10 @@
 //! Pages in HTML: one file each, which needs nothing from elsewhere.
 
 use crate::check::{Check, Verdict};
+use crate::contents;
 use crate::escape::escape;
+use crate::machine::Machine;
+use crate::notes::Notes;
 use crate::plot::svg;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +28,7 @@ pub fn begin(title: &str) -> String {
          script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; \
          form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Wattline: {}</title><style>{style}</style></head><body><main>\n",
+         <title>Wattline: {}</title><style>{style}</style></head>{BODY}\n",
         hash(SCRIPT),
         hash(&style),
         escape(title)
@@ -37,8 +40,27 @@ fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text))
 }
 
-/// Closes a page that [`begin`] has begun.
+/// Where the contents of a page go.
+const BODY: &str = "<body><main>";
+
+/// Closes a page that [`begin`] has begun: lists its sections, and says what made it, where and when.
 pub fn end(page: &mut String) {
+    let (nav, listed) = contents::listed(page);
+    *page = if nav.is_empty() {
+        listed
+    } else {
+        listed.replacen(BODY, &format!("<body class=\"listed\">{nav}<main>"), 1)
+    };
+    let machine = Machine::here();
+    put(
+        page,
+        format_args!(
+            "<footer><p>Page made by Wattline {} on {}, on {}.</p></footer>\n",
+            env!("CARGO_PKG_VERSION"),
+            machine.date,
+            escape(&machine.text())
+        ),
+    );
     // The page has the rules of its plots once; those that each has of its own are for a plot
     // that stands alone.
     *page = page.replace(&svg::style_element(), "");
@@ -66,22 +88,42 @@ pub fn end_table(page: &mut String) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// Appends a table of plain texts: the first column to the left, numbers after it to the right.
+/// Whether a cell of a table is a number, perhaps with an interval or a unit, or says that there is none.
+fn is_number(cell: &str) -> bool {
+    let first = cell.split([' ', '%']).next().unwrap_or_default();
+    matches!(cell, "" | "-" | "–") || first.replace(',', "").parse::<f64>().is_ok()
+}
+
+/// Appends a table of plain texts: columns of numbers to the right, but for the first.
 pub fn table<const N: usize>(
     page: &mut String,
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
     begin_table(page, head);
-    for row in rows {
+    let rows: Vec<[String; N]> = rows.collect();
+    let mut numbers = [true; N];
+    for row in &rows {
+        numbers.iter_mut().zip(row).for_each(|(all, cell)| *all &= is_number(cell));
+    }
+    for row in &rows {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
-            let class = if column == 0 { "" } else { " class=\"n\"" };
+            let class = if column == 0 || !numbers[column] { "" } else { " class=\"n\"" };
             put(page, format_args!("<td{class}>{}</td>", escape(cell)));
         }
         page.push_str("</tr>\n");
     }
     end_table(page);
+}
+
+/// The amount of a tolerance with what divides it from its reason, and the reason.
+fn reason(tolerance: &str) -> (&str, &str) {
+    match tolerance.find("; ") {
+        Some(at) => tolerance.split_at(at + 2),
+        None if tolerance.starts_with('±') => (tolerance, ""),
+        None => ("", tolerance),
+    }
 }
 
 /// Ours beside what is published, as a table, what differs first; nothing where nothing was
@@ -92,19 +134,13 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     }
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
-    let mut shared: Vec<&str> = Vec::new();
-    for check in checks {
-        let times = checks.iter().filter(|other| other.note == check.note).count();
-        if !check.note.is_empty() && times > 1 && !shared.contains(&&*check.note) {
-            shared.push(&check.note);
-        }
-    }
+    let reasons = checks.iter().map(|check| reason(&check.tolerance).1);
+    let notes = Notes::of(checks.iter().map(|check| check.note.as_str()).chain(reasons));
     begin_table(page, ["quantity", "ours", "published", "tolerance", "verdict", "claims", "note"]);
     for check in sorted {
-        let note = match shared.iter().position(|note| *note == check.note) {
-            Some(index) => format!("note {}", index + 1),
-            None => escape(&check.note),
-        };
+        let note = notes.cell(&check.note);
+        let (amount, why) = reason(&check.tolerance);
+        let tolerance = format!("{}{}", escape(amount), notes.cell(why));
         put(
             page,
             format_args!(
@@ -113,18 +149,14 @@ pub fn checks(page: &mut String, checks: &[Check]) {
                 escape(&check.quantity),
                 escape(&check.ours),
                 escape(&check.published),
-                escape(&check.tolerance),
+                tolerance,
                 verdict(check.verdict),
                 check.claims.join(" "),
             ),
         );
     }
     end_table(page);
-    if !shared.is_empty() {
-        page.push_str("<ol class=\"notes\">\n");
-        shared.iter().for_each(|note| put(page, format_args!("<li>{}</li>\n", escape(note))));
-        page.push_str("</ol>\n");
-    }
+    notes.list(page);
 }
 
 /// Buttons that show the rows of one verdict alone, each with how many it has.
@@ -175,6 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_numbers_stand_to_the_right_and_texts_to_the_left() {
+        let mut page = String::new();
+        let rows = [["1", "1.5 ± 0.2", "napi", "–", "1"], ["2", "-3", "2,000", "1,234", "a"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        table(&mut page, ["a", "b", "c", "d", "e"], rows.into_iter());
+        let right: Vec<&str> = (page.split("<td class=\"n\">").skip(1))
+            .map(|rest| rest.split('<').next().unwrap_or_default())
+            .collect();
+        assert_eq!(right, ["1.5 ± 0.2", "–", "-3", "1,234"]);
+    }
+
+    #[test]
     fn the_policy_of_a_page_allows_its_own_script_and_style_alone() {
         let chart = Chart::new("t", Axis::new("x"), Axis::new("y"));
         let mut page = begin("t");
@@ -200,6 +244,15 @@ mod tests {
         assert_eq!(page.matches("note 1").count(), 2);
         let (differs, meets) = (page.find("v differs"), page.find("v meets"));
         assert!(differs.is_some() && differs < meets, "{page}");
+        let mut page = String::new();
+        let because = |ours, why: &str| check(ours, "").planned("2026-11-22", why);
+        checks(
+            &mut page,
+            &[because(1.0, "half a digit"), because(1.0, "half a digit"), because(1.0, "own")],
+        );
+        assert_eq!(page.matches("half a digit").count(), 1, "{page}");
+        assert_eq!(page.matches("<td>± 0.1; note 1</td>").count(), 2, "{page}");
+        assert!(page.contains("<td>± 0.1; own (set 2026-11-22)</td>"), "{page}");
         verdict_filter(&mut page, [(Verdict::Differs, 1)]);
         assert!(page.contains("data-verdict=\"differs\">differs 1</button>"));
     }

@@ -1,7 +1,8 @@
 //! What a browser makes of a page: every part that pages are made of, with texts that mean no good.
 
-use wattline_browser::{Browser, look, url_of};
+use wattline_browser::{Browser, View, look, url_of};
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::runs::{Comparison, Run};
 use wattline_report::{Check, Verdict, page};
 
 const HOSTILE: &str = "</script></title><img src=x onerror=\"document.title='broken'\"> & 'quoted'";
@@ -11,7 +12,7 @@ fn chart() -> Chart {
     Chart::new(HOSTILE, Axis::new("load, Mpps"), Axis::new(HOSTILE).from_zero())
         .series("powersave", Mark::Line, line(3.0))
         .series(HOSTILE, Mark::LineAndPoints, line(3.2))
-        .series("poll", Mark::Points, line(5.0))
+        .series("=1+1", Mark::Points, line(5.0))
         .series("printed", Mark::Published, line(4.0).step_by(10))
         .band("the paper's", 20.0, 60.0)
 }
@@ -38,8 +39,11 @@ fn whole() -> String {
     let near = |claim, ours| Check::near(&[claim], HOSTILE, ours, 3.0, 0.5).note(HOSTILE);
     let checks = [near("PS-001", 1.0), near("PS-002", 3.1), near("PS-003", 3.0).fitted("a figure")];
     page::verdict_filter(&mut text, [(Verdict::Differs, 1), (Verdict::Meets, 1)]);
+    text.push_str("<h2>Checks</h2>\n");
     page::checks(&mut text, &checks);
+    text.push_str("<h2>Plots</h2>\n");
     text.push_str(&format!("<div class=\"plots\">{}{}</div>\n", chart().svg(), bars().svg()));
+    text.push_str("<h2>Data</h2>\n");
     let long = "x".repeat(300);
     let rows = [[HOSTILE.to_owned(), "2".to_owned()], [long, "3".to_owned()]];
     page::table(&mut text, [HOSTILE, "n"], rows.into_iter());
@@ -70,6 +74,11 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     browser.open(&format!("{url}#verdict=meets"));
     assert_eq!(browser.value(shown), 1);
 
+    contents_stay_in_view(&mut browser);
+    data_of_each_plot_is_a_file(&mut browser);
+    let footer = browser.value("document.querySelector('footer').innerText");
+    assert!(footer.as_str().is_some_and(|it| it.contains("Wattline") && it.contains("Linux")));
+
     // Values by keys, for whoever has no pointer.
     let press = "(() => { const p = document.querySelector('svg.plot'); p.focus(); \
                  p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'})); \
@@ -77,6 +86,89 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     let tip = browser.value(press);
     assert!(tip.as_str().is_some_and(|tip| tip.contains("powersave: ")), "{tip}");
     assert!(browser.complaints().is_empty());
+}
+
+/// Names of folders, files and figures come from outside, and so does their number.
+#[test]
+fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures() {
+    let Some(mut browser) = Browser::start("a comparison of hostile runs") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, add: f64| {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        for repetition in 0..3 {
+            let value = |number: u32| f64::from(number + repetition) * add;
+            let mut figures: serde_json::Map<String, serde_json::Value> = (0..15_000)
+                .map(|number| (format!("figure-{number}"), value(number).into()))
+                .collect();
+            figures.insert(format!("{HOSTILE}{}", "y".repeat(50_000)), value(1).into());
+            let text = serde_json::Value::Object(figures).to_string();
+            std::fs::write(path.join(format!("{repetition}.json")), text).unwrap();
+        }
+        for number in 0..200 {
+            std::fs::write(path.join(format!("{number}<b>half.json")), "{\"watts\": ").unwrap();
+        }
+        Run::read(&path).unwrap()
+    };
+    let hostile = "<img src=x onerror=\"document.title='broken'\">";
+    let comparison = Comparison::of(vec![run("poll", 1.0), run(hostile, 3.0)], None);
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, comparison.html()).unwrap();
+    let ready = "document.querySelectorAll('svg.plot').length === 12";
+    let wrong = look(&mut browser, "report-hostile", &url_of(&path), ready);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let text = browser.text();
+    for words in [
+        hostile,
+        "<b>half.json: is no JSON",
+        "left out: 150 files more",
+        "The first 1500 rows of 15001",
+    ] {
+        assert!(text.contains(words), "{words:?} is missing in\n{text:.2000}");
+    }
+    assert_eq!(browser.value("document.querySelectorAll('img, main b b').length"), 0);
+    assert_eq!(browser.value("document.title"), "Wattline: runs compared");
+}
+
+/// Wherever a page is scrolled to, its list of sections is on the screen, wide and narrow; on paper it is
+/// not.
+fn contents_stay_in_view(browser: &mut Browser) {
+    let top = "(() => { scrollTo(0, document.body.scrollHeight); \
+               const box = document.querySelector('.contents').getBoundingClientRect(); \
+               return [box.top, box.width, document.querySelectorAll('.contents a').length]; })()";
+    for (width, height, least) in [(1440, 700, 100.0), (390, 700, 390.0)] {
+        browser.set_view(View { width, height, dark: false });
+        let seen = browser.value(top);
+        assert_eq!((&seen[0], &seen[2]), (&0.into(), &3.into()), "{width}: {seen}");
+        assert!(seen[1].as_f64().is_some_and(|wide| wide >= least), "{width}: {seen}");
+    }
+    let across = "document.querySelector('main').getBoundingClientRect().right";
+    browser.set_view(View { width: 2200, height: 900, dark: false });
+    assert_eq!(browser.value(across), 2200, "the width is used");
+    browser.set_print(true);
+    let shown = "[...document.querySelectorAll('.contents, button, h2, svg.plot')]\
+                 .filter(e => e.getClientRects().length).map(e => e.tagName).join(' ')";
+    assert_eq!(browser.value(shown), "H2 H2 svg svg H2");
+    browser.set_print(false);
+}
+
+/// By a button below the plot; a name is no formula.
+fn data_of_each_plot_is_a_file(browser: &mut Browser) {
+    let press = "(() => { const files = []; \
+                 const click = HTMLAnchorElement.prototype.click; \
+                 HTMLAnchorElement.prototype.click = function () { \
+                   files.push([this.download, decodeURIComponent(this.href.split(',').slice(1).join(','))]); }; \
+                 document.querySelectorAll('.plot-box button').forEach((b) => b.click()); \
+                 HTMLAnchorElement.prototype.click = click; return files; })()";
+    let files = browser.value(press);
+    let text = |file: usize, part: usize| files[file][part].as_str().unwrap_or_default().to_owned();
+    assert!(text(0, 0).ends_with(".csv") && !text(0, 0).contains('<'), "{files}");
+    let lines: Vec<String> = text(0, 1).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with("series,\"load, Mpps\","), "{}", lines[0]);
+    assert_eq!(lines[1..3], ["powersave,1,3", "powersave,2,6"]);
+    assert!(lines.iter().any(|line| line.starts_with("'=1+1,")), "{}", text(0, 1));
+    assert_eq!(lines.len(), 1 + 3 * 59 + 6, "every value: {}", lines.len());
+    assert!(text(1, 1).contains("memory,30,") && text(1, 1).contains(",12,13"), "{}", text(1, 1));
 }
 
 /// The rules of [`look`] find what they are for.

@@ -5,7 +5,7 @@ use crate::reproduction::Reproduction;
 use wattline_report::page::{
     self, begin_table, checks, class, end_table, put, verdict, verdict_filter,
 };
-use wattline_report::{Verdict, escape};
+use wattline_report::{Notes, Verdict, escape};
 
 pub(super) fn html(reproductions: &[Reproduction]) -> String {
     let mut page = page::begin("published against ours");
@@ -23,11 +23,6 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
         format_args!("<p>{total} claims; choose a verdict to see its rows alone.</p>\n"),
     );
     verdict_filter(&mut page, counts.into_iter().filter(|(_, count)| *count > 0));
-    page.push_str("<nav aria-label=\"papers\">");
-    for one in reproductions {
-        put(&mut page, format_args!("<a href=\"#{0}\">{0}</a>", one.paper.name()));
-    }
-    page.push_str("</nav>\n");
     for reproduction in reproductions {
         paper(&mut page, reproduction);
     }
@@ -87,6 +82,7 @@ fn claims(page: &mut String, reproduction: &Reproduction) {
             reproduction.claims.len()
         ),
     );
+    let notes = Notes::of(reproduction.claims.iter().map(|report| report.note.as_str()));
     begin_table(page, ["id", "where", "quantity", "published", "verdict", "ours", "note"]);
     for report in &reproduction.claims {
         let claim = &report.claim;
@@ -102,10 +98,11 @@ fn claims(page: &mut String, reproduction: &Reproduction) {
                 escape(&claim.unit),
                 verdict(report.verdict),
                 escape(&report.ours),
-                escape(&report.note),
+                notes.cell(&report.note),
             ),
         );
     }
     end_table(page);
+    notes.list(page);
     page.push_str("</details>\n");
 }

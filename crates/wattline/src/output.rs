@@ -4,6 +4,32 @@ use crate::exit::ExitError;
 use serde::Serialize;
 use std::io::{StdoutLock, Write};
 
+/// The command as it was given, for a shell.
+pub fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|it| quoted(&it.to_string_lossy()));
+    let words: Vec<String> = std::iter::once("wattline".to_owned()).chain(arguments).collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Writes a page of results.
+pub fn write_page(path: &std::path::Path, html: &str) -> Result<(), ExitError> {
+    std::fs::write(path, html).map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
+            _ => ExitError::IO,
+        };
+        ExitError::new(code, format_args!("cannot write {}: {error}", path.display()))
+    })
+}
+
 /// Prints a result, by `table` unless JSON is asked for.
 pub fn print<T: Serialize>(
     result: &T,

@@ -295,6 +295,7 @@ mod tests {
             assert!(page.contains(expected), "{expected}");
         }
         assert!(!page.contains("<script>alert"));
+        crate::looked_at("breakdown", &page);
         let mut text = Vec::new();
         table(&mut text, &report).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -16,12 +16,7 @@ pub fn html(report: &Report) -> String {
     for deviation in &report.deviations {
         put(&mut page, format_args!("<li>{}</li>\n", escape(deviation)));
     }
-    page.push_str("</ul>\n<nav><a href=\"#conditions\">conditions</a>");
-    for length in &report.lengths {
-        let name = escape(&length.frames);
-        put(&mut page, format_args!(" <a href=\"#f-{name}\">{name}</a>"));
-    }
-    page.push_str("</nav>\n");
+    page.push_str("</ul>\n");
     overview(&mut page, report);
     for length in &report.lengths {
         of_length(&mut page, length);

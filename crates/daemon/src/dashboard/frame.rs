@@ -7,7 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Makes frames from answers, one after the other.
 pub struct Frames {
     name: String,
-    before: Option<Sample>,
+    before: Option<Before>,
+}
+
+/// The last answer that told something new.
+struct Before {
+    sample: Sample,
+    uptime: Value,
+    stage: Value,
+    rates: Option<Rates>,
 }
 
 /// A frame.
@@ -36,6 +44,9 @@ const POWER: [&str; 11] = [
 const GOVERN: [&str; 7] =
     ["profile", "rule", "latency_target_seconds", "latency", "rivals", "restarts", "left_out"];
 
+/// What of `stages` is shown, where a demonstration has them.
+const STAGES: [&str; 6] = ["number", "of", "name", "meanwhile", "progress_ratio", "done"];
+
 impl Frames {
     /// Of a daemon of this name.
     pub fn new(name: &str) -> Self {
@@ -43,6 +54,9 @@ impl Frames {
     }
 
     /// The next one; nothing was answered where there are no `stats`.
+    ///
+    /// A demonstration has `stages`, each with counters of its own, and may tell figures less often
+    /// than it is asked: an answer of the same time repeats what is known and is no point of a chart.
     pub fn next(&mut self, stats: Option<&Value>) -> Frame {
         let time =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
@@ -50,8 +64,15 @@ impl Frames {
             let whole = json!({ "time": time, "name": self.name, "silent": true });
             return Frame { point: None, whole: whole.to_string() };
         };
-        let now = Sample::of(stats);
-        let rates = self.before.as_ref().map(|before| Rates::between(before, &now));
+        let sample = Sample::of(stats);
+        let (uptime, stage) = (&stats["uptime_seconds"], &stats["stages"]["number"]);
+        let told = stats["stages"].is_null() || stats["ports"].is_array();
+        let before = self.before.take().filter(|before| told && before.stage == *stage);
+        let old = before.as_ref().is_some_and(|it| !stage.is_null() && it.uptime == *uptime);
+        let rates = match &before {
+            Some(before) if old => before.rates.clone(),
+            before => before.as_ref().map(|it| Rates::between(&it.sample, &sample)),
+        };
         let point = rates.as_ref().map(|rates| point(rates, stats, time));
         let whole = json!({
             "time": time,
@@ -61,8 +82,11 @@ impl Frames {
             "point": point,
             "power": part(&stats["power"], &POWER),
             "govern": part(&stats["govern"], &GOVERN),
+            "stages": part(&stats["stages"], &STAGES),
         });
-        self.before = Some(now);
+        let (uptime, stage) = (uptime.clone(), stage.clone());
+        self.before = told.then_some(Before { sample, uptime, stage, rates });
+        let point = point.filter(|_| !old);
         Frame { point: point.map(|point| point.to_string()), whole: whole.to_string() }
     }
 }
@@ -94,6 +118,7 @@ fn point(rates: &Rates, stats: &Value, time: f64) -> Value {
     let cores = (!rates.workers.is_empty()).then_some(active as u64);
     json!({
         "t": time,
+        "stage": stats["stages"]["number"],
         "in": rates.offered(),
         "out": rates.forwarded(),
         "drop": rates.dropped(),
@@ -137,6 +162,35 @@ mod tests {
         let whole = read(&second);
         assert_eq!((&whole["name"], &whole["point"]), (&json!("edge"), &point));
         assert_eq!(read(&frames.next(None))["silent"], json!(true));
+    }
+
+    /// As a demonstration says it, whose stages count for themselves.
+    #[test]
+    fn stages_do_not_mix_and_old_figures_make_no_point() {
+        let at = |stage: u64, seconds: f64, packets: u64| {
+            let mut told = stats(seconds, packets);
+            told["stages"] = json!({ "number": stage, "of": 2, "name": "poll", "other": 1 });
+            told
+        };
+        let mut frames = Frames::new("demo");
+        frames.next(Some(&at(1, 10.0, 1_000)));
+        let first = frames.next(Some(&at(1, 12.0, 5_000)));
+        assert!(first.point.as_ref().is_some_and(|point| point.contains("\"stage\":1")));
+        let again = frames.next(Some(&at(1, 12.0, 5_000)));
+        assert!(again.point.is_none(), "nothing new was told");
+        assert_eq!(read(&again)["rates"], read(&first)["rates"]);
+        assert_eq!(read(&again)["stages"], json!({ "number": 1, "of": 2, "name": "poll" }));
+
+        let between = json!({ "uptime_seconds": 14.0, "stages": { "number": 1 } });
+        for _ in 0..2 {
+            let frame = frames.next(Some(&between));
+            assert_eq!((read(&frame)["rates"].clone(), frame.point), (Value::Null, None));
+        }
+        assert!(frames.next(Some(&at(2, 15.0, 9_000))).point.is_none(), "one look has no rate");
+        let next = read(&frames.next(Some(&at(2, 16.0, 9_100))));
+        assert_eq!(next["point"]["in"], json!(100.0));
+        let other = read(&frames.next(Some(&at(3, 17.0, 9_900))));
+        assert_eq!(other["rates"], Value::Null, "another stage counts from zero");
     }
 
     #[test]

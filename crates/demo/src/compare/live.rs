@@ -1,14 +1,21 @@
-//! Progress display while the traffic flows: a bar on a terminal, otherwise nothing.
+//! Progress display while the traffic flows: a bar on a terminal, otherwise nothing; and the same for
+//! whoever watches.
 
+use crate::watch::Watch;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use std::time::Duration;
 
 /// Progress bar of one pass.
-pub struct Live(ProgressBar);
+pub struct Live<'a> {
+    bar: ProgressBar,
+    total: u64,
+    watch: &'a Watch,
+}
 
-impl Live {
+impl<'a> Live<'a> {
     /// Makes a bar of `total` packets; indicatif draws nothing without a terminal.
-    pub fn new(forwarder: &str, traffic: &str, total: u64) -> Self {
+    pub fn new(forwarder: &str, traffic: &str, total: u64, watch: &'a Watch) -> Self {
         let bar = ProgressBar::new(total).with_prefix(format!("{forwarder}: {traffic}"));
         if let Ok(style) = ProgressStyle::with_template(
             "{prefix:32} {bar:30} {human_pos:>11} / {human_len} offered  {msg}",
@@ -16,21 +23,28 @@ impl Live {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+        Self { bar, total, watch }
     }
 
-    /// Updates the bar.
+    /// Updates the bar. Only what source and sink count is told: asking the forwarder would take
+    /// processor time that is measured.
     pub fn show(&self, sent: u64, received: u64) {
-        self.0.set_position(sent);
-        self.0.set_message(format!(
+        self.bar.set_position(sent);
+        self.bar.set_message(format!(
             "{received} forwarded, {} under way or lost",
             sent.saturating_sub(received)
         ));
+        self.watch.tell(sent as f64 / self.total.max(1) as f64, || {
+            json!({ "ports": [
+                { "name": "from the source", "received_packets": sent },
+                { "name": "to the sink", "transmitted_packets": received },
+            ]})
+        });
     }
 }
 
-impl Drop for Live {
+impl Drop for Live<'_> {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

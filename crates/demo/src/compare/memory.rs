@@ -7,6 +7,7 @@ use super::notes::{background, notes};
 use super::pass::PassFigures;
 use super::report::{Report, Row};
 use super::settings::Settings;
+use crate::watch::Watch;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -30,6 +31,8 @@ use wattline_testbed::replay::Crossing;
 use wattline_testbed::topology::{LEFT, RIGHT, SINK, Station};
 use wattline_units::{Span, Time};
 
+/// As tables and displays call it.
+const FORWARDER: &str = "wattline in memory";
 const CABLE_FRAMES: usize = 1_024;
 const CHUNKS: u32 = 4_096;
 const CHUNK: u32 = 2_048;
@@ -40,7 +43,8 @@ const PAUSE: Duration = Duration::from_micros(20);
 /// Time for which the far end listens after the last frame was sent.
 const DRAIN: Duration = Duration::from_millis(50);
 
-pub(super) fn run(settings: &Settings, reason: String) -> Result<Report, Error> {
+pub(super) fn run(settings: &Settings, reason: String, watch: &Watch) -> Result<Report, Error> {
+    watch.begin(FORWARDER);
     let mut sets = vec![("mix".to_owned(), super::mix::frames(&settings.load))];
     for path in &settings.captures {
         let replay = prepare(path, settings)?;
@@ -51,10 +55,12 @@ pub(super) fn run(settings: &Settings, reason: String) -> Result<Report, Error> 
     for (traffic, frames) in &sets {
         let background = background()?;
         let before = CpuTime::of_machine()?;
-        let (crossing, counted) = cross(traffic, frames, settings.load.rate_pps)?;
+        let (crossing, counted) = cross(traffic, frames, settings.load.rate_pps, watch)?;
         let cpu = CpuTime::of_machine()? - before;
         let figures = PassFigures::of_frames(frames, &crossing);
-        rows.push(Row::new("wattline in memory", traffic, figures, cpu, background));
+        let row = Row::new(FORWARDER, traffic, figures, cpu, background);
+        watch.done(row.done());
+        rows.push(row);
         add(&mut all, &counted);
     }
     let mut notes = notes(&rows);
@@ -123,10 +129,15 @@ fn port(station: Station) -> PortConfig {
 
 /// Sends frames through a router in memory at a given rate. A frame that does not fit into the
 /// cable is lost, as on a card.
-fn cross(traffic: &str, frames: &[Vec<u8>], rate_pps: f64) -> Result<(Crossing, Snapshot), Error> {
+fn cross(
+    traffic: &str,
+    frames: &[Vec<u8>],
+    rate_pps: f64,
+    watch: &Watch,
+) -> Result<(Crossing, Snapshot), Error> {
     let (mut worker, routes, mut near, mut far) = router()?;
     let counters = worker.counters();
-    let live = Live::new("wattline in memory", traffic, frames.len() as u64);
+    let live = Live::new(FORWARDER, traffic, frames.len() as u64, watch);
     let over = AtomicBool::new(false);
     let crossing = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -201,7 +212,11 @@ mod tests {
         };
         let settings =
             Settings { load, captures: vec![], mode: Mode::Adaptive, binary: "not used".into() };
-        let report = run(&settings, "because this is a test".to_owned()).unwrap();
+        let watch = Watch::new(1);
+        let report = run(&settings, "because this is a test".to_owned(), &watch).unwrap();
+        let told = watch.stats().unwrap();
+        assert_eq!(told["stages"]["done"][0]["stage"], "wattline in memory: mix");
+        assert_eq!(told["stages"]["done"][0]["offered_packets"], 2_000);
         let row = &report.rows[0];
         assert_eq!(row.offered_packets, 2_000);
         assert_eq!(row.forwarded_packets + row.lost_packets, 2_000);

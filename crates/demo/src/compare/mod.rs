@@ -14,17 +14,24 @@ mod settings;
 pub use report::{Report, Row};
 pub use settings::Settings;
 
+use crate::watch::Watch;
 use wattline_testbed::Error;
 
-/// Sends the traffic through every forwarder that this machine allows.
+/// How many stages [`run`] has here: one for each forwarder.
+pub fn stages() -> usize {
+    if why_no_namespaces().is_some() { 1 } else { 3 }
+}
+
+/// Sends the traffic through every forwarder that this machine allows, each a stage of what is
+/// watched.
 ///
 /// # Errors
 /// Fails when a capture cannot be read, or when a forwarder does not start.
-pub fn run(settings: &Settings) -> Result<Report, Error> {
+pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     if let Some(reason) = why_no_namespaces() {
-        return memory::run(settings, reason);
+        return memory::run(settings, reason, watch);
     }
-    namespaces::run(settings)
+    namespaces::run(settings, watch)
 }
 
 /// Reason why this process cannot build a router of namespaces; `None` if it can.

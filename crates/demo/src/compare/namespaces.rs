@@ -6,6 +6,7 @@ use super::notes::{background, notes};
 use super::pass::PassFigures;
 use super::report::{Report, Row};
 use super::settings::Settings;
+use crate::watch::Watch;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,20 +27,29 @@ pub(super) struct Replay {
     pub frames: Vec<Vec<u8>>,
 }
 
-pub(super) fn run(settings: &Settings) -> Result<Report, Error> {
+pub(super) fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     let replays = settings
         .captures
         .iter()
         .map(|path| prepare(path, settings))
         .collect::<Result<Vec<_>, _>>()?;
     let wattline = |mode| Forwarder::Wattline { mode, workers: 1 };
-    let (mut rows, none) = pass("kernel", Forwarder::Kernel, settings, &replays)?;
+    let pass = |name, forwarder| pass(name, forwarder, settings, &replays, watch);
+    let (mut rows, none) = pass("kernel", Forwarder::Kernel)?;
     debug_assert!(none.is_none(), "the kernel keeps no such account");
-    let (more, totals) = pass("wattline", wattline(settings.mode), settings, &replays)?;
+    let (more, totals) = pass("wattline", wattline(settings.mode))?;
     rows.extend(more);
-    let (more, xdp) = pass("wattline xdp", wattline(Mode::XdpForward), settings, &replays)?;
+    let (more, xdp) = pass("wattline xdp", wattline(Mode::XdpForward))?;
     rows.extend(more);
-    Ok(Report { notes: notes(&rows), rows, wattline: totals, wattline_xdp: xdp })
+    let mut notes = notes(&rows);
+    if watch.is_watched() {
+        notes.push(
+            "A dashboard was served meanwhile: what a browser on this machine took of its processors \
+             is in the CPU figures."
+                .to_owned(),
+        );
+    }
+    Ok(Report { notes, rows, wattline: totals, wattline_xdp: xdp })
 }
 
 /// Selects the transit packets of a capture, as many as the load has.
@@ -64,7 +74,9 @@ fn pass(
     forwarder: Forwarder,
     settings: &Settings,
     replays: &[Replay],
+    watch: &Watch,
 ) -> Result<(Vec<Row>, Option<Totals>), Error> {
+    watch.begin(name);
     let options = Options { static_neighbours: true, ..Options::default() };
     let topology = Topology::build(options)?;
     let running = forwarder.start(&topology, &settings.binary)?;
@@ -72,7 +84,7 @@ fn pass(
 
     let background = background()?;
     let before = CpuTime::of_machine()?;
-    let outcome = mix(name, &topology, settings)?;
+    let outcome = mix(name, &topology, settings, watch)?;
     rows.push(Row::new(
         name,
         "mix",
@@ -80,22 +92,31 @@ fn pass(
         CpuTime::of_machine()? - before,
         background,
     ));
+    watch.done(rows[0].done());
 
     for replay in replays {
-        let live = Live::new(name, &replay.name, replay.frames.len() as u64);
+        let live = Live::new(name, &replay.name, replay.frames.len() as u64, watch);
         live.show(0, 0);
+        watch.meanwhile("packets of a capture");
         let before = CpuTime::of_machine()?;
         let crossing = replay::cross(&topology, &replay.frames, settings.load.rate_pps)?;
         let cpu = CpuTime::of_machine()? - before;
         let figures = PassFigures::of_frames(&replay.frames, &crossing);
-        rows.push(Row::new(name, &replay.name, figures, cpu, background));
+        let row = Row::new(name, &replay.name, figures, cpu, background);
+        watch.done(row.done());
+        rows.push(row);
     }
     Ok((rows, running.stop()?))
 }
 
-fn mix(name: &str, topology: &Topology, settings: &Settings) -> Result<Outcome, Error> {
+fn mix(
+    name: &str,
+    topology: &Topology,
+    settings: &Settings,
+    watch: &Watch,
+) -> Result<Outcome, Error> {
     let probe = Probe::start(topology, &settings.load)?;
-    let live = Live::new(name, "mix", settings.load.packets());
+    let live = Live::new(name, "mix", settings.load.packets(), watch);
     while !probe.is_over() {
         let counters = probe.live();
         let received = counters.received.load(Ordering::Relaxed);

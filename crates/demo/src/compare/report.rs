@@ -1,6 +1,7 @@
 //! Result of the demonstration, as data and as a table.
 
 use super::pass::PassFigures;
+use crate::watch::Done;
 use serde::Serialize;
 use std::fmt;
 use wattline_report::columns::Columns;
@@ -57,6 +58,19 @@ impl Row {
             cpu_seconds_per_packet: (figures.forwarded_packets > 0)
                 .then(|| cpu.busy_seconds() / figures.forwarded_packets as f64),
             background_cpu_share,
+        }
+    }
+
+    /// The same for whoever watches.
+    pub(super) fn done(&self) -> Done {
+        Done {
+            stage: format!("{}: {}", self.forwarder, self.traffic),
+            offered_packets: self.offered_packets,
+            lost_packets: self.lost_packets,
+            latency_p99_seconds: Some(self.latency_p99_seconds)
+                .filter(|seconds| seconds.is_finite()),
+            cpu_seconds_per_packet: self.cpu_seconds_per_packet,
+            ..Done::default()
         }
     }
 }

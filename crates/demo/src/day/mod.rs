@@ -9,6 +9,7 @@
 //! passed through.
 
 mod checks;
+mod figures;
 mod live;
 mod page;
 mod report;
@@ -27,13 +28,15 @@ pub use step::Reaction;
 mod tests {
     use super::settings::tests::settings;
     use super::*;
+    use crate::watch::Watch;
     use std::time::Duration;
 
     /// Real packets, two policies, a page: all parts of a demonstration within seconds.
     #[test]
     fn a_short_day_adds_up_and_saves() {
         let settings = settings(&["poll", "powersave"], 500, Duration::from_secs(2));
-        let report = run(&settings).unwrap();
+        let watch = Watch::new(2);
+        let report = run(&settings, &watch).unwrap();
         assert_eq!(report.days.len(), 2);
         for day in &report.days {
             let delivery = &day.outcome.delivery;
@@ -49,6 +52,11 @@ mod tests {
             assert_eq!(whole.source, wattline_units::Source::Emulated);
             assert!(whole.power_rest_watts.unwrap().abs() < 1e-6, "parts and rest are the whole");
         }
+        let told = watch.stats().unwrap();
+        assert_eq!(told["stages"]["number"], 2);
+        let lost = report.days[1].outcome.delivery.dropped_packets;
+        assert_eq!(told["stages"]["done"][1]["lost_packets"], lost);
+        assert_eq!(told["stages"]["done"][1]["source"], "emulated");
         assert!(report.days[0].saving_over_poll_ratio.is_none(), "poll over itself");
         assert!(report.days[1].saving_over_poll_ratio.unwrap() > 0.2);
         assert!(report.days[1].step.is_some() && report.days[0].step.is_none());

@@ -3,26 +3,27 @@
 use super::live::Live;
 use super::report::{Conditions, Day, Report, Simulated};
 use super::settings::Settings;
-use super::{checks, step};
+use super::{checks, figures, step};
 use crate::error::Error;
 use crate::scale;
+use crate::watch::{Done, Watch};
 use wattline_policy::PolicySpec;
 use wattline_scale::Setting;
 use wattline_sim::Scenario;
 use wattline_traffic::Spec;
 
-/// Runs the day under every policy.
+/// Runs the day under every policy, each a stage of what is watched.
 ///
 /// # Errors
 /// Fails when the traffic description is invalid, or when a server cannot be emulated.
-pub fn run(settings: &Settings) -> Result<Report, Error> {
+pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     let spec = settings.spec().map_err(|error| wattline_testbed::Error::Data {
         path: "traffic".into(),
         reason: error.to_string(),
     })?;
     let mut days = Vec::new();
     for policy in &settings.policies {
-        days.push(day(settings, &spec, policy)?);
+        days.push(day(settings, &spec, policy, watch)?);
     }
     save(&mut days);
     let conditions = Conditions::of(settings, &spec);
@@ -30,7 +31,9 @@ pub fn run(settings: &Settings) -> Result<Report, Error> {
     Ok(Report::new(conditions, days, checks))
 }
 
-fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Error> {
+fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> Result<Day, Error> {
+    let stage = format!("a day under {policy}");
+    watch.begin(&stage);
     let scenario = Scenario {
         server: &settings.server,
         application: Settings::APPLICATION,
@@ -59,10 +62,27 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec) -> Result<Day, Err
     };
     let source = spec.build(settings.seed).map_err(wattline_sim::SimError::from)?;
     let mut live = Live::new(policy, settings);
-    let outcome = scale::run(&plan, source, |interval, _| live.show(interval))?;
+    let end = (plan.warmup + plan.duration).as_seconds();
+    let outcome = scale::run(&plan, source, |interval, scale| {
+        live.show(interval);
+        let over = (interval.from_seconds + interval.duration_seconds) / end;
+        watch.tell(over, || figures::of(interval, scale));
+    })?;
     drop(live);
+    let whole = &outcome.record.whole;
+    watch.done(Done {
+        stage,
+        offered_packets: outcome.delivery.sent_packets,
+        lost_packets: outcome.delivery.dropped_packets,
+        power_watts: whole.power_watts,
+        source: Some(whole.source.to_string()),
+        latency_p99_seconds: whole.latency.map(|latency| latency.latency_p99_seconds),
+        cpu_seconds_per_packet: None,
+    });
+    watch.meanwhile("the same day in the simulator");
     // Runs after the real packets, whose threads need this machine.
     let simulated = Simulated::from(scenario.run()?);
+    watch.meanwhile("a step of load");
     let step = step::run(settings, &plan)?;
     Ok(Day::new(policy, outcome, simulated, step))
 }

@@ -85,7 +85,27 @@ impl Bars {
         }
         labels.draw(&mut svg, frame::HEIGHT - 12.0);
         frame::border(&mut svg);
+        svg.bar_values(&self.groups, &self.data());
         svg.finish()
+    }
+
+    /// All values by series, the published ones beside ours.
+    fn data(&self) -> Vec<(&str, Vec<String>)> {
+        let mut data: Vec<(&str, Vec<String>)> = Vec::new();
+        let texts = |values: &[f64]| values.iter().map(|value| number(*value)).collect();
+        let printed = |values: &[Option<f64>]| {
+            values.iter().map(|value| number(value.unwrap_or(f64::NAN))).collect()
+        };
+        for series in &self.series {
+            data.push((&series.name, texts(&series.values)));
+            if series.published.iter().any(Option::is_some) {
+                data.push(("published", printed(&series.published)));
+            }
+        }
+        if self.published.iter().any(Option::is_some) {
+            data.push(("published, whole group", printed(&self.published)));
+        }
+        data
     }
 
     fn highest(&self) -> f64 {

@@ -81,6 +81,7 @@ impl Chart {
         let y = Scale::new(&self.y, ys, (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &self.y, &y);
+        frame::say_where_it_begins(&mut svg, &self.y, &y);
         frame::x_axis(&mut svg, &self.x, &x);
         let mut labels = Labels::default();
         for band in &self.bands {

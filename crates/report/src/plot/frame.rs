@@ -13,8 +13,15 @@ pub(super) const BOTTOM: f64 = 360.0;
 /// Between two lines of text.
 pub(super) const LINE: f64 = 15.0;
 
+/// Letters of a title that fit above a plot; all of it is in the plot's label.
+const TITLE_LETTERS: usize = 76;
+
 pub(super) fn title(svg: &mut Svg, text: &str) {
-    svg.text((LEFT, 26.0), Anchor::Start, 16, "", text);
+    let mut shown: String = text.chars().take(TITLE_LETTERS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    svg.text((LEFT, 26.0), Anchor::Start, 16, "", &shown);
 }
 
 pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
@@ -25,6 +32,16 @@ pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
         }
     }
     svg.text_upright((20.0, f64::midpoint(TOP, BOTTOM)), 14, &axis.label);
+}
+
+/// A reader takes heights for amounts: an axis that does not begin at 0, or is logarithmic, says so.
+pub(super) fn say_where_it_begins(svg: &mut Svg, axis: &Axis, scale: &Scale) {
+    let words = match (axis.logarithmic, scale.begins_above_zero()) {
+        (true, _) => "vertical axis logarithmic",
+        (false, true) => "vertical axis does not begin at 0",
+        (false, false) => return,
+    };
+    svg.text((RIGHT, TOP - 5.0), Anchor::End, 11, "", words);
 }
 
 pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {

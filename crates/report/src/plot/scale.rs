@@ -30,6 +30,7 @@ impl Scale {
         let (low, high) = match (low < high, low.is_finite() && low <= high) {
             (true, _) => (low, high),
             (false, true) if axis.logarithmic => (low / 2.0, low * 2.0),
+            (false, true) if axis.with_zero && low == 0.0 => (0.0, 1.0),
             (false, true) => (low - 0.5, low + 0.5),
             (false, false) => (if axis.logarithmic { 0.1 } else { 0.0 }, 1.0),
         };
@@ -62,12 +63,21 @@ impl Scale {
         self.pixel(value.clamp(self.low, self.high)).unwrap_or(self.from)
     }
 
+    /// Whether heights over its lower end are no amounts.
+    pub(super) fn begins_above_zero(&self) -> bool {
+        self.low > 0.0
+    }
+
     /// Values and texts of the ticks.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
             let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
             // Two or three decades have too few ticks at their powers alone.
-            let within: &[f64] = if self.high / self.low < 2e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let within: &[f64] = match self.high / self.low {
+                ..5.0 => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
+                ..2e3 => &[1.0, 2.0, 5.0],
+                _ => &[1.0],
+            };
             let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
             let slack = 1.0 + 1e-9;
             let shown = all.filter(|v| (self.low / slack..=self.high * slack).contains(v));
@@ -107,6 +117,22 @@ fn plain(value: f64, step: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_from_zero_without_anything_but_zeros_does_not_go_below() {
+        let scale = Scale::new(&Axis::new("lost").from_zero(), [0.0, 0.0].into_iter(), (0.0, 1.0));
+        let ticks = scale.ticks();
+        assert_eq!(ticks.first().map(|tick| tick.0), Some(0.0));
+        assert!(ticks.len() > 2 && !scale.begins_above_zero());
+    }
+
+    #[test]
+    fn a_short_logarithmic_axis_has_ticks_as_well() {
+        let axis = Axis::new("latency").logarithmic();
+        let scale = Scale::new(&axis, [9.8, 17.0].into_iter(), (0.0, 1.0));
+        let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["10", "12", "15"]);
+    }
 
     fn ticks(low: f64, high: f64) -> Vec<String> {
         let scale = Scale::new(&Axis::new("x"), [low, high].into_iter(), (0.0, 100.0));

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 const COLOURS: usize = 6;
 /// Line styles, so that more lines than colours can be told apart.
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
-/// Values of a series that a page shows under the pointer: more are not told apart on a screen.
-const MOST_VALUES: usize = 150;
+/// Values of a series that a page shows under the pointer and gives as data: more are not told apart
+/// on a screen; every second, third, … is left where there are more.
+const MOST_VALUES: usize = 400;
 
 /// Where a text is held.
 #[derive(Debug, Clone, Copy)]
@@ -49,14 +50,17 @@ pub(super) struct Svg {
     height: f64,
     /// What it shows, for those who cannot see it.
     label: String,
-    /// Name and unit of the horizontal axis.
+    title: String,
+    /// Names and units of the axes.
     x_label: String,
+    y_label: String,
 }
 
 impl Svg {
     pub(super) fn new(width: f64, height: f64, title: &str, x_label: &str, y_label: &str) -> Self {
         let label = format!("{title}: {y_label} over {x_label}");
-        Self { body: String::new(), width, height, label, x_label: x_label.to_owned() }
+        let [title, x_label, y_label] = [title, x_label, y_label].map(str::to_owned);
+        Self { body: String::new(), width, height, label, title, x_label, y_label }
     }
 
     /// Makes room below, down to `height`.
@@ -168,15 +172,23 @@ impl Svg {
         self.put(format_args!(r#"<g data-name="{}" data-at="{}"/>"#, escape(name), all.trim_end()));
     }
 
+    /// The values of bars, for the page's script: as in the plot, by group.
+    pub(super) fn bar_values(&mut self, groups: &[String], series: &[(&str, Vec<String>)]) {
+        let data = serde_json::json!({ "groups": groups, "series": series });
+        self.put(format_args!(r#"<g data-bars="{}"/>"#, escape(&data.to_string())));
+    }
+
     pub(super) fn finish(self) -> String {
-        let Self { body, width, height, label, x_label } = self;
+        let Self { body, width, height, label, title, x_label, y_label } = self;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" \
              viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\" \
-             data-x=\"{}\">\n{}<rect class=\"paper\" x=\"0\" y=\"0\" \
+             data-title=\"{}\" data-x=\"{}\" data-y=\"{}\">\n{}<rect class=\"paper\" x=\"0\" y=\"0\" \
              width=\"{width:.0}\" height=\"{height:.0}\"/>\n{body}</svg>\n",
             escape(&label),
+            escape(&title),
             escape(&x_label),
+            escape(&y_label),
             style_element(),
         )
     }

@@ -6,8 +6,25 @@ use crate::escape::escape;
 use crate::page::{self, put};
 use crate::plot::{Axis, BarSeries, Bars};
 
-/// Figures that are drawn; all are in the table.
+/// Figures that are drawn; more are in the table.
 const DRAWN: usize = 12;
+/// Rows of the table at most, and files that are named: a page stays below a megabyte whatever is in
+/// the folders.
+const ROWS: usize = 1_500;
+const NAMED: usize = 50;
+/// Letters of a name or path that are shown.
+const LETTERS: usize = 160;
+
+/// A name as it is shown: shortened in the middle where it is very long.
+fn short(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= LETTERS {
+        return escape(name);
+    }
+    let head: String = name.chars().take(LETTERS / 2).collect();
+    let tail: String = name.chars().skip(count - LETTERS / 2).collect();
+    escape(&format!("{head} … {tail}"))
+}
 
 impl Comparison {
     /// The page.
@@ -21,11 +38,15 @@ impl Comparison {
         for (index, run) in self.runs.iter().enumerate() {
             let role = if index == 0 { ", the others are compared with it" } else { "" };
             let count = run.repetitions.len();
-            let name = escape(&run.name);
+            let name = short(&run.name);
             put(&mut page, format_args!("<li><b>{name}</b>: {count} repetitions{role}"));
-            for one in &run.left_out {
-                let (file, why) = (escape(&one.file), escape(&one.why));
+            for one in run.left_out.iter().take(NAMED) {
+                let (file, why) = (short(&one.file), short(&one.why));
                 put(&mut page, format_args!("<br>left out: {file}: {why}"));
+            }
+            if run.left_out.len() > NAMED {
+                let more = run.left_out.len() - NAMED;
+                put(&mut page, format_args!("<br>left out: {more} files more"));
             }
             page.push_str("</li>\n");
         }
@@ -40,16 +61,28 @@ impl Comparison {
             .take(DRAWN)
             .for_each(|figure| page.push_str(&self.bars(figure)));
         page.push_str("</div>\n<h2>All figures</h2>\n");
+        let all: usize = sorted.iter().map(|figure| figure.differences.len()).sum();
+        if all > ROWS {
+            put(
+                &mut page,
+                format_args!(
+                    "<p>The first {ROWS} rows of {all}, those that differ most; <code>--only</code> \
+                     picks others, <code>--json</code> has all.</p>\n"
+                ),
+            );
+        }
+        let mut left = ROWS;
         page::begin_table(&mut page, ["figure", "run", "first", "this", "difference", "outcome"]);
         for figure in sorted {
-            for (index, difference) in figure.differences.iter().enumerate() {
+            for (index, difference) in figure.differences.iter().enumerate().take(left) {
+                left -= 1;
                 let [by, outcome] = show::difference(difference.as_ref());
                 let this = show::mean(figure.means[index + 1].as_ref());
                 let texts = [&figure.path, &self.runs[index + 1].name];
                 let numbers = [&show::mean(figure.means[0].as_ref()), &this, &by];
                 page.push_str("<tr>");
                 for cell in texts {
-                    put(&mut page, format_args!("<td>{}</td>", escape(cell)));
+                    put(&mut page, format_args!("<td>{}</td>", short(cell)));
                 }
                 for cell in numbers {
                     put(&mut page, format_args!("<td class=\"n\">{}</td>", escape(cell)));

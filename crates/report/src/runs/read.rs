@@ -152,6 +152,44 @@ mod tests {
     }
 
     #[test]
+    fn huge_and_hostile_files_are_named_and_the_others_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("1.json"), "{\"watts\": 1.5}").unwrap();
+        // A file with a hole: long, and takes no room.
+        std::fs::File::create(at("2.json")).unwrap().set_len(LONGEST + 1).unwrap();
+        let numbers: Vec<usize> = (0..=MOST).collect();
+        std::fs::write(at("3.json"), format!("{numbers:?}")).unwrap();
+        std::fs::write(at("4.json"), "[".repeat(100_000)).unwrap();
+        std::fs::write(at("5.json"), [0xff, 0xfe, 0x00]).unwrap();
+        std::fs::write(at("6.json"), "{\"watts\": 1e999}").unwrap();
+        std::os::unix::fs::symlink("/nowhere", at("7.json")).unwrap();
+        let run = Run::read(folder.path()).unwrap();
+        assert_eq!(run.repetitions.len(), 1);
+        let why = |name: &str| {
+            let found = run.left_out.iter().find(|it| it.file == name);
+            found.unwrap_or_else(|| panic!("{name}: {:?}", run.left_out)).why.clone()
+        };
+        assert_eq!(why("2.json"), "is longer than 64 MiB");
+        assert!(why("3.json").contains("more than 20000 numbers"), "{}", why("3.json"));
+        assert!(why("4.json").contains("recursion limit"), "{}", why("4.json"));
+        assert!(why("5.json").starts_with("is no JSON"), "{}", why("5.json"));
+        assert!(why("6.json").starts_with("is no JSON"), "{}", why("6.json"));
+        assert!(why("7.json").contains("No such file"), "{}", why("7.json"));
+    }
+
+    #[test]
+    fn a_folder_with_too_many_files_is_refused_before_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..=FILES {
+            std::fs::File::create(folder.path().join(format!("{number}.json"))).unwrap();
+        }
+        let error = Run::read(folder.path()).unwrap_err();
+        assert!(matches!(error, RunError::TooMany { .. }), "{error}");
+        assert!(error.to_string().contains("more than 10000 files"), "{error}");
+    }
+
+    #[test]
     fn a_folder_without_results_says_what_one_is() {
         let folder = tempfile::tempdir().unwrap();
         let error = Run::read(folder.path()).unwrap_err().to_string();

@@ -239,6 +239,10 @@ const EXAMPLES: &[Examples] = &[
                 "wattline sim --policy wattline:p99=100us --traffic day:8Mpps,duration=100ms --explain",
             ),
             (
+                "A page with the course of a day",
+                "wattline sim --traffic day:8Mpps,duration=100ms --interval 1ms --page day.html",
+            ),
+            (
                 "memcached on the kernel's stack",
                 "wattline sim --requests memcached:100krps --policy ondemand+84us",
             ),
@@ -254,6 +258,10 @@ const EXAMPLES: &[Examples] = &[
             (
                 "Five seeds, as a table for other programs",
                 "wattline sweep --traffic poisson:5Mpps --seed 1,2,3,4,5 --csv sweep.csv",
+            ),
+            (
+                "A page with the power of two policies over the load",
+                "wattline sweep --policy napi,powersave --traffic poisson:2Mpps,poisson:8Mpps --page sweep.html",
             ),
         ],
     ),
@@ -333,6 +341,10 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("A day in miniature and the comparison with the kernel", "wattline demo --out target"),
             ("A shorter day alone", "wattline demo --only day --duration 20s"),
+            (
+                "Shown in a browser at http://127.0.0.1:9418 while it runs",
+                "wattline demo --dashboard 127.0.0.1:9418",
+            ),
         ],
     ),
     (

@@ -29,6 +29,11 @@ impl Dashboard {
 pub struct Listening(Option<Opened>);
 
 impl Listening {
+    /// Whether there is one.
+    pub fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Shows what runs here and is called `what`; `stats` is what it says of itself.
     pub fn show(
         self,

@@ -1,6 +1,8 @@
 //! `wattline demo`: a day in miniature under several policies; then real traffic by the
 //! kernel and by Wattline, side by side.
 
+use super::dashboard::{Dashboard, Listening};
+use super::run;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattline_demo::compare::{self, Settings};
 use wattline_demo::day;
+use wattline_demo::watch::Watch;
 use wattline_router::config::parse_duration;
 use wattline_testbed::forwarder::Mode;
 use wattline_testbed::leftovers::clean_up_on_signals;
@@ -63,6 +66,8 @@ pub struct Args {
     /// What Wattline's worker does when there is no work.
     #[arg(long, value_enum, default_value_t = ModeArgument::Adaptive)]
     mode: ModeArgument,
+    #[command(flatten)]
+    dashboard: Dashboard,
 }
 
 /// A part of the demonstration.
@@ -105,6 +110,7 @@ struct Shown {
 
 /// Runs the command.
 pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
+    let dashboard = args.dashboard.open()?;
     let day = (args.only != Some(Part::Compare)).then(|| of_day(&args)).transpose()?;
     let page = args.out.join(PAGE);
     if day.is_some() {
@@ -112,18 +118,37 @@ pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
         std::fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, &error))?;
     }
     let comparison = (args.only != Some(Part::Day)).then(|| of_comparison(args)).transpose()?;
-    clean_up_on_signals(|| show(day.as_ref(), &page, comparison.as_ref(), json))?
+    let watch = watched(dashboard, day.as_ref(), comparison.is_some())?;
+    clean_up_on_signals(|| show(day.as_ref(), &page, comparison.as_ref(), &watch, json))?
+}
+
+/// One dashboard through all stages, where it is wanted.
+fn watched(
+    dashboard: Listening,
+    day: Option<&day::Settings>,
+    comparison: bool,
+) -> Result<Watch, ExitError> {
+    if !dashboard.is_wanted() {
+        return Ok(Watch::default());
+    }
+    run::log_to_standard_error();
+    let days = day.map_or(0, |day| day.policies.len());
+    let watch = Watch::new(days + if comparison { compare::stages() } else { 0 });
+    let told = watch.clone();
+    dashboard.show("demonstration", move || told.stats())?;
+    Ok(watch)
 }
 
 fn show(
     day: Option<&day::Settings>,
     page: &Path,
     comparison: Option<&Settings>,
+    watch: &Watch,
     json: bool,
 ) -> Result<(), ExitError> {
     let mut shown = Shown { day: None, page: None, comparison: None };
     if let Some(settings) = day {
-        let report = day::run(settings)?;
+        let report = day::run(settings, watch)?;
         std::fs::write(page, day::html(&report)).map_err(|error| cannot_write(page, &error))?;
         if !json {
             output::print(&report, json, |out, report| {
@@ -133,7 +158,7 @@ fn show(
         (shown.day, shown.page) = (Some(report), Some(page.to_owned()));
     }
     if let Some(settings) = comparison {
-        let report = compare::run(settings)?;
+        let report = compare::run(settings, watch)?;
         if !json {
             output::print(&report, json, |out, report| {
                 writeln!(out, "Real time: the kernel and Wattline, one processor's work each")?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_governor::decisions::Decision;
+use wattline_league::simulated::Simulation;
 use wattline_server::Application;
 use wattline_sim::{KnobBehaviour, Report, Scenario};
 use wattline_units::Span;
@@ -69,6 +70,9 @@ pub struct Args {
     /// Print the last 1,000 changes of the operating point with the policy's reasons.
     #[arg(long, conflicts_with = "requests")]
     explain: bool,
+    /// Write a page with plots and all figures too; with --interval, also over time.
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    page: Option<PathBuf>,
     /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -105,6 +109,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 seed: args.seed,
                 profile: args.profile.as_ref(),
                 sparse: args.sparse,
+                page: args.page.as_deref(),
             },
             json,
         );
@@ -156,7 +161,36 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         last_changes,
         report,
     };
+    if let Some(path) = &args.page {
+        output::write_page(path, &page(args, &result))?;
+    }
     output::print(&result, json, |out, result| table(out, result))
+}
+
+fn page(args: &Args, output: &Output<'_>) -> String {
+    let mut variations = Vec::new();
+    if output.output_links {
+        variations.push("output links are modelled".to_owned());
+    }
+    if !output.knob_faults.is_empty() {
+        variations.push(format!("knobs: {}", output.knob_faults));
+    }
+    if args.app_costs != "model" {
+        variations.push(format!("costs of applications: {}", args.app_costs));
+    }
+    Simulation {
+        server: output.server,
+        policy: output.policy,
+        traffic: output.traffic,
+        application: output.application.name(),
+        seed: output.seed,
+        variations: &variations,
+        notes: &output.notes,
+        changes: output.last_changes.as_deref().unwrap_or_default(),
+        command: &output::command_line(),
+        report: &output.report,
+    }
+    .html()
 }
 
 fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {

@@ -6,7 +6,8 @@ use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use wattline_league::simulated::Requests;
 use wattline_server::ServerFile;
 use wattline_sim::requests::{
     Grid, RequestError, RequestReport, RequestSetting, profile, profile_sparse, run_requests,
@@ -33,6 +34,8 @@ pub struct Wanted<'a> {
     pub profile: Option<&'a PathBuf>,
     /// With a search for few points.
     pub sparse: bool,
+    /// Where a page of the result goes.
+    pub page: Option<&'a Path>,
 }
 
 #[derive(Serialize)]
@@ -118,6 +121,18 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         seed: wanted.seed,
         report,
     };
+    if let Some(path) = wanted.page {
+        let html = Requests {
+            server: result.server,
+            policy: result.policy,
+            requests: result.requests,
+            seed: result.seed,
+            command: &output::command_line(),
+            report: &result.report,
+        }
+        .html();
+        output::write_page(path, &html)?;
+    }
     output::print(&result, json, |out, result| table(out, result))
 }
 

@@ -60,11 +60,60 @@ fn a_governed_server_is_shown_with_its_frequencies_and_its_rule() {
     assert!(machine.is_as_before());
 }
 
+/// Two days and the packets in memory, or between namespaces where the test is root: the same page all
+/// the time.
+#[test]
+fn a_demonstration_is_shown_through_all_its_stages() {
+    let Some(mut browser) = Browser::start("a demonstration's dashboard") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let at = format!("127.0.0.1:{port}");
+    let mut demo = Command::new(BINARY);
+    demo.args(["demo", "--policies", "poll,powersave", "--duration", "5s", "--load", "10%"]);
+    demo.args(["--size", "1514", "--compare-duration", "2s", "--dashboard", &at, "--out"]);
+    demo.arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let demo = demo.spawn().unwrap();
+    until("the dashboard answers", || get(port, "/state.json"));
+    let url = format!("http://{at}/");
+    let day = |policy: &str| {
+        format!(
+            "document.getElementById('stage').textContent.includes('under {policy}:') \
+             && document.querySelectorAll('#tiles div').length > 4"
+        )
+    };
+    let compared = "document.getElementById('stage').textContent.startsWith('Stage 3 of') \
+                    && document.querySelectorAll('#stages tbody tr').length >= 2";
+    let mut wrong = Vec::new();
+    browser.open(&url);
+    for (stage, ready) in
+        [("poll", day("poll")), ("powersave", day("powersave")), ("compared", compared.to_owned())]
+    {
+        browser.until(&ready);
+        browser.picture(&format!("demo-dashboard-{stage}"), true);
+        wrong.extend(browser.complaints());
+        let text = browser.text();
+        match stage {
+            "compared" => assert!(text.contains("a day under powersave"), "{text}"),
+            _ => {
+                for shown in ["500 times slower", "emulated, static", "all links", "cpu-cores"] {
+                    assert!(text.contains(shown), "{stage}: {shown:?} is missing in\n{text}");
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let output = demo.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains(&format!("dashboard at http://{at}/")), "{told}");
+}
+
 #[test]
 fn an_address_that_others_reach_needs_to_be_allowed_and_nothing_is_begun_before() {
     for (arguments, code, words) in [
         (&["run", "/nowhere.toml", "--dashboard", "0.0.0.0:9418"][..], 2, "--dashboard-remote"),
         (&["govern", "--dashboard", "[::]:9418"], 2, "ssh -L"),
+        (&["demo", "--dashboard", "0.0.0.0:9418"], 2, "--dashboard-remote"),
         (&["govern", "--dashboard-remote"], 2, "--dashboard <ADDRESS>"),
         (&["run", "/nowhere.toml", "--dashboard", "localhost"], 2, "invalid"),
     ] {

@@ -38,6 +38,38 @@ fn a_day_in_miniature_can_be_read_on_any_screen() {
 }
 
 #[test]
+fn simulations_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the pages of sim and sweep") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = ["--traffic", "poisson:2Mpps,size=64"];
+    let one = ["sim", "--duration", "10ms", "--interval", "1ms", "--explain", "--page", "a b.html"];
+    wattline(folder.path(), &[&one[..], &traffic].concat());
+    let words = ["Over time", "Decisions", "modelled", "--page 'a b.html'"];
+    is_fine(&mut browser, "sim-command", &folder.path().join("a b.html"), &words);
+    let requests =
+        ["sim", "--requests", "memcached:100krps", "--duration", "20ms", "--page", "r.html"];
+    wattline(folder.path(), &requests);
+    is_fine(
+        &mut browser,
+        "requests-command",
+        &folder.path().join("r.html"),
+        &["memcached:100krps"],
+    );
+    let many = ["sweep", "--duration", "5ms", "--policy", "poll,powersave", "--page", "s.html"];
+    wattline(folder.path(), &[&many[..], &traffic].concat());
+    let words = ["2 simulations of 2 cases", "Least power without a lost packet"];
+    is_fine(&mut browser, "sweep-command", &folder.path().join("s.html"), &words);
+    let again = Command::new(env!("CARGO_BIN_EXE_wattline"))
+        .args(many)
+        .args(traffic)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && told.contains("s.html: is there already"), "{told}");
+}
+
+#[test]
 fn a_league_can_be_read_on_any_screen() {
     let Some(mut browser) = Browser::start("the page of league") else { return };
     let folder = tempfile::tempdir().unwrap();

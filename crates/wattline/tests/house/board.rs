@@ -12,6 +12,36 @@ use std::process::Command;
 const UNITS: [&str; 9] =
     ["watt", "pps", "bps", "s", "hertz", "none", "percentunit", "ops", "joule"];
 
+/// What panels must say of themselves, by their type: `required` in the JSON schemas of Grafana's
+/// foundation SDK (jsonschema/stat.jsonschema.json, timeseries and common).
+const REQUIRED: [(&str, &[&str]); 2] = [
+    (
+        "stat",
+        &[
+            "/reduceOptions/calcs",
+            "/orientation",
+            "/textMode",
+            "/colorMode",
+            "/graphMode",
+            "/justifyMode",
+            "/wideLayout",
+            "/showPercentChange",
+            "/percentChangeColorMode",
+        ],
+    ),
+    (
+        "timeseries",
+        &[
+            "/legend/displayMode",
+            "/legend/placement",
+            "/legend/showLegend",
+            "/legend/calcs",
+            "/tooltip/mode",
+            "/tooltip/sort",
+        ],
+    ),
+];
+
 fn board() -> Value {
     serde_json::from_str(&read("packaging/grafana/wattline.json")).unwrap()
 }
@@ -67,6 +97,10 @@ fn the_board_is_one_that_grafana_takes() {
         }
         let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap();
         assert!(UNITS.contains(&unit), "{title}: {unit}");
+        let known = REQUIRED.iter().find(|(kind, _)| panel["type"] == *kind);
+        for key in known.unwrap_or_else(|| panic!("{title}: a type not known here")).1 {
+            assert!(panel["options"].pointer(key).is_some(), "{title}: options{key} is missing");
+        }
         let sources =
             panel["targets"].as_array().unwrap().iter().map(|target| &target["datasource"]);
         for source in sources.chain([&panel["datasource"]]) {
@@ -74,6 +108,10 @@ fn the_board_is_one_that_grafana_takes() {
         }
     }
     let variables = board["templating"]["list"].as_array().unwrap();
+    for variable in variables {
+        let current = &variable["current"];
+        assert!(current.is_null() || !current["value"].is_null(), "{variable}: half a choice");
+    }
     let variables: Vec<_> = variables.iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(variables, ["datasource", "instance"]);
 }

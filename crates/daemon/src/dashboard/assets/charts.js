@@ -2,7 +2,9 @@
 "use strict";
 const units = (value, unit, digits = 3) => {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (value === 0) return "0 " + unit;
+  // A sum that should be 0 may miss it by what floating-point numbers round away.
+  if (Math.abs(value) < 5e-10) return ("0 " + unit).trim();
+  if (!unit) return String(Number(value.toPrecision(digits)));
   const steps = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
   const size = Math.abs(value);
   const [factor, prefix] = steps.find(([factor]) => size >= factor * 0.9995) ?? steps[steps.length - 1];
@@ -30,6 +32,27 @@ const KINDS = [
   { id: "drops", title: "Drops by reason", unit: "pps", lines: (points) => named(points, "drops", 6) },
 ];
 
+// Where a stage of a demonstration begins: its number stands above the line.
+let begins = [];
+const markStages = (u) => {
+  if (begins.length < 2) return;
+  const { ctx, bbox } = u;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour("--soft");
+  ctx.setLineDash([4, 4]);
+  ctx.font = Math.round(11 * devicePixelRatio) + "px system-ui, sans-serif";
+  for (const [time, stage] of begins) {
+    const x = Math.round(u.valToPos(time, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(String(stage), x + 3 * devicePixelRatio, bbox.top + 11 * devicePixelRatio);
+  }
+  ctx.restore();
+};
+
 const make = (kind, names, holder) => {
   const label = (u, values) => values.map((value) => value === null ? "" : units(value, kind.unit));
   const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--faint"), width: 1 }, ticks: { stroke: () => colour("--faint"), width: 1 } };
@@ -48,6 +71,7 @@ const make = (kind, names, holder) => {
   return new uPlot({
     width: holder.clientWidth,
     height: HEIGHT,
+    hooks: { draw: [markStages] },
     cursor: { sync: { key: "wattline" }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y },
     axes: [{ ...axis, values: [[60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]], space: 70, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300] }, { ...axis, grid: lines, size: 74, values: label }],
@@ -56,6 +80,9 @@ const make = (kind, names, holder) => {
 };
 
 const draw = (points) => {
+  begins = points.filter((point, index) => point.stage && point.stage !== points[index - 1]?.stage).map((point) => [point.t, point.stage]);
+  // Nothing is known between two stages: a point without values breaks the lines.
+  points = points.flatMap((point, index) => index && point.stage && point.stage !== points[index - 1].stage ? [{ t: point.t - 0.001 }, point] : [point]);
   const times = points.map((point) => point.t);
   for (const kind of KINDS) {
     const lines = kind.lines(points).map(([name, of]) => [name, points.map((point) => of(point) ?? null)]);

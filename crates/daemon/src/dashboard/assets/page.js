@@ -54,7 +54,7 @@ const table = (id, title, heads, rows, wide) => {
     const line = element("tr", undefined, body);
     row.forEach((cell, column) => {
       const made = element("td", cell, line);
-      if (column > 0 && /^[\d–-]/.test(cell)) made.className = "n";
+      if (column > 0 && /^(–|-?[\d.,]+( [^ ,]+)?)$/.test(cell)) made.className = "n";
     });
   }
   box.querySelector("tbody").replaceWith(body);
@@ -65,19 +65,38 @@ const arrow = (before, after) => before === undefined || before === after ? afte
 const clock = (range) => range && (range[0] === range[1] ? units(range[1], "Hz") : units(range[0], "Hz") + " to " + units(range[1], "Hz"));
 const waits = (change) => change.wait + (known(change.nap_seconds) ? " " + units(change.nap_seconds, "s") : "");
 const described = (change, before) => [
-  arrow(before && String(before.cores_active), String(change.cores_active)) + " cores",
+  arrow(before && String(before.cores_active), String(change.cores_active)) + (change.cores_active === 1 ? " core" : " cores"),
   change.frequency_hertz && arrow(before && clock(before.frequency_hertz), clock(change.frequency_hertz)),
   arrow(before && waits(before), waits(change)),
 ].filter(known).join(", ");
 
+// Which stage of a demonstration runs, and what came of those before.
+const showStages = (stages) => {
+  at("stage").hidden = !stages;
+  if (!stages) return;
+  const over = known(stages.progress_ratio) ? ": " + share(stages.progress_ratio) + " over" : "";
+  at("stage").textContent = stages.number ? "Stage " + stages.number + " of " + stages.of + ": " + stages.name + (stages.meanwhile ? ", now " + stages.meanwhile : over) : "Starting";
+  table("stages", "Stages that are over", ["stage", "received", "lost", "power", "latency, 99 % within", "processor time per packet"], (stages.done ?? []).map((done) => [
+    done.stage, done.offered_packets.toLocaleString("en") + " packets", done.lost_packets.toLocaleString("en") + " packets",
+    known(done.power_watts) ? units(done.power_watts, "W", 4) + ", " + done.source : "–", units(done.latency_p99_seconds, "s"), units(done.cpu_seconds_per_packet, "s"),
+  ]), true);
+};
+
 const show = (frame) => {
-  const { rates, point, power, govern } = frame;
+  const { rates, point, power, govern, stages } = frame;
   at("name").textContent = frame.name;
   document.title = "Wattline: " + frame.name;
   if (frame.silent) return lost("it does not answer: what is shown was true before");
   seen = Date.now();
   at("state").className = "";
   at("state").textContent = "live, running for " + duration(frame.uptime_seconds);
+  showStages(stages);
+  // Between two stages nothing is forwarded that could be shown; the charts keep what was.
+  if (stages && !rates) {
+    at("tiles").replaceChildren();
+    at("note").hidden = true;
+    ["changes", "ports", "workers", "reasons", "parts", "knobs"].forEach((id) => at(id)?.remove());
+  }
   if (!rates) return;
   at("tiles").replaceChildren();
   tile("received", units(point.in, "pps"));
@@ -93,7 +112,7 @@ const show = (frame) => {
   if (known(point.active)) tile("cores active", point.active + " of " + rates.workers.length);
   if (state) tile("policy", state.policy, govern?.rule && govern.rule !== "policy" ? "overruled: " + govern.rule : undefined);
   const notes = [];
-  if (known(power?.scale)) notes.push("An emulated machine in model time, " + power.scale + " times slower than real time: watts and latencies are those of the model.");
+  if (known(power?.scale)) notes.push("An emulated machine in model time, " + power.scale + " times slower than real time: watts and latencies are those of the model, packets per second those that really pass here.");
   for (const rival of govern?.rivals ?? []) notes.push(rival.name + " sets " + rival.sets + ", too.");
   at("note").textContent = notes.join(" ");
   at("note").hidden = !notes.length;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wattline_league::simulated::{Sweep, SweepRow};
 use wattline_policy::PolicySpec;
 use wattline_report::columns::{Columns, number, text};
 use wattline_server::{Application, ServerModel};
@@ -61,6 +62,9 @@ pub struct Args {
     /// Write the same figures as an Arrow IPC file (needs a build with the feature `arrow`).
     #[arg(long)]
     arrow: Option<PathBuf>,
+    /// Write a page with plots and a table of all cases.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Replace these files if they exist.
     #[arg(long)]
     overwrite: bool,
@@ -104,7 +108,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.duration == Span::ZERO {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
-    for path in args.csv.iter().chain(&args.arrow).filter(|path| path.exists() && !args.overwrite) {
+    let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
+    for path in files.filter(|path| path.exists() && !args.overwrite) {
         let path = path.display();
         problems.note(ExitError::IO, format!("{path}: is there already; allowed with --overwrite"));
     }
@@ -136,7 +141,24 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.arrow {
         arrow::write(path, &rows).map_err(|error| cannot_write(path, error))?;
     }
+    if let Some(path) = &args.page {
+        output::write_page(path, &page(&rows))?;
+    }
     output::print(&Results { results: rows }, json, |out, results| table(out, &results.results))
+}
+
+fn page(rows: &[Row]) -> String {
+    let rows: Vec<SweepRow<'_>> = (rows.iter())
+        .map(|row| SweepRow {
+            server: &row.server,
+            policy: &row.policy,
+            traffic: &row.traffic,
+            application: row.application.name(),
+            seed: row.seed,
+            report: &row.report,
+        })
+        .collect();
+    Sweep { rows: &rows, command: &output::command_line() }.html()
 }
 
 fn cannot_write(path: &Path, error: impl Display) -> ExitError {

@@ -1,4 +1,4 @@
-//! Machine and day of a measurement.
+//! The machine that ran, and the day.
 
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,0 +1,219 @@
+//! The page of one simulation.
+
+use super::{again, bars, cores, head, latencies, micros};
+use wattline_governor::decisions::Decision;
+use wattline_report::page::{begin, end, table};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_sim::Report;
+
+/// What was simulated, and what came out.
+#[derive(Debug)]
+pub struct Simulation<'a> {
+    /// Name of the server model.
+    pub server: &'a str,
+    /// Policy with its parameters.
+    pub policy: &'a str,
+    /// Traffic as it was described.
+    pub traffic: &'a str,
+    /// Application that handles each packet.
+    pub application: &'a str,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// What is different from the ordinary, such as output links or knobs that fail.
+    pub variations: &'a [String],
+    /// What stands in for something else.
+    pub notes: &'a [String],
+    /// Changes of the operating point, where they were asked for.
+    pub changes: &'a [Decision],
+    /// The command that gives the same again.
+    pub command: &'a str,
+    /// What came out.
+    pub report: &'a Report,
+}
+
+impl Simulation<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let report = self.report;
+        let title = format!("Simulation: {} under {}", self.server, self.policy);
+        let mut page = begin(&title);
+        let power = format!("{} (accuracy: {})", report.source, report.accuracy);
+        head(&mut page, &title, &self.outcome(), &power, self.notes);
+        if report.intervals.len() > 1 {
+            page.push_str("<h2>Over time</h2>\n<div class=\"plots\">\n");
+            self.over_time().iter().for_each(|chart| page.push_str(&chart.svg()));
+            page.push_str("</div>\n");
+        }
+        page.push_str("<h2>Of the whole time</h2>\n<div class=\"plots\">\n");
+        let parts = report.power_by_component_watts.parts();
+        let parts = parts.map(|(component, watts)| (component.name().replace('-', " "), watts.0));
+        page.push_str(&bars("Power by component", "component", "W", &parts));
+        let percentiles = [
+            ("50 %", report.latency_p50_seconds),
+            ("95 %", report.latency_p95_seconds),
+            ("99 %", report.latency_p99_seconds),
+            ("99.9 %", report.latency_p999_seconds),
+        ];
+        page.extend(latencies(&percentiles));
+        page.push_str(&self.residency());
+        page.push_str("</div>\n<h2>Figures</h2>\n");
+        table(&mut page, ["figure", "value"], self.figures().into_iter());
+        self.decisions(&mut page);
+        page.push_str("<h2>Conditions</h2>\n");
+        let seconds = format!("{} s, from {} s on", report.duration_seconds, report.from_seconds);
+        let conditions = [
+            ["server", self.server],
+            ["policy", self.policy],
+            ["traffic", self.traffic],
+            ["application", self.application],
+            ["seed", &self.seed.to_string()],
+            ["simulated time", &seconds],
+            ["variations", &none_or(self.variations)],
+        ];
+        table(
+            &mut page,
+            ["what", "value"],
+            conditions.map(|row| row.map(str::to_owned)).into_iter(),
+        );
+        again(&mut page, self.command);
+        end(&mut page);
+        page
+    }
+
+    /// The outcome in a sentence.
+    fn outcome(&self) -> String {
+        let report = self.report;
+        let lost = match report.dropped_packets {
+            0 => "no packet lost".to_owned(),
+            lost => format!(
+                "{lost} packets lost ({:.3} %)",
+                100.0 * lost as f64 / report.offered_packets.max(1) as f64
+            ),
+        };
+        let latency = match report.latency_p99_seconds {
+            Some(p99) => format!(", 99 % of the packets within {:.1} µs", p99 * 1e6),
+            None => String::new(),
+        };
+        format!(
+            "{:.2} W at {:.3} of {:.3} Mpps forwarded, {lost}{latency}.",
+            report.power_watts,
+            report.forwarded_rate_pps / 1e6,
+            report.offered_rate_pps / 1e6
+        )
+    }
+
+    fn over_time(&self) -> Vec<Chart> {
+        let time = || Axis::new("simulated time (s)");
+        let line = |of: &dyn Fn(&Report) -> f64| -> Vec<(f64, f64)> {
+            let middle = |it: &Report| it.from_seconds + it.duration_seconds / 2.0;
+            self.report.intervals.iter().map(|it| (middle(it), of(it))).collect()
+        };
+        let chart = |title: &str, y: &str| Chart::new(title, time(), Axis::new(y).from_zero());
+        let micros = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| seconds * 1e6);
+        let latency = Chart::new("Latency", time(), Axis::new("latency (µs)").logarithmic());
+        let mut charts = vec![
+            chart("Packets", "rate (Mpps)")
+                .series("offered", Mark::Line, line(&|it| it.offered_rate_pps / 1e6))
+                .series("forwarded", Mark::Line, line(&|it| it.forwarded_rate_pps / 1e6)),
+            chart("Power", "power (W)").series("server", Mark::Line, line(&|it| it.power_watts)),
+            latency.series("50 %", Mark::Line, line(&|it| micros(it.latency_p50_seconds))).series(
+                "99 %",
+                Mark::Line,
+                line(&|it| micros(it.latency_p99_seconds)),
+            ),
+            chart("Active cores", "active cores, mean").series(
+                "active cores",
+                Mark::Line,
+                line(&|it| it.cores_active_mean),
+            ),
+            chart("Frequency of active cores", "frequency (GHz)").series(
+                "mean",
+                Mark::Line,
+                line(&|it| it.frequency_mean_hertz / 1e9),
+            ),
+        ];
+        if self.report.dropped_packets > 0 {
+            let lost = line(&|it| it.dropped_packets as f64);
+            let chart = chart("Lost packets", "lost packets per interval");
+            charts.push(chart.series("lost", Mark::Line, lost));
+        }
+        charts
+    }
+
+    fn residency(&self) -> String {
+        let residency = &self.report.residency;
+        let by = |of: &dyn Fn(&wattline_sim::CoreResidency) -> f64| -> Vec<f64> {
+            residency.cores.iter().map(of).collect()
+        };
+        let mut states = vec![
+            ("with packets".to_owned(), by(&|core| core.useful)),
+            ("polling".to_owned(), by(&|core| core.empty)),
+        ];
+        for (index, name) in residency.idle_states.iter().enumerate() {
+            let share = |core: &wattline_sim::CoreResidency| core.idle.get(index).copied();
+            states.push((name.clone(), by(&|core| share(core).unwrap_or(0.0))));
+        }
+        cores(states)
+    }
+
+    fn figures(&self) -> Vec<[String; 2]> {
+        let report = self.report;
+        let number = |value: u64| value.to_string();
+        let optional = |value: Option<f64>, scale: f64| {
+            value.map_or("–".to_owned(), |value| format!("{:.4}", value * scale))
+        };
+        let mut rows = [
+            ["offered, packets", &number(report.offered_packets)],
+            ["forwarded, packets", &number(report.forwarded_packets)],
+            ["dropped, ring full, packets", &number(report.dropped_packets)],
+            ["of them at output links", &number(report.dropped_at_output_packets)],
+            ["beyond the links, not offered, packets", &number(report.beyond_link_packets)],
+            ["reordered, packets", &number(report.reordered_packets)],
+            ["held back to keep their order, packets", &number(report.held_packets)],
+            ["latency mean, µs", &micros(report.latency_mean_seconds)],
+            ["latency 50 %, µs", &micros(report.latency_p50_seconds)],
+            ["latency 95 %, µs", &micros(report.latency_p95_seconds)],
+            ["latency 99 %, µs", &micros(report.latency_p99_seconds)],
+            ["latency 99.9 %, µs", &micros(report.latency_p999_seconds)],
+            ["latency longest, µs", &micros(report.latency_max_seconds)],
+            ["power, W", &format!("{:.2}", report.power_watts)],
+            ["energy, J", &format!("{:.4}", report.energy_joules)],
+            ["energy per packet, µJ", &optional(report.energy_per_packet_joules, 1e6)],
+            ["active cores, mean", &format!("{:.3}", report.cores_active_mean)],
+            ["frequency, mean, GHz", &format!("{:.3}", report.frequency_mean_hertz / 1e9)],
+            ["changes of the operating point", &number(report.transitions)],
+            ["interrupts per packet", &optional(report.interrupts_per_packet, 1.0)],
+            ["reaction to overload, mean, µs", &micros(report.reaction_mean_seconds)],
+        ]
+        .map(|row| row.map(str::to_owned))
+        .to_vec();
+        for knob in &report.knobs {
+            let told = format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed);
+            rows.push([format!("steps, {}", knob.knob.name()), told]);
+        }
+        rows
+    }
+
+    fn decisions(&self, page: &mut String) {
+        /// Rows at most: a page stays small.
+        const MOST: usize = 300;
+        if self.changes.is_empty() {
+            return;
+        }
+        page.push_str("<h2>Decisions</h2>\n");
+        if self.changes.len() > MOST {
+            let told = format!("<p>The last {MOST} of {} that are kept.</p>\n", self.changes.len());
+            page.push_str(&told);
+        }
+        let rows = self.changes.iter().rev().take(MOST).map(|change| {
+            let what = change.to_string();
+            let what = what.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&what);
+            [what.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
+        });
+        table(page, ["became", "why", "at, s"], rows);
+    }
+}
+
+fn none_or(texts: &[String]) -> String {
+    if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }
+}

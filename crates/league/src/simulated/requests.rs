@@ -1,0 +1,128 @@
+//! The page of a simulated server of requests.
+
+use super::{again, bars, cores, head, latencies, micros};
+use wattline_report::page::{begin, end, table};
+use wattline_sim::requests::{RequestCore, RequestReport};
+
+/// What was simulated, and what came out.
+#[derive(Debug)]
+pub struct Requests<'a> {
+    /// Name of the server model.
+    pub server: &'a str,
+    /// Policy with its parameters.
+    pub policy: &'a str,
+    /// Requests as they were described.
+    pub requests: &'a str,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// The command that gives the same again.
+    pub command: &'a str,
+    /// What came out.
+    pub report: &'a RequestReport,
+}
+
+impl Requests<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let report = self.report;
+        let title = format!("Simulation: {} under {}", self.server, self.policy);
+        let mut page = begin(&title);
+        let outcome = format!(
+            "{:.2} W of the package at {:.1} of {:.1} thousand requests per second answered, {} dropped{}; \
+             95 % within {} µs.{}",
+            report.power_watts,
+            report.answered_rate_rps / 1e3,
+            report.offered_rate_rps / 1e3,
+            report.dropped_requests,
+            if report.dropped_requests == 0 { "" } else { " because a ring was full" },
+            micros(report.latency_p95_seconds),
+            if report.sustained { "" } else { " The load is not sustained." },
+        );
+        let power = format!("{} (accuracy: {})", report.source, report.accuracy);
+        let notes: Vec<String> = report.policy_remark.iter().cloned().collect();
+        head(&mut page, &title, &outcome, &power, &notes);
+        page.push_str("<h2>Of the whole time</h2>\n<div class=\"plots\">\n");
+        let parts = [
+            ("package", report.package_power_watts),
+            ("uncore", report.uncore_power_watts),
+            ("cores awake", report.awake_power_watts),
+            ("cores idle", report.idle_power_watts),
+        ];
+        let parts = parts.map(|(name, watts)| (name.to_owned(), watts));
+        page.push_str(&bars("Power by part", "part of the package", "W", &parts));
+        let percentiles = [
+            ("50 %", report.latency_p50_seconds),
+            ("95 %", report.latency_p95_seconds),
+            ("99 %", report.latency_p99_seconds),
+        ];
+        page.extend(latencies(&percentiles));
+        page.push_str(&self.residency());
+        page.push_str(&self.states());
+        page.push_str("</div>\n<h2>Figures</h2>\n");
+        table(&mut page, ["figure", "value"], self.figures().into_iter());
+        page.push_str("<h2>Conditions</h2>\n");
+        let conditions = [
+            ["server", self.server],
+            ["policy", self.policy],
+            ["requests", self.requests],
+            ["seed", &self.seed.to_string()],
+            ["simulated time, s", &report.duration_seconds.to_string()],
+        ];
+        table(
+            &mut page,
+            ["what", "value"],
+            conditions.map(|row| row.map(str::to_owned)).into_iter(),
+        );
+        again(&mut page, self.command);
+        end(&mut page);
+        page
+    }
+
+    fn residency(&self) -> String {
+        let by = |of: &dyn Fn(&RequestCore) -> f64| -> Vec<f64> {
+            self.report.cores.iter().map(of).collect()
+        };
+        let mut states = vec![
+            ("application".to_owned(), by(&|core| core.application)),
+            ("interrupts".to_owned(), by(&|core| core.kernel)),
+        ];
+        for (index, name) in self.report.idle_states.iter().enumerate() {
+            let share = |core: &RequestCore| core.idle.get(index).copied().unwrap_or(0.0);
+            states.push((name.clone(), by(&share)));
+        }
+        cores(states)
+    }
+
+    fn states(&self) -> String {
+        let hertz = self.report.frequencies_hertz.iter().zip(&self.report.frequency_shares);
+        let shares: Vec<(String, f64)> =
+            hertz.map(|(hertz, share)| (format!("{:.1}", hertz / 1e9), share * 100.0)).collect();
+        bars("Time at each frequency", "frequency (GHz)", "share of time (%)", &shares)
+    }
+
+    fn figures(&self) -> Vec<[String; 2]> {
+        let report = self.report;
+        let optional = |value: Option<f64>, scale: f64| {
+            value.map_or("–".to_owned(), |value| format!("{:.3}", value * scale))
+        };
+        [
+            ["offered, requests", &report.offered_requests.to_string()],
+            ["answered, requests", &report.answered_requests.to_string()],
+            ["dropped, ring full, requests", &report.dropped_requests.to_string()],
+            ["latency mean, µs", &micros(report.latency_mean_seconds)],
+            ["latency 50 %, µs", &micros(report.latency_p50_seconds)],
+            ["latency 95 %, µs", &micros(report.latency_p95_seconds)],
+            ["latency 99 %, µs", &micros(report.latency_p99_seconds)],
+            ["latency longest, µs", &micros(report.latency_max_seconds)],
+            ["power of the package, W", &format!("{:.2}", report.power_watts)],
+            ["energy, J", &format!("{:.3}", report.energy_joules)],
+            ["energy per request, µJ", &optional(report.energy_per_request_joules, 1e6)],
+            ["V/F state, mean (P0 is the fastest)", &format!("P{:.2}", report.mean_state())],
+            ["moderation period, mean, µs", &micros(Some(report.period_mean_seconds))],
+            ["interrupts per request", &optional(report.interrupts_per_request, 1.0)],
+            ["changes of the operating point", &report.transitions.to_string()],
+        ]
+        .map(|row| row.map(str::to_owned))
+        .to_vec()
+    }
+}

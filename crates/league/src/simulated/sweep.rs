@@ -1,0 +1,357 @@
+//! The page of many simulations beside each other.
+
+use super::{again, head};
+use std::collections::BTreeMap;
+use wattline_report::Spread;
+use wattline_report::page::{begin, end, put, table};
+use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_sim::Report;
+
+/// Rows of a table at most, and groups of plots: a page stays below a megabyte.
+const MOST_ROWS: usize = 1_000;
+const MOST_GROUPS: usize = 24;
+/// Lines of a plot at most.
+const MOST_LINES: usize = 12;
+
+/// One simulation.
+#[derive(Debug, Clone, Copy)]
+pub struct SweepRow<'a> {
+    /// Name of the server model.
+    pub server: &'a str,
+    /// Policy with its parameters.
+    pub policy: &'a str,
+    /// Traffic as it was described.
+    pub traffic: &'a str,
+    /// Application that handles each packet.
+    pub application: &'a str,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// What came out.
+    pub report: &'a Report,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Sweep<'a> {
+    /// In any order.
+    pub rows: &'a [SweepRow<'a>],
+    /// The command that gives the same again.
+    pub command: &'a str,
+}
+
+/// The same but for the seed.
+struct Point<'a> {
+    row: SweepRow<'a>,
+    reports: Vec<&'a Report>,
+}
+
+impl Point<'_> {
+    /// Mean over the seeds of what each has; NaN where one lacks it.
+    fn spread(&self, of: impl Fn(&Report) -> Option<f64>) -> Spread {
+        let values: Vec<f64> =
+            self.reports.iter().map(|report| of(report).unwrap_or(f64::NAN)).collect();
+        Spread::of(values.iter().copied())
+    }
+
+    fn mean(&self, of: impl Fn(&Report) -> Option<f64>) -> f64 {
+        self.spread(of).mean
+    }
+
+    fn mpps(&self) -> f64 {
+        self.mean(|report| Some(report.offered_rate_pps / 1e6))
+    }
+
+    fn watts(&self) -> Spread {
+        self.spread(|report| Some(report.power_watts))
+    }
+
+    fn lost(&self) -> u64 {
+        self.reports.iter().map(|report| report.dropped_packets).sum()
+    }
+}
+
+/// A quantity that is plotted.
+struct Quantity {
+    title: &'static str,
+    unit: &'static str,
+    logarithmic: bool,
+    of: fn(&Report) -> Option<f64>,
+}
+
+const QUANTITIES: [Quantity; 4] = [
+    Quantity {
+        title: "Power",
+        unit: "power (W)",
+        logarithmic: false,
+        of: |it| Some(it.power_watts),
+    },
+    Quantity {
+        title: "Latency, 99 % within",
+        unit: "latency (µs)",
+        logarithmic: true,
+        of: |it| it.latency_p99_seconds.map(|seconds| seconds * 1e6),
+    },
+    Quantity {
+        title: "Energy per packet",
+        unit: "energy per packet (µJ)",
+        logarithmic: false,
+        of: |it| it.energy_per_packet_joules.map(|joules| joules * 1e6),
+    },
+    Quantity {
+        title: "Lost packets",
+        unit: "lost packets (%)",
+        logarithmic: false,
+        of: |it| Some(100.0 * it.dropped_packets as f64 / it.offered_packets.max(1) as f64),
+    },
+];
+
+impl Sweep<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let points = self.points();
+        let title = "Simulations beside each other";
+        let mut page = begin(title);
+        let lossless = points.iter().filter(|point| point.lost() == 0).count();
+        let outcome = format!(
+            "{} simulations of {} cases, {lossless} of which lost no packet.",
+            self.rows.len(),
+            points.len()
+        );
+        let origin = self.rows.first().map(|row| (row.report.source, row.report.accuracy));
+        let power = origin.map_or("unavailable".to_owned(), |(source, accuracy)| {
+            format!("{source} (accuracy: {accuracy})")
+        });
+        head(&mut page, title, &outcome, &power, &[]);
+        least_power(&mut page, &points);
+        plots(&mut page, &points);
+        all(&mut page, &points);
+        page.push_str("<h2>Conditions</h2>\n");
+        again(&mut page, self.command);
+        end(&mut page);
+        page
+    }
+
+    /// Cases in the order in which they first come.
+    fn points(&self) -> Vec<Point<'_>> {
+        let mut places = BTreeMap::new();
+        let mut points: Vec<Point<'_>> = Vec::new();
+        for row in self.rows {
+            let key = (row.server, row.policy, row.traffic, row.application);
+            let place = *places.entry(key).or_insert(points.len());
+            match points.get_mut(place) {
+                Some(point) => point.reports.push(row.report),
+                None => points.push(Point { row: *row, reports: vec![row.report] }),
+            }
+        }
+        points
+    }
+}
+
+/// Which policy needs the least for each traffic without losing a packet.
+fn least_power(page: &mut String, points: &[Point<'_>]) {
+    let mut best: Vec<(&Point<'_>, usize)> = Vec::new();
+    for point in points.iter().filter(|point| point.lost() == 0) {
+        let same = |other: &&Point<'_>| {
+            let (a, b) = (&other.row, &point.row);
+            (a.server, a.traffic, a.application) == (b.server, b.traffic, b.application)
+        };
+        let known = best.iter_mut().find(|(other, _)| same(other));
+        match known {
+            Some((other, count)) => {
+                *count += 1;
+                if point.watts().mean < other.watts().mean {
+                    *other = point;
+                }
+            }
+            None => best.push((point, 1)),
+        }
+    }
+    let compared: Vec<_> = best.into_iter().filter(|(_, count)| *count > 1).collect();
+    if compared.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Least power without a lost packet</h2>\n");
+    let rows = compared.iter().take(MOST_ROWS).map(|(point, count)| {
+        [
+            point.row.traffic.to_owned(),
+            point.row.server.to_owned(),
+            point.row.application.to_owned(),
+            point.row.policy.to_owned(),
+            with_interval(point.watts(), 2),
+            cell(point.mean(QUANTITIES[1].of), 2),
+            count.to_string(),
+        ]
+    });
+    let heads = [
+        "traffic",
+        "server",
+        "application",
+        "policy",
+        "power, W",
+        "99 % within, µs",
+        "of how many",
+    ];
+    table(page, heads, rows);
+}
+
+/// Traffic without its rate: `poisson` and `,size=64` of `poisson:5Mpps,size=64`.
+fn kind(traffic: &str) -> (&str, &str) {
+    let Some((name, rest)) = traffic.split_once(':') else { return (traffic, "") };
+    (name, rest.find(',').map_or("", |at| &rest[at..]))
+}
+
+/// Server, application and kind of traffic of plots.
+type Key<'a> = (&'a str, &'a str, (&'a str, &'a str));
+
+/// Over the offered rate where a traffic comes with several, otherwise side by side.
+fn plots(page: &mut String, points: &[Point<'_>]) {
+    let mut groups: Vec<(Key<'_>, Vec<&Point<'_>>)> = Vec::new();
+    for point in points {
+        let row = &point.row;
+        let key = (row.server, row.application, kind(row.traffic));
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(point),
+            None => groups.push((key, vec![point])),
+        }
+    }
+    page.push_str("<h2>Plots</h2>\n");
+    if groups.len() > MOST_GROUPS {
+        put(
+            page,
+            format_args!(
+                "<p>The first {MOST_GROUPS} of {} kinds of traffic, servers and applications; the table has all.</p>\n",
+                groups.len()
+            ),
+        );
+    }
+    page.push_str("<div class=\"plots\">\n");
+    for ((server, application, (name, rest)), members) in groups.iter().take(MOST_GROUPS) {
+        let what = format!("{name}{rest}, {application}, {server}");
+        for quantity in &QUANTITIES {
+            let shown = members.iter().map(|point| point.mean(quantity.of));
+            // Nothing lost is said in the table; a plot of zeros shows nothing.
+            if shown.filter(|value| value.is_finite()).any(|value| value > 0.0) {
+                page.push_str(&plot(quantity, &what, members));
+            }
+        }
+    }
+    page.push_str("</div>\n");
+}
+
+fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
+    let mut policies: Vec<&str> = Vec::new();
+    let mut traffics: Vec<&str> = Vec::new();
+    for point in members {
+        for (list, text) in [(&mut policies, point.row.policy), (&mut traffics, point.row.traffic)]
+        {
+            if !list.contains(&text) {
+                list.push(text);
+            }
+        }
+    }
+    let left_out = policies.len().saturating_sub(MOST_LINES);
+    policies.truncate(MOST_LINES);
+    let more = if left_out > 0 {
+        format!(" ({left_out} policies more in the table)")
+    } else {
+        String::new()
+    };
+    let title = format!("{}: {what}{more}", quantity.title);
+    if traffics.len() > 1 {
+        let axis = Axis::new(quantity.unit);
+        let axis = if quantity.logarithmic { axis.logarithmic() } else { axis.from_zero() };
+        let chart = Chart::new(title, Axis::new("offered (Mpps)").from_zero(), axis);
+        let line = |policy: &&str| {
+            let own = members.iter().filter(|point| point.row.policy == *policy);
+            let mut line: Vec<(f64, f64)> =
+                own.map(|point| (point.mpps(), point.mean(quantity.of))).collect();
+            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+            line
+        };
+        let mark = Mark::LineAndPoints;
+        let with = |chart: Chart, policy: &&str| chart.series(*policy, mark, line(policy));
+        return policies.iter().fold(chart, with).svg();
+    }
+    let value = |policy: &&str| {
+        let own = members.iter().find(|point| point.row.policy == *policy);
+        own.map_or(f64::NAN, |point| point.mean(quantity.of))
+    };
+    Bars {
+        title,
+        x_label: "traffic".to_owned(),
+        y: Axis::new(quantity.unit),
+        groups: traffics.iter().map(|&traffic| traffic.to_owned()).collect(),
+        series: (policies.iter())
+            .map(|policy| BarSeries {
+                name: (*policy).to_owned(),
+                values: vec![value(policy)],
+                published: vec![None],
+            })
+            .collect(),
+        stacked: false,
+        published: vec![None],
+    }
+    .svg()
+}
+
+fn all(page: &mut String, points: &[Point<'_>]) {
+    page.push_str("<h2>All cases</h2>\n");
+    if points.len() > MOST_ROWS {
+        put(
+            page,
+            format_args!(
+                "<p>The first {MOST_ROWS} of {}; <code>--csv</code> writes all.</p>\n",
+                points.len()
+            ),
+        );
+    }
+    if points.iter().any(|point| point.reports.len() > 1) {
+        page.push_str("<p>Means over the seeds; ± is half their 95 % confidence interval.</p>\n");
+    }
+    let rows = points.iter().take(MOST_ROWS).map(|point| {
+        let row = &point.row;
+        [
+            row.policy.to_owned(),
+            row.traffic.to_owned(),
+            row.server.to_owned(),
+            row.application.to_owned(),
+            point.reports.len().to_string(),
+            cell(point.mpps(), 4),
+            cell(point.mean(|it| Some(it.forwarded_rate_pps / 1e6)), 4),
+            point.lost().to_string(),
+            cell(point.mean(|it| it.latency_p50_seconds.map(|seconds| seconds * 1e6)), 2),
+            cell(point.mean(QUANTITIES[1].of), 2),
+            with_interval(point.watts(), 2),
+            cell(point.mean(QUANTITIES[2].of), 4),
+            cell(point.mean(|it| Some(it.cores_active_mean)), 2),
+        ]
+    });
+    let heads = [
+        "policy",
+        "traffic",
+        "server",
+        "application",
+        "seeds",
+        "offered, Mpps",
+        "forwarded, Mpps",
+        "lost, packets",
+        "50 % within, µs",
+        "99 % within, µs",
+        "power, W",
+        "per packet, µJ",
+        "active cores",
+    ];
+    table(page, heads, rows);
+}
+
+fn cell(value: f64, digits: usize) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "–".to_owned() }
+}
+
+fn with_interval(spread: Spread, digits: usize) -> String {
+    let mean = cell(spread.mean, digits);
+    match spread.half {
+        half if half.is_finite() => format!("{mean} ± {}", cell(half, digits)),
+        _ => mean,
+    }
+}
