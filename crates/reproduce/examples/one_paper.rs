@@ -5,7 +5,9 @@ use wattline_reproduce::{Progress, Target, reproduce, write};
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let targets: Result<Vec<Target>, _> = names.iter().map(|name| name.parse()).collect();
+    let targets: Result<Vec<Vec<Target>>, _> =
+        names.iter().map(|name| Target::named(name)).collect();
+    let targets = targets.map(|targets| targets.concat());
     let started = std::time::Instant::now();
     let told = |progress: Progress<'_>| {
         eprintln!("{:7.1} s  {progress:?}", started.elapsed().as_secs_f64());

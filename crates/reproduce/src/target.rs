@@ -5,6 +5,9 @@ use crate::paper::Paper;
 use crate::step::Step;
 use std::str::FromStr;
 
+/// Name of all papers together.
+const EVERYTHING: &str = "all";
+
 /// A paper, or one figure of it, written as `powersave` or `powersave/fig12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
@@ -22,6 +25,17 @@ impl Target {
             let figures = ids.map(move |id| Self { paper, figure: Some(id) });
             std::iter::once(Self::from(paper)).chain(figures)
         })
+    }
+
+    /// Targets of a name on the command line: one, or every paper for [`EVERYTHING`].
+    ///
+    /// # Errors
+    /// A name that is none, with all that are.
+    pub fn named(name: &str) -> Result<Vec<Self>, ReproduceError> {
+        if name == EVERYTHING {
+            return Ok(Paper::ALL.map(Self::from).to_vec());
+        }
+        name.parse().map(|target| vec![target])
     }
 
     /// Name of the target on the command line.
@@ -48,7 +62,7 @@ impl FromStr for Target {
 
 /// Names of all targets, one line per paper.
 fn listed() -> String {
-    let mut text = String::new();
+    let mut text = format!("\n  {EVERYTHING}");
     for target in Target::all() {
         text.push_str(if target.figure.is_none() { "\n  " } else { ", " });
         text.push_str(&target.name());
@@ -107,6 +121,16 @@ mod tests {
         for (name, target) in names.iter().zip(Target::all()) {
             assert_eq!(name.parse::<Target>().unwrap(), target);
         }
+    }
+
+    #[test]
+    fn all_is_every_paper_and_what_is_none_is_told_so() {
+        let all = Target::named("all").unwrap();
+        assert_eq!(all.len(), Paper::ALL.len());
+        assert!(all.iter().all(|target| target.figure.is_none()));
+        assert_eq!(Target::named("liao/rings").unwrap(), ["liao/rings".parse().unwrap()]);
+        let error = Target::named("nobody").unwrap_err().to_string();
+        assert!(error.contains("\n  all\n  powersave, "), "{error}");
     }
 
     #[test]

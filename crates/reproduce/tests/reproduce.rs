@@ -120,12 +120,14 @@ fn all_papers_give_the_verdicts_on_record() {
 const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/claims.csv");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/verdicts.csv");
 const STATUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/status.md");
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
 const BEGIN: &str =
     "<!-- verdicts: written by UPDATE_GOLDEN=1 cargo test -p wattline-reproduce -->\n";
 const END: &str = "<!-- end of verdicts -->";
 
-/// Numbers of claims by paper and verdict, from the record.
-fn counts() -> String {
+/// Numbers of claims by paper and verdict, from the record: a table of all, and the sum in a
+/// sentence.
+fn counts() -> [String; 2] {
     let papers: BTreeMap<String, String> = csv::Reader::from_path(CLAIMS)
         .unwrap()
         .records()
@@ -159,21 +161,28 @@ fn counts() -> String {
         let of = |verdict: &str| counts.get(&(paper.to_owned(), verdict.to_owned())).copied();
         row(paper, &|verdict| of(verdict).unwrap_or(0));
     }
-    row("**all**", &|verdict| {
+    let sum = |verdict: &str| {
         counts.iter().filter(|((_, own), _)| own == verdict).map(|(_, count)| count).sum()
-    });
-    text
+    };
+    row("**all**", &sum);
+    let sums: Vec<String> = Verdict::ALL
+        .iter()
+        .zip(&names)
+        .map(|(verdict, name)| format!("{} {}", verdict.text(), sum(name)))
+        .collect();
+    [text, format!("Of the papers' {} claims: {}.\n", papers.len(), sums.join(", "))]
 }
 
 #[test]
 fn the_record_has_every_claim_and_its_counts_stand_in_the_documentation() {
-    let counts = counts();
-    let status = std::fs::read_to_string(STATUS).unwrap();
-    let (before, rest) = status.split_once(BEGIN).expect("status.md has the mark of the table");
-    let (table, after) = rest.split_once(END).expect("status.md has the end of the table");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() && table != counts {
-        std::fs::write(STATUS, format!("{before}{BEGIN}{counts}{END}{after}")).unwrap();
-        return;
+    for (file, counts) in [STATUS, README].into_iter().zip(counts()) {
+        let page = std::fs::read_to_string(file).unwrap();
+        let (before, rest) = page.split_once(BEGIN).expect("the page has the mark of the counts");
+        let (found, after) = rest.split_once(END).expect("the page has the end of the counts");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() && found != counts {
+            std::fs::write(file, format!("{before}{BEGIN}{counts}{END}{after}")).unwrap();
+            continue;
+        }
+        assert_eq!(found, counts, "UPDATE_GOLDEN=1 writes {file}");
     }
-    assert_eq!(table, counts, "UPDATE_GOLDEN=1 writes docs/explanation/status.md");
 }

@@ -30,21 +30,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!("cache of {megabytes:>2} MB: {:.1} M accesses/s (best of 5)", 1e-6 / best);
     }
+    // Aging takes no accesses, so that its time is measured alone and subtracted.
     let path = ReceivePath::default();
-    let begin = processor_seconds()?;
-    path.run(1)?;
-    let start_up = processor_seconds()? - begin;
-    let begin = processor_seconds()?;
-    let outcome = path.run(400_000)?;
-    let seconds = processor_seconds()? - begin - start_up;
+    let mut best = f64::MAX;
+    let mut outcome = path.run(1)?;
+    for _ in 0..5 {
+        let begin = processor_seconds()?;
+        path.run(1)?;
+        let start_up = processor_seconds()? - begin;
+        let begin = processor_seconds()?;
+        outcome = path.run(400_000)?;
+        best = best.min(processor_seconds()? - begin - start_up);
+    }
     let touches: u64 = Phase::ALL
         .iter()
         .flat_map(|phase| Data::ALL.map(|data| outcome.counts(*phase, data).touches))
         .sum();
     println!(
-        "receive path: {:.1} M accesses/s, {:.2} M packets/s",
-        touches as f64 / seconds / 1e6,
-        outcome.packets as f64 / seconds / 1e6
+        "receive path: {:.1} M accesses/s, {:.2} M packets/s (best of 5)",
+        touches as f64 / best / 1e6,
+        outcome.packets as f64 / best / 1e6
     );
     for phase in Phase::ALL {
         for data in Data::ALL {

@@ -37,6 +37,16 @@ pub enum Error {
         /// The kernel's answer.
         source: std::io::Error,
     },
+    /// The machine does not let a program do its work.
+    #[error("{what}: {reason}. {remedy}")]
+    Forbidden {
+        /// The program, and what it may not do.
+        what: String,
+        /// Who forbids it.
+        reason: String,
+        /// What to change.
+        remedy: &'static str,
+    },
     /// An operating-system call failed.
     #[error("{action}: {source}")]
     Io {

@@ -103,7 +103,7 @@ impl From<wattline_testbed::Error> for ExitError {
     fn from(error: wattline_testbed::Error) -> Self {
         use wattline_testbed::Error;
         let code = match error {
-            Error::Privilege { .. } => Self::NO_PERMISSION,
+            Error::Privilege { .. } | Error::Forbidden { .. } => Self::NO_PERMISSION,
             Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
                 Self::UNAVAILABLE
             }

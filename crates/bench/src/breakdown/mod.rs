@@ -10,6 +10,7 @@ mod link;
 mod misses;
 mod own;
 mod page;
+mod perf;
 mod report;
 mod samples;
 mod show;
@@ -19,6 +20,7 @@ pub use groups::{Group, Groups};
 pub use misses::Event;
 pub use own::{Own, OwnNode};
 pub use page::html;
+pub use perf::Perf;
 pub use report::{Breakdown, Options, Report, Share, Side};
 pub use samples::{Counts, count};
 pub use show::table;
@@ -49,9 +51,11 @@ const NOTE: &str = "the kernel's groups are processor time by a software clock, 
 /// Measures.
 ///
 /// # Errors
-/// Without root, perf or iperf3; where perf is forbidden, with what it said.
+/// Without root, perf or iperf3; where perf is forbidden, or the kernel hides its functions.
 pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let machine = Machine::here();
+    // Before anything is built or measured.
+    options.perf.check()?;
     let table = |reason| Error::Data { path: "table of groups".into(), reason };
     let (groups, groups_fit_kernel) = Groups::of_kernel(&machine.kernel).map_err(table)?;
     let mut meters = Meters::of(&Tree::live());
@@ -108,9 +112,10 @@ fn one(
     programs.check()?;
     let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
     let (data, counters) = (folder.path().join("perf.data"), folder.path().join("counters"));
-    let mut record = counting(&counters);
+    let mut record = counting(&options.perf, &counters);
     record
-        .args(["perf", "record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
+        .arg(options.perf.program())
+        .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
         .arg(FREQUENCY_HERTZ.to_string())
         .arg("--output")
         .arg(&data)
@@ -125,7 +130,7 @@ fn one(
         path: "counters of the interface".into(),
         reason: format!("expected time, packets and bytes twice, found: {counted}"),
     })?;
-    let mut script = Command::new("perf");
+    let mut script = options.perf.command();
     script.arg("script").arg("--input").arg(&data).args(["--fields", "comm,pid,cpu,ip,sym"]);
     let text = command::run(&mut script, PATIENCE * 3)?;
     let sides = [programs.sending(&link)?, programs.receiving(&link)?];
@@ -138,6 +143,7 @@ fn one(
             reason: format!("no samples of iperf3 ({packets} packets were sent)"),
         });
     }
+    perf::names_are_shown(&[&transmit, &receive])?;
     let side = |counts: &Counts| side(counts, packets, bytes);
     Ok(Breakdown {
         io_bytes,
@@ -153,8 +159,8 @@ fn one(
 }
 
 /// A `perf stat` around another program, which writes what it counted into a file.
-fn counting(file: &Path) -> Command {
-    let mut command = Command::new("perf");
+fn counting(perf: &Perf, file: &Path) -> Command {
+    let mut command = perf.command();
     command
         .args(["stat", "--all-cpus", "--field-separator", ",", "--event", misses::EVENTS])
         .arg("--output")
@@ -205,13 +211,12 @@ mod tests {
             duration: Duration::from_secs(1),
             offloads: vec![true, false],
             own: false,
+            perf: Perf::default(),
         };
         let report = match run(&options, &mut |_| ()) {
             Ok(report) => report,
             // Where perf may not look at the whole machine it says so.
-            Err(Error::ProgramFailed { command, output, .. }) if command.contains("perf") => {
-                return println!("skipped: {output}");
-            }
+            Err(error @ Error::Forbidden { .. }) => return println!("skipped: {error}"),
             Err(error) => panic!("{error}"),
         };
         let [with, without] = &report.results[..] else { panic!("{report:?}") };

@@ -3,6 +3,7 @@
 use super::groups::Group;
 use super::misses::Event;
 use super::own::Own;
+use super::perf::Perf;
 use super::watts::ComponentPower;
 use crate::machine::Machine;
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub struct Options {
     pub own: bool,
     /// With segmentation offload, checksum offload and GRO, without, or both in turn.
     pub offloads: Vec<bool>,
+    /// The program that samples: `perf`, or another of that kind.
+    pub perf: Perf,
 }
 
 /// Processor time of one group.

@@ -333,6 +333,33 @@ mod tests {
         assert_eq!(found.upper_bound_pps, Some(10.0));
     }
 
+    /// After so many trials nothing comes through any more.
+    #[test]
+    fn a_device_that_goes_away_in_the_middle_has_no_throughput_that_it_does_not_keep() {
+        for after in [1, 4, 9, 16] {
+            let (mut alive, mut trials) = (device(7e5, 1e9), 0);
+            let found = search(&goal(), (10.0, 1e6), |load, duration| {
+                trials += 1;
+                let trial = alive(load, duration)?;
+                Ok::<_, Infallible>(match trials > after {
+                    true => Trial { loss_ratio: 1.0, forwarding_rate_pps: 0.0, ..trial },
+                    false => trial,
+                })
+            });
+            let found = found.unwrap();
+            // Only a load that passed a trial of the final length before may stand.
+            let whole = |load: f64| {
+                let mut kept = trials_at(&found.trials, load);
+                kept.any(|trial| trial.loss_ratio == 0.0 && trial.duration_seconds >= 1.0)
+            };
+            assert!(found.conditional_throughput_pps.is_none_or(whole), "{after}: {found:?}");
+            assert!(found.trials.len() < TRIALS_MAX, "{after}: the search ends");
+            if after < 9 {
+                assert_eq!(found.conditional_throughput_pps, None, "{after}: {found:?}");
+            }
+        }
+    }
+
     #[test]
     fn only_long_trials_without_loss_make_a_lower_bound() {
         let trial = |duration_seconds, loss_ratio| Trial {

@@ -1,14 +1,18 @@
 //! A set-associative cache with least-recently-used replacement.
 
-/// Number of a line: its address divided by [`LINE_BYTES`]. The highest bit is not part of it.
+use super::recency::Recency;
+
+/// Number of a line: its address divided by [`LINE_BYTES`].
 pub type Line = u32;
 
 /// Bytes per line.
 pub const LINE_BYTES: u32 = 64;
 
-const DIRTY: u32 = 1 << 31;
-/// Marks an empty way: the only number that [`Cache::new`] reserves.
-const EMPTY: u32 = DIRTY - 1;
+/// Most ways of a cache: so many fit into a [`Recency`].
+pub const MOST_WAYS: usize = 16;
+
+/// Marks an empty way: the only number that no line has.
+const EMPTY: Line = Line::MAX;
 
 /// Result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +26,7 @@ pub enum Found {
 /// The size and the ways do not give a valid cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a cache of {bytes} B with {ways} ways has {sets} sets of {LINE_BYTES} B lines; allowed: 1 to 64 ways, and a power of two of sets"
+    "a cache of {bytes} B with {ways} ways has {sets} sets of {LINE_BYTES} B lines; allowed: 1 to {MOST_WAYS} ways, and a power of two of sets"
 )]
 pub struct InvalidCache {
     bytes: u64,
@@ -30,29 +34,43 @@ pub struct InvalidCache {
     sets: u64,
 }
 
-/// The cache: the lines of each set, most recently used first.
+/// The cache: the place of each line, the lines of each set, and the order of their use.
 ///
-/// A line and its dirty bit share a word, so that the 16 ways of a set fit one cache line of the
-/// simulating machine.
+/// A table has the way of every line, so that no set is ever searched; it takes a byte for each
+/// number up to the highest one, so lines should be numbered without large gaps. Lines never move:
+/// an access changes only the order, which is one word for a set.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    lines: Vec<u32>,
+    /// By line: 0 if it is absent, otherwise its way and 1, with [`MODIFIED`].
+    states: Vec<u8>,
+    /// Lines by set and way.
+    lines: Vec<Line>,
+    order: Vec<Recency>,
     ways: usize,
     set_mask: u32,
 }
+
+/// Bit of a line's state: modified.
+const MODIFIED: u8 = 1 << 7;
 
 impl Cache {
     /// An empty cache.
     ///
     /// # Errors
-    /// Fails when the number of sets is no power of two, or the ways are not 1 to 64.
+    /// Fails when the number of sets is no power of two, or the ways are not 1 to [`MOST_WAYS`].
     pub fn new(bytes: u64, ways: usize) -> Result<Self, InvalidCache> {
         let sets = bytes / u64::from(LINE_BYTES) / ways.max(1) as u64;
         let whole = sets * ways as u64 * u64::from(LINE_BYTES) == bytes;
-        if !(1..=64).contains(&ways) || !sets.is_power_of_two() || !whole || sets > 1 << 24 {
+        if !(1..=MOST_WAYS).contains(&ways) || !sets.is_power_of_two() || !whole || sets > 1 << 24 {
             return Err(InvalidCache { bytes, ways, sets });
         }
-        Ok(Self { lines: vec![EMPTY; (sets as usize) * ways], ways, set_mask: (sets - 1) as u32 })
+        Ok(Self {
+            states: Vec::new(),
+            lines: vec![EMPTY; sets as usize * ways],
+            order: vec![Recency::default(); sets as usize],
+            ways,
+            set_mask: (sets - 1) as u32,
+        })
     }
 
     /// Number of lines in a full cache.
@@ -64,59 +82,79 @@ impl Cache {
     /// it modified.
     #[inline]
     pub fn access(&mut self, line: Line, write: bool) -> Found {
-        let mark = if write { DIRTY } else { 0 };
-        let set = self.set(line);
-        match set.iter().position(|entry| entry & !DIRTY == line) {
-            Some(at) => {
-                let entry = set[at] | mark;
-                set.copy_within(..at, 1);
-                set[0] = entry;
+        let mark = u8::from(write) * MODIFIED;
+        match self.states.get_mut(line as usize) {
+            Some(state) if *state != 0 => {
+                *state |= mark;
+                let way = way_of(*state);
+                self.order[(line & self.set_mask) as usize].renew(way);
                 Found::Hit
             }
-            None => {
-                let last = set.len() - 1;
-                let victim = set[last];
-                set.copy_within(..last, 1);
-                set[0] = line | mark;
-                Found::Miss((victim & DIRTY != 0).then_some(victim & !DIRTY))
-            }
+            _ => Found::Miss(self.replace(line, mark)),
         }
     }
 
+    /// Brings a line in if it is absent. Unlike an access, it does not make a present line more
+    /// recent.
+    #[inline]
+    pub fn bring(&mut self, line: Line) -> Found {
+        if self.holds(line) { Found::Hit } else { Found::Miss(self.replace(line, 0)) }
+    }
+
     /// Whether the line is present; changes nothing.
+    #[inline]
     pub fn holds(&self, line: Line) -> bool {
-        let start = (line & self.set_mask) as usize * self.ways;
-        self.lines[start..start + self.ways].iter().any(|entry| entry & !DIRTY == line)
+        self.states.get(line as usize).is_some_and(|state| *state != 0)
     }
 
     /// Removes a line; returns whether it was modified, or `None` if it was absent.
+    #[inline]
     pub fn invalidate(&mut self, line: Line) -> Option<bool> {
-        let set = self.set(line);
-        let at = set.iter().position(|entry| entry & !DIRTY == line)?;
-        let dirty = set[at] & DIRTY != 0;
-        // The empty way moves to the end, where the next line takes it.
-        set.copy_within(at + 1.., at);
-        let last = set.len() - 1;
-        set[last] = EMPTY;
+        let state = self.states.get_mut(line as usize).filter(|state| **state != 0)?;
+        let (dirty, way) = (*state & MODIFIED != 0, way_of(*state));
+        *state = 0;
+        let set = (line & self.set_mask) as usize;
+        self.lines[set * self.ways + way] = EMPTY;
+        // The next line takes the empty way.
+        self.order[set].expire(way, self.ways);
         Some(dirty)
     }
 
     /// Marks a line unmodified after it was written to memory; true if it was modified.
     pub fn clean(&mut self, line: Line) -> bool {
-        let set = self.set(line);
-        let Some(entry) = set.iter_mut().find(|entry| **entry & !DIRTY == line) else {
-            return false;
-        };
-        let dirty = *entry & DIRTY != 0;
-        *entry &= !DIRTY;
+        let Some(state) = self.states.get_mut(line as usize) else { return false };
+        let dirty = *state & MODIFIED != 0;
+        *state &= !MODIFIED;
         dirty
     }
 
-    fn set(&mut self, line: Line) -> &mut [u32] {
-        debug_assert!(line < EMPTY, "a line's number has 31 bits");
-        let start = (line & self.set_mask) as usize * self.ways;
-        &mut self.lines[start..start + self.ways]
+    /// Puts a line in the place of the least recent one, which is returned if it was modified.
+    #[inline]
+    fn replace(&mut self, line: Line, mark: u8) -> Option<Line> {
+        let set = (line & self.set_mask) as usize;
+        let way = self.order[set].renew_oldest(self.ways);
+        let victim = std::mem::replace(&mut self.lines[set * self.ways + way], line);
+        let dirty = match self.states.get_mut(victim as usize) {
+            Some(state) => std::mem::take(state) & MODIFIED != 0,
+            None => false,
+        };
+        if self.states.len() <= line as usize {
+            self.grow(line);
+        }
+        self.states[line as usize] = (way as u8 + 1) | mark;
+        dirty.then_some(victim)
     }
+
+    #[cold]
+    fn grow(&mut self, line: Line) {
+        self.states.resize((line as usize + 1).next_power_of_two(), 0);
+    }
+}
+
+/// Way in the state of a present line.
+#[inline]
+fn way_of(state: u8) -> usize {
+    usize::from(state & !MODIFIED) - 1
 }
 
 #[cfg(test)]
@@ -128,9 +166,11 @@ mod tests {
     #[test]
     fn shapes_that_cannot_be_are_refused() {
         assert_eq!(Cache::new(4 << 20, 16).unwrap().capacity(), 65_536);
-        for (bytes, ways) in [(0, 1), (64, 0), (3 << 20, 16), (100, 1), (1 << 20, 65)] {
+        for (bytes, ways) in
+            [(0, 1), (64, 0), (3 << 20, 16), (100, 1), (1 << 20, 17), (1 << 20, 32)]
+        {
             let error = Cache::new(bytes, ways).unwrap_err().to_string();
-            assert!(error.contains("allowed: 1 to 64 ways"), "{error}");
+            assert!(error.contains("allowed: 1 to 16 ways"), "{error}");
         }
     }
 
@@ -150,46 +190,94 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with a plain implementation that uses lists.
+        /// Compared with a plain implementation that uses lists, for all numbers of ways.
         #[test]
         fn it_does_what_a_list_for_each_set_does(
-            steps in prop::collection::vec((0_u32..200, 0_u8..4), 1..600)
+            ways in 1..=MOST_WAYS,
+            steps in prop::collection::vec((0_u32..400, 0_u8..6), 1..1500)
         ) {
-            let (sets, ways) = (8_usize, 4_usize);
+            let sets = 8_usize;
             let mut cache = Cache::new((sets * ways * 64) as u64, ways).unwrap();
-            let mut lists: Vec<VecDeque<(u32, bool)>> = vec![VecDeque::new(); sets];
+            let mut plain = Plain::new(sets, ways);
             for (line, what) in steps {
-                let list = &mut lists[line as usize % sets];
-                let at = list.iter().position(|(known, _)| *known == line);
                 match what {
-                    0 | 1 => {
-                        let write = what == 1;
-                        let expected = match at {
-                            Some(at) => {
-                                let (_, dirty) = list.remove(at).unwrap();
-                                list.push_front((line, dirty || write));
-                                Found::Hit
-                            }
-                            None => {
-                                let full = list.len() == ways;
-                                let victim = if full { list.pop_back() } else { None };
-                                list.push_front((line, write));
-                                Found::Miss(victim.filter(|v| v.1).map(|v| v.0))
-                            }
-                        };
-                        prop_assert_eq!(cache.access(line, write), expected);
+                    0..=2 => {
+                        prop_assert_eq!(cache.access(line, what == 1), plain.access(line, what == 1));
                     }
-                    2 => {
-                        let expected = at.and_then(|at| list.remove(at)).map(|entry| entry.1);
-                        prop_assert_eq!(cache.invalidate(line), expected);
+                    3 => {
+                        let there = plain.holds(line);
+                        let expected = if there { Found::Hit } else { plain.access(line, false) };
+                        prop_assert_eq!(cache.bring(line), expected);
                     }
+                    4 => prop_assert_eq!(cache.invalidate(line), plain.invalidate(line)),
                     _ => {
-                        let dirty = at.is_some_and(|at| std::mem::take(&mut list[at].1));
-                        prop_assert_eq!(cache.clean(line), dirty);
-                        prop_assert_eq!(cache.holds(line), at.is_some());
+                        prop_assert_eq!(cache.clean(line), plain.clean(line));
+                        prop_assert_eq!(cache.holds(line), plain.holds(line));
                     }
                 }
             }
+        }
+    }
+
+    /// At the size of a last-level cache, with as many accesses as fill it several times.
+    #[test]
+    fn a_large_cache_does_what_lists_do() {
+        let (mut cache, mut plain) = (Cache::new(1 << 20, 16).unwrap(), Plain::new(1024, 16));
+        let mut at = 1_u32;
+        for _ in 0..200_000 {
+            at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let line = if at & 1 == 0 { at >> 17 } else { at >> 27 };
+            match at >> 1 & 7 {
+                0 => assert_eq!(cache.invalidate(line), plain.invalidate(line)),
+                what => {
+                    assert_eq!(cache.access(line, what == 1), plain.access(line, what == 1));
+                }
+            }
+        }
+    }
+
+    /// The plain implementation: a list for each set, most recent first.
+    struct Plain {
+        sets: Vec<VecDeque<(u32, bool)>>,
+        ways: usize,
+    }
+
+    impl Plain {
+        fn new(sets: usize, ways: usize) -> Self {
+            Self { sets: vec![VecDeque::new(); sets], ways }
+        }
+
+        fn at(&mut self, line: u32) -> (&mut VecDeque<(u32, bool)>, Option<usize>) {
+            let sets = self.sets.len();
+            let list = &mut self.sets[line as usize % sets];
+            let at = list.iter().position(|(known, _)| *known == line);
+            (list, at)
+        }
+
+        fn access(&mut self, line: u32, write: bool) -> Found {
+            let ways = self.ways;
+            let (list, at) = self.at(line);
+            if let Some((_, dirty)) = at.and_then(|at| list.remove(at)) {
+                list.push_front((line, dirty || write));
+                return Found::Hit;
+            }
+            let victim = if list.len() == ways { list.pop_back() } else { None };
+            list.push_front((line, write));
+            Found::Miss(victim.filter(|victim| victim.1).map(|victim| victim.0))
+        }
+
+        fn holds(&mut self, line: u32) -> bool {
+            self.at(line).1.is_some()
+        }
+
+        fn invalidate(&mut self, line: u32) -> Option<bool> {
+            let (list, at) = self.at(line);
+            at.and_then(|at| list.remove(at)).map(|entry| entry.1)
+        }
+
+        fn clean(&mut self, line: u32) -> bool {
+            let (list, at) = self.at(line);
+            at.is_some_and(|at| std::mem::take(&mut list[at].1))
         }
     }
 }

@@ -4,6 +4,9 @@ use super::cache::{Cache, Found, InvalidCache, Line};
 use super::prefetch::{PAGE_LINES, Prefetcher, Streams};
 use serde::Serialize;
 
+/// Bits of a line's number below its kind of data.
+const KIND_SHIFT: u32 = 24;
+
 /// Kind of data in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,16 +29,18 @@ impl Data {
 
     /// The `offset`th line of this kind; the kinds do not overlap.
     pub(super) fn line(self, offset: u32) -> Line {
-        debug_assert!(offset < 1 << 24);
-        (self as u32 + 1) << 24 | offset
+        debug_assert!(offset < 1 << KIND_SHIFT);
+        (self as u32 + 1) << KIND_SHIFT | offset
     }
 
+    #[inline]
     fn of(line: Line) -> Self {
-        Self::ALL[((line >> 24) as usize).saturating_sub(1).min(4)]
+        Self::ALL[((line >> KIND_SHIFT) as usize).saturating_sub(1).min(4)]
     }
 
+    #[inline]
     fn offset(line: Line) -> usize {
-        (line & 0xff_ffff) as usize
+        (line & ((1 << KIND_SHIFT) - 1)) as usize
     }
 }
 
@@ -112,32 +117,34 @@ impl Distance {
 
 /// Placement of pages in memory: consecutive, in the order of first use. Otherwise all kinds of
 /// data, and the buffers of all cores, would begin in the same sets of a cache.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Places {
-    /// Place of each page, by kind of data; 0 for a page that is not placed yet.
-    pages: [Vec<u32>; 5],
+    /// Place of each page of all kinds of data; 0 for a page that is not placed yet. Only the parts
+    /// that are used take memory.
+    pages: Vec<u32>,
     /// Kind of data in each placed page; page 0 is unused.
     kinds: Vec<Data>,
 }
 
 impl Places {
-    #[inline]
-    fn of(&mut self, line: Line) -> Line {
-        let (data, page) = (Data::of(line), Data::offset(line) / PAGE_LINES as usize);
-        let pages = &mut self.pages[data as usize];
-        if pages.len() <= page {
-            pages.resize(page + 1, 0);
-        }
-        if pages[page] == 0 {
-            if self.kinds.is_empty() {
-                self.kinds.push(data);
-            }
-            pages[page] = self.kinds.len() as u32;
-            self.kinds.push(data);
-        }
-        pages[page] * PAGE_LINES + line % PAGE_LINES
+    fn new() -> Self {
+        let lines = (Data::ALL.len() + 1) << KIND_SHIFT;
+        Self { pages: vec![0; lines / PAGE_LINES as usize], kinds: vec![Data::Descriptor] }
     }
 
+    #[inline]
+    fn of(&mut self, line: Line) -> Line {
+        let page = (line / PAGE_LINES) as usize;
+        let mut place = self.pages[page];
+        if place == 0 {
+            place = self.kinds.len() as u32;
+            self.pages[page] = place;
+            self.kinds.push(Data::of(line));
+        }
+        place * PAGE_LINES + line % PAGE_LINES
+    }
+
+    #[inline]
     fn kind(&self, placed: Line) -> Data {
         let page = (placed / PAGE_LINES) as usize;
         self.kinds.get(page).copied().unwrap_or(Data::User)
@@ -179,7 +186,7 @@ impl Machine {
             l1: vec![l1; shape.cores],
             llc: Cache::new(shape.llc.0, shape.llc.1)?,
             prefetcher: Prefetcher::new(shape.streams),
-            places: Places::default(),
+            places: Places::new(),
             awake: false,
             accesses: 0,
             counts: Default::default(),
@@ -212,9 +219,9 @@ impl Machine {
             return;
         }
         let (data, at) = (Data::of(line), self.places.of(line));
+        let found = self.l1[core].access(at, write);
         let counts = &mut self.counts[phase as usize][data as usize];
         counts.touches += 1;
-        let found = self.l1[core].access(at, write);
         if let Found::Miss(victim) = found {
             counts.l1_misses += 1;
             self.accesses += 1;
@@ -247,23 +254,31 @@ impl Machine {
         self.run_ahead(line, missed);
     }
 
-    /// Brings a line in; true if it came from memory.
+    /// Accesses a line of the last-level cache; true if it came from memory.
+    #[inline]
     fn fill(&mut self, line: Line, write: bool) -> bool {
         match self.llc.access(line, write) {
             Found::Hit => false,
             Found::Miss(victim) => {
-                self.memory[self.places.kind(line) as usize].reads += 1;
-                self.write_back(victim);
+                self.read(line, victim);
                 true
             }
         }
     }
 
+    /// Counts a line that came from memory, and the one that it evicted.
+    #[inline]
+    fn read(&mut self, line: Line, victim: Option<Line>) {
+        self.memory[self.places.kind(line) as usize].reads += 1;
+        self.write_back(victim);
+    }
+
+    #[inline]
     fn run_ahead(&mut self, line: Line, missed: bool) {
         let Some((first, last)) = self.prefetcher.observe(line, missed) else { return };
         for line in first.min(last)..=first.max(last) {
-            if !self.llc.holds(line) {
-                self.fill(line, false);
+            if let Found::Miss(victim) = self.llc.bring(line) {
+                self.read(line, victim);
             }
         }
     }
@@ -341,8 +356,8 @@ impl Machine {
             return;
         }
         let line = self.places.of(line);
-        if !self.llc.holds(line) {
-            self.fill_llc(line, false);
+        if let Found::Miss(victim) = self.llc.bring(line) {
+            self.write_back(victim);
         }
     }
 

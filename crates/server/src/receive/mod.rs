@@ -13,9 +13,10 @@ mod path;
 mod prefetch;
 pub mod proposals;
 pub mod rate_adaptive;
+mod recency;
 mod slab;
 
-pub use cache::{Cache, Found, InvalidCache, LINE_BYTES, Line};
+pub use cache::{Cache, Found, InvalidCache, LINE_BYTES, Line, MOST_WAYS};
 pub use machine::{Counts, Data, Distance, Memory, Phase};
 pub use path::{
     Buffers, Delivery, FRAME_LINES, InvalidPath, Outcome, PAYLOAD_BYTES, ReceivePath, Step,

@@ -30,12 +30,13 @@ impl Streams {
     pub const OFF: Self = Self { pages: 0, ahead: 0 };
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     page: u32,
     last: Line,
     /// Direction of the stream; 0 until two neighbouring lines have missed in succession.
     step: i8,
+    /// Time of the latest access; 0 for none.
     used: u64,
 }
 
@@ -43,6 +44,8 @@ struct Stream {
 #[derive(Debug, Clone)]
 pub struct Prefetcher {
     shape: Streams,
+    /// By page: 0 without a stream, otherwise its index and 1. As in a cache, nothing is searched.
+    pages: Vec<u32>,
     streams: Vec<Stream>,
     clock: u64,
 }
@@ -50,7 +53,7 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// A prefetcher without any stream.
     pub fn new(shape: Streams) -> Self {
-        Self { shape, streams: Vec::with_capacity(shape.pages), clock: 0 }
+        Self { shape, pages: Vec::new(), streams: vec![Stream::default(); shape.pages], clock: 0 }
     }
 
     /// Observes a demand access to the last-level cache. Returns the lines to bring in: first and
@@ -62,12 +65,14 @@ impl Prefetcher {
         }
         self.clock += 1;
         let page = line / PAGE_LINES;
-        let Some(stream) = self.streams.iter_mut().find(|stream| stream.page == page) else {
+        let at = self.pages.get(page as usize).copied().unwrap_or_default();
+        if at == 0 {
             if missed {
                 self.start(page, line);
             }
             return None;
-        };
+        }
+        let stream = &mut self.streams[at as usize - 1];
         stream.used = self.clock;
         let moved = i64::from(line) - i64::from(stream.last);
         if stream.step == 0 {
@@ -102,19 +107,25 @@ impl Prefetcher {
         Some((first as Line, within(i64::from(line) + step * i64::from(self.shape.ahead))))
     }
 
+    /// Follows a page instead of the one not seen for longest.
     fn start(&mut self, page: u32, line: Line) {
-        let fresh = Stream { page, last: line, step: 0, used: self.clock };
-        if self.streams.len() < self.shape.pages {
-            self.streams.push(fresh);
-        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
-            *oldest = fresh;
+        let oldest = self.streams.iter_mut().enumerate().min_by_key(|(_, stream)| stream.used);
+        let Some((at, stream)) = oldest else { return };
+        if let (true, Some(state)) = (stream.used > 0, self.pages.get_mut(stream.page as usize)) {
+            *state = 0;
         }
+        *stream = Stream { page, last: line, step: 0, used: self.clock };
+        if self.pages.len() <= page as usize {
+            self.pages.resize((page as usize + 1).next_power_of_two(), 0);
+        }
+        self.pages[page as usize] = at as u32 + 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn two_neighbours_start_a_stream_in_their_direction() {
@@ -154,5 +165,31 @@ mod tests {
         }
         assert_eq!(two.observe(1, true), None);
         assert_eq!(two.observe(2 * PAGE_LINES + 1, true), Some((130, 133)));
+    }
+
+    proptest! {
+        /// Compared with a plain list of the pages that have streams, the latest last.
+        #[test]
+        fn it_follows_the_pages_that_a_list_follows(
+            most in 1_usize..6,
+            steps in prop::collection::vec((0_u32..10, 0_u32..64), 1..400)
+        ) {
+            let shape = Streams { pages: most, ahead: 4 };
+            let (mut tested, mut followed) = (Prefetcher::new(shape), Vec::<u32>::new());
+            for (page, line) in steps {
+                tested.observe(page * PAGE_LINES + line, true);
+                if let Some(at) = followed.iter().position(|known| *known == page) {
+                    followed.remove(at);
+                } else if followed.len() == most {
+                    followed.remove(0);
+                }
+                followed.push(page);
+                for page in 0..10 {
+                    let state = tested.pages.get(page as usize).copied().unwrap_or_default();
+                    prop_assert_eq!(state > 0, followed.contains(&page));
+                    prop_assert!(state == 0 || tested.streams[state as usize - 1].page == page);
+                }
+            }
+        }
     }
 }

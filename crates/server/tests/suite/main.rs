@@ -7,5 +7,6 @@ mod optimise;
 mod powersave_constraints;
 mod published;
 mod receive_path;
+mod recorded;
 mod sohan_and_liao;
 mod tables;

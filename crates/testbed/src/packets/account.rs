@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_goes_back_makes_no_age_and_no_gap() {
+        let mut account = account(1, 64);
+        account.take(stamp(0), 60, 1_100);
+        account.looked(Some(1_100));
+        // Before the packet was sent, and before the one that came last.
+        account.take(stamp(1), 60, 50);
+        account.looked(Some(50));
+        assert_eq!((account.received, account.latency.min(), account.latency.max()), (2, 1, 1_000));
+        assert_eq!((account.longest_gap_nanos, account.stall_nanos), (0, 0));
+    }
+
+    #[test]
     fn other_runs_streams_and_numbers_are_stale() {
         let mut account = account(1, 64);
         account.take(Stamp { run: 2, ..stamp(0) }, 60, 0);

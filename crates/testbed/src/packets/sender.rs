@@ -110,7 +110,12 @@ impl Sender {
     /// Sends what is due, a batch at most.
     #[inline]
     pub fn turn(&mut self, pool: &mut FramePool, queue: &mut dyn PortQueue) -> Turn {
-        let now = monotonic_nanos();
+        self.turn_at(monotonic_nanos(), pool, queue)
+    }
+
+    /// The same at this time, which may be before that of the turn before.
+    #[inline]
+    fn turn_at(&mut self, now: u64, pool: &mut FramePool, queue: &mut dyn PortQueue) -> Turn {
         let Some(elapsed) = now.checked_sub(self.start) else {
             return Turn::IdleUntil(self.start);
         };
@@ -130,7 +135,7 @@ impl Sender {
         }
         let wanted = due.saturating_sub(self.position).min(BATCH_MAX as u64) as usize;
         if let Some(before) = self.busy_at.replace(now) {
-            self.stall_nanos = self.stall_nanos.max(now - before);
+            self.stall_nanos = self.stall_nanos.max(now.saturating_sub(before));
         }
         if wanted == 0 {
             self.busy_at = None;
@@ -138,7 +143,7 @@ impl Sender {
         }
         let taken = self.send(pool, queue, wanted, now);
         if taken > 0 {
-            self.last = now;
+            self.last = self.last.max(now);
         }
         self.position += taken;
         self.batch_max = self.batch_max.max(taken);
@@ -211,5 +216,119 @@ impl Sender {
             batch_max: self.batch_max,
             stall_nanos: self.stall_nanos,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{InterfaceFacts, plain_link};
+    use super::*;
+    use std::time::Duration;
+    use wattline_dataplane::port::PortCounters;
+
+    const MILLISECOND: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MILLISECOND;
+    const START: u64 = 50 * SECOND;
+
+    /// A link that takes so many frames more.
+    struct Room(usize);
+
+    impl PortQueue for Room {
+        fn receive(&mut self, _pool: &mut FramePool, _frames: &mut [Frame]) -> usize {
+            0
+        }
+
+        fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+            let taken = frames.len().min(self.0);
+            self.0 -= taken;
+            frames[..taken].iter().for_each(|frame| pool.free(frame.offset));
+            taken
+        }
+
+        fn flush(&mut self, _pool: &mut FramePool) {}
+
+        fn recycle(&mut self, _pool: &mut FramePool) {}
+
+        fn pending(&mut self) -> usize {
+            0
+        }
+
+        fn counters(&self) -> PortCounters {
+            PortCounters::default()
+        }
+    }
+
+    /// Twenty thousand packets a second for ten seconds.
+    fn sender() -> (Sender, FramePool) {
+        let facts = InterfaceFacts {
+            name: String::new(),
+            mac: [2; 6],
+            queues: 1,
+            zero_copy: false,
+            ring: 1024,
+        };
+        let addresses = plain_link(&facts, &facts);
+        let flows: Vec<Flow> = (0..4).map(|number| Flow::new(&addresses, number)).collect();
+        let load = super::super::Load {
+            rate_pps: 20e3,
+            duration: Duration::from_secs(10),
+            ..super::super::Load::default()
+        };
+        let pool = FramePool::new(Box::new(vec![0; 256 * 2048]), 2048, 256);
+        let sizes = Sizes::fixed(64);
+        (Sender::new((1, 0), flows.into(), &sizes, load.schedule(), START), pool)
+    }
+
+    /// Turns every 50 µs from one time to another; packets that were sent.
+    fn run(
+        (sender, pool): &mut (Sender, FramePool),
+        queue: &mut Room,
+        times: std::ops::Range<u64>,
+    ) -> u64 {
+        let before = sender.sequence();
+        for now in times.step_by(50_000) {
+            sender.turn_at(START + now, pool, queue);
+        }
+        sender.sequence() - before
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ahead_makes_a_shortfall_and_no_burst() {
+        let (mut it, mut queue) = (sender(), Room(usize::MAX));
+        let sent = run(&mut it, &mut queue, 0..SECOND);
+        assert!((19_990..=20_001).contains(&sent), "{sent}");
+        // For five seconds nobody came to send: a machine that slept.
+        assert!(run(&mut it, &mut queue, 6 * SECOND..6 * SECOND + 50_000) <= BATCH_MAX as u64);
+        let sent = run(&mut it, &mut queue, 6 * SECOND + 50_000..12 * SECOND);
+        assert!((79_900..=80_001).contains(&sent), "{sent}");
+        let (sender, mut pool) = it;
+        let mut sender = sender;
+        assert_eq!(sender.turn_at(START + 12 * SECOND, &mut pool, &mut queue), Turn::Over);
+        let account = sender.finish(0);
+        assert_eq!(account.packets + account.unsent, 200_000);
+        assert!((99_900..=100_100).contains(&account.unsent), "{account:?}");
+        assert!(account.stall_nanos < 6 * SECOND && account.nanos <= 10 * SECOND, "{account:?}");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_sends_nothing_twice() {
+        let (mut it, mut queue) = (sender(), Room(usize::MAX));
+        run(&mut it, &mut queue, 0..2 * SECOND);
+        assert_eq!(run(&mut it, &mut queue, SECOND..2 * SECOND - 200_000), 0);
+        let (sender, pool) = &mut it;
+        // Also to before the beginning.
+        assert_eq!(sender.turn_at(START - SECOND, pool, &mut queue), Turn::IdleUntil(START));
+        let sent = run(&mut it, &mut queue, 2 * SECOND..3 * SECOND);
+        assert!((19_990..=20_001).contains(&sent), "{sent}");
+        let account = it.0.finish(0);
+        assert!(account.nanos <= 3 * SECOND, "{account:?}");
+    }
+
+    #[test]
+    fn what_a_link_does_not_take_is_the_generators_shortfall() {
+        let (mut it, mut queue) = (sender(), Room(2_000));
+        run(&mut it, &mut queue, 0..11 * SECOND);
+        let account = it.0.finish(0);
+        assert_eq!((account.packets, account.unsent), (2_000, 198_000));
     }
 }

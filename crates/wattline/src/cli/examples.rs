@@ -404,7 +404,7 @@ const EXAMPLES: &[Examples] = &[
     (
         "reproduce",
         &[
-            ("Everything, as a page", "wattline reproduce --out published-against-ours"),
+            ("Everything, as a page", "wattline reproduce all --out published-against-ours"),
             ("One figure", "wattline reproduce powersave/fig12 --out fig12"),
         ],
     ),

@@ -11,8 +11,8 @@ use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Paper, such as powersave, or figure, such as powersave/fig12; all papers when none is
-    /// given.
+    /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
+    /// none is given.
     #[arg(value_name = "PAPER[/FIGURE]")]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
@@ -56,11 +56,11 @@ fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
         return Ok(Paper::ALL.map(Target::from).to_vec());
     }
     let (known, unknown): (Vec<_>, Vec<_>) =
-        names.iter().map(|name| name.parse::<Target>()).partition(Result::is_ok);
+        names.iter().map(|name| Target::named(name)).partition(Result::is_ok);
     let unknown: Vec<String> =
         unknown.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
     if unknown.is_empty() {
-        Ok(known.into_iter().flatten().collect())
+        Ok(known.into_iter().flatten().flatten().collect())
     } else {
         Err(ExitError::new(ExitError::USAGE, unknown.join("\n")))
     }

@@ -4,7 +4,7 @@ use super::page::{with_progress, write_and_print};
 use crate::exit::ExitError;
 use std::path::PathBuf;
 use std::time::Duration;
-use wattline_bench::breakdown::{self, Options, html, table};
+use wattline_bench::breakdown::{self, Options, Perf, html, table};
 use wattline_testbed::leftovers::clean_up_on_signals;
 
 /// What iperf3 does, and for how long.
@@ -56,6 +56,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             Offloads::Both => vec![true, false],
         },
         own: !args.no_own,
+        perf: Perf::default(),
     };
     let report = with_progress(|tell| {
         clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)

@@ -235,11 +235,16 @@ fn notes(outcome: &Outcome, limits: Option<&Limits>) -> Vec<String> {
         && outcome.lost_packets > 0
         && outcome.sent_rate_pps > limits.lossless_rate_pps
     {
-        notes.push(format!(
-            "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, loss \
-             may be its own",
-            limits.lossless_rate_pps
-        ));
+        notes.push(match limits.lossless_rate_pps > 0.0 {
+            true => format!(
+                "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, \
+                 loss may be its own",
+                limits.lossless_rate_pps
+            ),
+            false => "the generator by itself held no rate without loss (veth), so that loss may \
+                      be its own; is the machine busy?"
+                .to_owned(),
+        });
     }
     if outcome.divided_flows > 0 {
         notes.push(format!(

@@ -1,0 +1,207 @@
+//! The program `perf`: whether it is there, and may look at this machine.
+
+use super::samples::Counts;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wattline_testbed::Error;
+use wattline_testbed::command;
+
+/// The kernel's setting (Documentation/admin-guide/sysctl/kernel.rst).
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+const HIDDEN: &str = "/proc/sys/kernel/kptr_restrict";
+/// What perf calls a function whose name it does not find.
+const UNKNOWN: &str = "[unknown]";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What perf says, in its versions, where the kernel refuses perf_event_open(2): EACCES and EPERM by
+/// the setting or by seccomp, ENOSYS by a sandbox that has no such call.
+const REFUSALS: [&str; 5] = [
+    "perf_event_paranoid",
+    "Operation not permitted",
+    "Permission denied",
+    "No permission",
+    "Function not implemented",
+];
+
+const REMEDY: &str = "Run it as root outside containers; in a container, give it CAP_PERFMON and a \
+                      seccomp profile that allows perf_event_open; or let all programs use perf: \
+                      sysctl kernel.perf_event_paranoid=-1";
+
+/// The program that takes samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Perf {
+    program: PathBuf,
+}
+
+impl Default for Perf {
+    fn default() -> Self {
+        Self::named("perf")
+    }
+}
+
+impl Perf {
+    /// A program of this name or path.
+    pub fn named(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into() }
+    }
+
+    /// Its name or path.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A command of it.
+    pub fn command(&self) -> Command {
+        Command::new(&self.program)
+    }
+
+    /// Takes samples of all processors for a moment.
+    ///
+    /// # Errors
+    /// Where it is not installed, or where the kernel does not let it.
+    pub fn check(&self) -> Result<(), Error> {
+        let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
+        let mut record = self.command();
+        record.args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--output"]);
+        record.arg(folder.path().join("perf.data")).args(["--", "true"]);
+        command::run(&mut record, PATIENCE).map(drop).map_err(|error| match error {
+            Error::ProgramFailed { output, .. }
+                if REFUSALS.iter().any(|refusal| output.contains(refusal)) =>
+            {
+                Error::Forbidden {
+                    what: "perf may not look at all processors".into(),
+                    reason: reason(std::fs::read_to_string(PARANOID).ok().as_deref()),
+                    remedy: REMEDY,
+                }
+            }
+            other => other,
+        })
+    }
+}
+
+/// Who refuses: `paranoid` is the content of [`PARANOID`].
+fn reason(paranoid: Option<&str>) -> String {
+    match paranoid.map(str::trim) {
+        Some(value) => {
+            format!("the kernel refuses perf_event_open; kernel.perf_event_paranoid is {value}")
+        }
+        None => format!("the kernel refuses perf_event_open; {PARANOID} is not there"),
+    }
+}
+
+/// Checks that functions of the kernel have names: without them, nothing can be grouped.
+pub(super) fn names_are_shown(sides: &[&Counts]) -> Result<(), Error> {
+    let samples: u64 = sides.iter().map(|side| side.total()).sum();
+    let nameless: u64 = sides.iter().filter_map(|side| side.unclaimed.get(UNKNOWN)).sum();
+    if nameless * 2 <= samples {
+        return Ok(());
+    }
+    let restricted = std::fs::read_to_string(HIDDEN).unwrap_or_default();
+    Err(Error::Forbidden {
+        what: "perf cannot name the kernel's functions".into(),
+        reason: format!(
+            "{nameless} of {samples} samples have none; kernel.kptr_restrict is {}",
+            restricted.trim()
+        ),
+        remedy: "Set sysctl kernel.kptr_restrict=0 while it runs",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, run};
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A program in place of perf.
+    fn script(folder: &tempfile::TempDir, lines: &str) -> Perf {
+        let path = folder.path().join("perf");
+        std::fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        Perf::named(path)
+    }
+
+    fn paranoid() -> i32 {
+        std::fs::read_to_string(PARANOID).ok().and_then(|it| it.trim().parse().ok()).unwrap_or(4)
+    }
+
+    /// The real perf, without the rights that root has.
+    #[test]
+    fn where_the_kernel_forbids_perf_the_command_says_so_before_it_begins() {
+        if !command::installed("perf") || !command::installed("setpriv") {
+            return println!("skipped: needs perf and setpriv");
+        }
+        if paranoid() < 1 {
+            return println!("skipped: here perf is allowed to everybody");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let without = if rustix::process::geteuid().is_root() {
+            "exec setpriv --bounding-set=-perfmon,-sys_admin perf \"$@\""
+        } else {
+            "exec perf \"$@\""
+        };
+        let options = Options {
+            io_bytes: vec![16_384],
+            connections: 1,
+            duration: Duration::from_secs(1),
+            offloads: vec![true],
+            own: true,
+            perf: script(&folder, without),
+        };
+        let mut told = Vec::new();
+        let error = run(&options, &mut |text| told.push(text.to_owned())).unwrap_err();
+        assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+        let text = error.to_string();
+        for expected in [
+            "perf may not look at all processors",
+            &format!("kernel.perf_event_paranoid is {}", paranoid()),
+            "CAP_PERFMON",
+            "seccomp",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(told.is_empty(), "nothing was measured: {told:?}");
+    }
+
+    /// What perf writes where seccomp answers, and on Debian's kernels with the setting 3.
+    #[test]
+    fn refusals_of_sandboxes_are_told_from_other_failures() {
+        let folder = tempfile::tempdir().unwrap();
+        for refusal in [
+            "Error:\nThe sys_perf_event_open() syscall returned with 38 (Function not implemented)",
+            "Error: You may not have permission to collect stats. Consider tweaking \
+             /proc/sys/kernel/perf_event_paranoid",
+            "perf_event_open(...) failed: Operation not permitted",
+        ] {
+            let perf = script(&folder, &format!("echo '{refusal}' >&2; exit 255"));
+            let error = perf.check().unwrap_err();
+            assert!(matches!(error, Error::Forbidden { .. }), "{refusal}: {error}");
+        }
+        let perf = script(&folder, "echo 'WARNING: perf not found for kernel 6.99' >&2; exit 2");
+        let error = perf.check().unwrap_err();
+        assert!(matches!(error, Error::ProgramFailed { .. }), "{error}");
+        assert!(error.to_string().contains("not found for kernel 6.99"), "{error}");
+        let error = Perf::named("wattline-no-such-perf").check().unwrap_err();
+        assert!(matches!(error, Error::ProgramMissing { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_reason_has_the_setting_where_there_is_one() {
+        assert!(reason(Some("4\n")).ends_with("kernel.perf_event_paranoid is 4"));
+        assert!(reason(None).contains("is not there"));
+    }
+
+    #[test]
+    fn hidden_names_of_functions_are_no_result() {
+        let counts = |unknown: u64, known: u64| {
+            let mut counts = Counts::default();
+            counts.groups.insert(super::super::Group::Unclaimed, unknown + known);
+            counts.unclaimed.insert(UNKNOWN.to_owned(), unknown);
+            counts
+        };
+        assert!(names_are_shown(&[&counts(5, 20), &counts(1, 20)]).is_ok());
+        let error = names_are_shown(&[&counts(90, 10), &counts(80, 20)]).unwrap_err().to_string();
+        assert!(error.contains("170 of 200") && error.contains("kptr_restrict"), "{error}");
+    }
+}

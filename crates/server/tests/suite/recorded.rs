@@ -1,0 +1,37 @@
+//! The receive path compared with what its first, plain implementation counted (lists of lines in
+//! the order of their use). Making it faster must not change a single count.
+
+use wattline_server::receive::{Buffers, Delivery, ReceivePath, Streams};
+
+const PACKETS: u64 = 4_000;
+
+/// Paths that use every switch, and caches with other numbers of ways.
+fn paths() -> Vec<ReceivePath> {
+    let base = ReceivePath::default();
+    // Few buffers, since a path ages for two hundred rounds of its rings first.
+    let small = ReceivePath { queues: 4, ring: 64, llc_bytes: 256 << 10, ..base };
+    vec![
+        base,
+        ReceivePath { seed: 7, header_prefetch: false, ..small },
+        ReceivePath { cores: 4, queues: 8, connections: 16, ..small },
+        ReceivePath { streams: Streams::OFF, ..small },
+        ReceivePath { streams: Streams { pages: 40, ahead: 9 }, ..small },
+        ReceivePath { streams: Streams { pages: 3, ahead: 1 }, llc_ways: 8, ..small },
+        ReceivePath { llc_ways: 1, ..small },
+        ReceivePath { llc_ways: 4, cores: 2, delivery: Delivery::Cache, ..small },
+        ReceivePath { delivery: Delivery::CacheWithMetadata, copy_engine: true, ..small },
+        ReceivePath { delivery: Delivery::Cache, invalidate: true, on_die: true, ..small },
+        ReceivePath { buffers: Buffers::Contiguous, io_bytes: 100, ..small },
+        ReceivePath { llc_ways: 12, llc_bytes: 3 << 17, copy_engine: true, cores: 3, ..small },
+    ]
+}
+
+#[test]
+fn every_count_is_that_of_the_plain_implementation() {
+    let recorded: Vec<&str> = include_str!("receive_path.recorded").lines().collect();
+    let paths = paths();
+    assert_eq!(recorded.len(), paths.len());
+    for (path, recorded) in paths.iter().zip(recorded) {
+        assert_eq!(format!("{:?}", path.run(PACKETS).unwrap()), recorded, "{path:?}");
+    }
+}
