@@ -1,6 +1,7 @@
 //! The router's dealings with the kernel while it runs.
 
 use super::error::RouterError;
+use super::succession::{self, Inherited};
 use super::xdp_forward::Forwarding;
 use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
@@ -13,7 +14,7 @@ use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{ForwardedByCpu, XdpError, XdpModeChoice, XdpProgram};
+use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -38,6 +39,8 @@ pub(super) struct KernelSide {
     guarded: HashSet<PortId>,
     /// Ports whose programs do not forward by themselves, and why.
     by_workers: BTreeMap<PortId, String>,
+    /// Attachments of the router before this one.
+    pub(super) inherited: Inherited,
     stats: KernelStats,
 }
 
@@ -70,6 +73,7 @@ impl KernelSide {
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
             by_workers: BTreeMap::new(),
+            inherited: Inherited::default(),
             stats: KernelStats::default(),
         })
     }
@@ -127,8 +131,17 @@ impl KernelSide {
         let by_program = !self.by_workers.contains_key(&port);
         let forwarding = self.forwarding.as_ref().filter(|_| by_program);
         let forward = forwarding.map(Forwarding::forward);
-        let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
-            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        let anew = || XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward);
+        let program = match self.inherited.of(link.index) {
+            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward).or_else(|error| {
+                tracing::warn!(
+                    "port {name}: it cannot be taken over from the last router: {error}"
+                );
+                anew()
+            }),
+            None => anew(),
+        };
+        let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, name)?;
         }
@@ -270,10 +283,20 @@ impl KernelSide {
         self.forwarding.as_ref()?.closed_because(port)
     }
 
-    /// Gives all traffic back to the kernel: what comes from now on, it forwards. What was
-    /// counted can still be asked for.
-    pub fn detach(&mut self) {
-        self.programs.values_mut().for_each(|program| program.program.detach());
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards, and what came
+    /// before is sent, or in the rings of workers. Each interface keeps a program that passes all as
+    /// long as what is returned lives. What was counted can still be asked for.
+    pub fn retreat(&mut self) -> Vec<KeptLink> {
+        let mut kept = Vec::new();
+        for Program { program, name, .. } in self.programs.values_mut() {
+            match program.pass_all() {
+                Ok(link) => kept.extend(link),
+                // It is detached instead.
+                Err(error) => tracing::debug!("port {name}: {error}"),
+            }
+        }
+        succession::await_programs();
+        kept
     }
 
     /// Sets the addresses at which tunnels end. True when they are others than before: the

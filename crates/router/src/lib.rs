@@ -6,8 +6,8 @@
 //!
 //! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
 //! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
-//! detached first, so that what arrives from then on takes the kernel's way, and the workers
-//! forward what is queued before they end.
+//! replaced first by such as pass everything, so that what arrives from then on takes the kernel's
+//! way, and the workers forward what is queued before they end ([`succession`]).
 //!
 //! This crate is the life of a router: its configuration, ports, workers, the control socket and
 //! the statistics. Applications on the packets' way and what a governor drives are not part of it:
@@ -36,6 +36,7 @@ mod slot;
 mod start;
 mod statics;
 pub mod stats;
+mod succession;
 mod takeover;
 mod tun;
 mod watch;
@@ -121,6 +122,9 @@ impl Router {
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.inherited.settle(&notifier);
+        }
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
@@ -152,7 +156,7 @@ impl Router {
             self.commit();
         }
         notifier.stopping();
-        self.end()
+        self.end(&notifier)
     }
 
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
@@ -165,14 +169,12 @@ impl Router {
         }
     }
 
-    fn end(mut self) -> (Stats, Result<(), RouterError>) {
+    fn end(mut self, notifier: &Notifier) -> (Stats, Result<(), RouterError>) {
         if let Some(signals) = &self.signals {
             signals.close();
         }
         let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
-        if let Some(kernel) = &mut self.kernel {
-            kernel.detach();
-        }
+        let kept = self.kernel.as_mut().map(KernelSide::retreat).unwrap_or_default();
         if let Some(power) = &self.power {
             power.finish();
         }
@@ -181,6 +183,7 @@ impl Router {
             application.look_at_routes(&self.rib, &self.routes);
             application.finish(!ending.left_behind);
         }
+        succession::leave(kept, notifier);
         let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();

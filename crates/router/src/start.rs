@@ -8,6 +8,7 @@ use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
+use super::succession::Inherited;
 use super::takeover::Lookout;
 use super::tun::Tunnel;
 use super::watch::watchers::Watchers;
@@ -123,6 +124,7 @@ impl Router {
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
+            kernel.inherited = Inherited::take();
             kernel.guard(ports().filter(|port| guards || judged(port)).collect());
             for port in ports() {
                 let why = config.why_by_workers(usize::from(port.0));
@@ -134,6 +136,7 @@ impl Router {
                 let name = &config.ports[usize::from(port.0)].name;
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
+            kernel.inherited.give_up_rest();
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
             if has_interfaces {
