@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpModeChoice, XdpProgram};
@@ -171,6 +172,37 @@ impl KernelSide {
         self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
     }
 
+    /// Takes what comes in at a port from its workers and leaves nothing of it to the kernel that it
+    /// would forward: that is dropped until there are sockets again.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn block_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.programs.get_mut(&port) {
+            program.program.set_guarded(true)?;
+            program.program.clear_sockets()?;
+        }
+        self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
+    }
+
+    /// The interface that the program of a port is attached to.
+    pub fn attached_to(&self, port: PortId) -> Option<u32> {
+        self.programs.get(&port)?.program.interface()
+    }
+
+    /// Keeps a port blocked whose interface was not there, or is another now.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn block_again(&mut self, port: PortId, link: &Link) -> Result<(), XdpError> {
+        let Some(program) = self.programs.get_mut(&port) else { return Ok(()) };
+        let mac = link.mac.unwrap_or_default();
+        program.program.set_guarded(true)?;
+        program.program.attach_again(link.index, mac)?;
+        program.mac = mac;
+        Ok(())
+    }
+
     /// Attaches the program of a port to the link that came in place of the one that is gone. All
     /// its frames go to the kernel before sockets are set.
     ///
@@ -319,6 +351,11 @@ impl KernelSide {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
+        self.warn_of_mtus(rib);
+    }
+
+    /// Says at which ports packets may be too long for the sockets.
+    pub fn warn_of_mtus(&mut self, rib: &Rib) {
         for (port, link) in rib.port_links() {
             if let Some(program) = self.programs.get_mut(&port) {
                 program.warn_of_mtu(link.mtu, self.guarded.contains(&port));
@@ -424,9 +461,10 @@ impl Program {
         let Self { name, longest, .. } = &*self;
         let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
+            let how_long = if mtu <= largest_mtu(0) { " until a restart" } else { "" };
             tracing::warn!(
                 "[[port]] {name}: its MTU is now {mtu}, but its sockets take packets of at most \
-                 {longest} bytes: longer ones are {fate} until a restart"
+                 {longest} bytes: longer ones are {fate}{how_long}"
             );
         }
         self.warned_of = mtu;

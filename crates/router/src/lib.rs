@@ -237,9 +237,10 @@ impl Router {
             if judged && lookout.left(PortId(number)).is_some() {
                 let what = self.config.why_by_workers(usize::from(number)).join(", ");
                 let name = &settings.name;
-                tracing::warn!(
-                    "port {name}: {what} does not hold while the kernel forwards the packets of this \
-                     port"
+                tracing::error!(
+                    "port {name}: {what} would not hold if the kernel forwarded the packets of this \
+                     port: what comes in for others is dropped until the reason above is gone, or \
+                     [router] takeover = \"force\" says that it is to be passed by"
                 );
             }
         }
@@ -411,8 +412,10 @@ impl Router {
             port.mode.clone_from(&self.modes[number]);
             if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
                 (port.state, port.reason) = (Some(state), reason);
-                if state == "left" {
-                    port.mode = "kernel".to_owned();
+                match state {
+                    "left" => port.mode = "kernel".to_owned(),
+                    "blocked" => port.mode = "blocked".to_owned(),
+                    _ => {}
                 }
             }
             if let Some(kernel) = &self.kernel {

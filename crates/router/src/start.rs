@@ -105,6 +105,8 @@ impl Router {
         let guards = applications.iter().any(|it| it.guards());
         let ports = || (0..config.ports.len() as u16).map(PortId);
         let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
+        let judges =
+            ports().filter(judged).map(|port| (port, what_judges(&config, port))).collect();
         let checks = ports().filter_map(|port| {
             Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
         });
@@ -145,7 +147,8 @@ impl Router {
         }
         let opened = queues::open(&config, &interfaces)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
-        let mut attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
+        let mut attachments =
+            Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges);
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -212,6 +215,7 @@ impl Router {
             rib.commit(&mut routes).map_err(refused)?;
             let sockets = sockets.into_iter().filter(|(port, ..)| left(*port).is_none()).collect();
             kernel.hand_over(sockets, longest_packet)?;
+            kernel.warn_of_mtus(&rib);
             let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
             kernel.set_obstacles_of_forwarding(obstacles);
             kernel.look_at_ways_out(&rib, Instant::now());
@@ -262,12 +266,16 @@ impl Router {
 /// Why the router does not start: the kernel would forward packets without what the configuration
 /// wants of them.
 fn judged_and_left(config: &Config, port: PortId, why: &str) -> String {
-    let (name, port) = (&config.ports[usize::from(port.0)].name, usize::from(port.0));
+    let (name, what) = (&config.ports[usize::from(port.0)].name, what_judges(config, port));
     format!(
-        "[[port]] {name}: {} would not hold, as the port would be left to the kernel: {why}; remove \
-         that, or say [router] takeover = \"force\" to forward without it",
-        config.why_by_workers(port).join(", ")
+        "[[port]] {name}: {what} would not hold, as the port would be left to the kernel: {why}; remove \
+         that, or say [router] takeover = \"force\" to forward without it"
     )
+}
+
+/// The sections by which packets of a port are judged.
+fn what_judges(config: &Config, port: PortId) -> String {
+    config.why_by_workers(usize::from(port.0)).join(", ")
 }
 
 /// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when

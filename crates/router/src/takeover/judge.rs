@@ -116,6 +116,15 @@ pub(super) fn judge(
         let whose = &master.name;
         add(Some(of.port), format!("{name} belongs to the {what} {whose}, {consequence}"));
     }
+    for aggregate in &found.aggregates {
+        let Some((of, name)) = by_link.get(&aggregate.link) else { continue };
+        let kind = &aggregate.kind;
+        let text = format!(
+            "{name} is a {kind}: XDP programs see its packets at the members, and sockets of the \
+             {kind} itself would get none"
+        );
+        add(Some(of.port), text);
+    }
     for queueing in &found.queueing {
         let Some((of, name)) = by_link.get(&queueing.link) else { continue };
         let text = match &queueing.kind {
@@ -170,7 +179,9 @@ pub(super) fn left(reasons: &[Reason], ports: &[Interfaces]) -> BTreeMap<PortId,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::netlink::forward_path::{Chain, LegacyTable, Master, Queueing, Rule};
+    use wattline_linux::netlink::forward_path::{
+        Aggregate, Chain, LegacyTable, Master, Queueing, Rule,
+    };
 
     fn ports() -> Vec<Interfaces> {
         let of = |port, links: &[(u32, &str)]| Interfaces {
@@ -232,6 +243,21 @@ mod tests {
         assert_eq!(of(&ForwardPath { ipsec_policies: 1, ..Default::default() }), [None]);
         let unread = vec!["it: denied".to_owned()];
         assert_eq!(of(&ForwardPath { unread, ..Default::default() }), [None]);
+    }
+
+    /// Whoever has a bond, or its members, as ports, has the kernel forward by them.
+    #[test]
+    fn a_bond_and_its_members_are_left() {
+        let aggregates = vec![
+            Aggregate { link: 2, kind: "bond".to_owned() },
+            Aggregate { link: 9, kind: "team".to_owned() },
+        ];
+        let bond = MasterKind::Other("bond".to_owned());
+        let masters = vec![Master { link: 1, kind: bond, name: "bond7".to_owned() }];
+        let found = judged(&ForwardPath { aggregates, masters, ..Default::default() });
+        assert_eq!(found.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [Some(0), Some(1)]);
+        assert!(found[0].1.contains("eth0 belongs to the bond bond7"), "{found:?}");
+        assert!(found[1].1.contains("eth1 is a bond"), "{found:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod rules;
 mod watch;
 
 pub use legacy::LegacyTable;
-pub use masters::{Master, MasterKind};
+pub use masters::{Aggregate, Master, MasterKind};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
@@ -37,6 +37,8 @@ pub struct ForwardPath {
     pub queueing: Vec<Queueing>,
     /// Interfaces that belong to another.
     pub masters: Vec<Master>,
+    /// Interfaces that stand for several others.
+    pub aggregates: Vec<Aggregate>,
     /// IPsec policies for packets that are sent or forwarded.
     pub ipsec_policies: usize,
     /// What could not be read, with the reason.
@@ -72,15 +74,15 @@ pub fn read() -> ForwardPath {
         note("queueing disciplines and filters (`tc`)", error);
         Vec::new()
     });
-    let masters = masters::read().unwrap_or_else(|error| {
-        note("bridges and VRFs (`ip link`)", error);
-        Vec::new()
+    let (masters, aggregates) = masters::read().unwrap_or_else(|error| {
+        note("bridges, VRFs and bonds (`ip link`)", error);
+        (Vec::new(), Vec::new())
     });
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);
         0
     });
-    ForwardPath { rules, chains, legacy, queueing, masters, ipsec_policies, unread }
+    ForwardPath { rules, chains, legacy, queueing, masters, aggregates, ipsec_policies, unread }
 }
 
 fn ipsec_policies() -> io::Result<usize> {
