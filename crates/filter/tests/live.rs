@@ -402,7 +402,8 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
                 reason.contains("[[acl]] would not hold") && reason.contains("ip rule"),
                 "{reason}"
             );
-            assert_eq!(stats["ports"][1]["state"], "left", "the other has no list: {stats}");
+            let alone = stats["ports"][1]["reason"].as_str().unwrap_or_default();
+            assert!(alone.contains("10.99.0.0/16"), "the other has no list: {stats}");
             assert!(!lab.passes(&permitted, OWN), "it is blocked");
             // The router itself can still be reached.
             lab.source.run("ping", &["-n", "-c", "1", "-W", "5", "10.1.0.1"]).unwrap();
@@ -433,6 +434,60 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
     });
     let mut buffer = [0; 64];
     assert!(denied.recv(&mut buffer).is_err(), "a denied packet passed");
+}
+
+/// Packets that a rule of policy routing or a policy of IPsec is for go by the kernel, which knows what
+/// to do with them; all others are forwarded here.
+#[test]
+fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let sink = lab.listen(7001);
+    for forward in ["on", "off"] {
+        let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), "");
+        let router = router.unwrap_or_else(|log| panic!("{log}"));
+        assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());
+        for (add, remove, banned) in [
+            ("rule add from 10.61.0.0/16 prohibit pref 10", "rule del pref 10", 1),
+            (
+                "xfrm policy add dir fwd src 10.62.0.0/16 dst 10.0.0.0/8 action block",
+                "xfrm policy del dir fwd src 10.62.0.0/16 dst 10.0.0.0/8",
+                2,
+            ),
+        ] {
+            lab.router.ip(add).unwrap();
+            let alone = |wanted: bool| {
+                let deadline = Instant::now() + LIMIT;
+                loop {
+                    let stats = router.ask(Request::Stats);
+                    let reason = stats["ports"][0]["reason"].as_str();
+                    if reason.is_some_and(|it| it.contains("the kernel forwards packets from and"))
+                        == wanted
+                    {
+                        return stats;
+                    }
+                    assert!(Instant::now() < deadline, "{add}: {stats} {}", router.log());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            };
+            let before = alone(true);
+            let mut expected = [true; 4];
+            expected[banned] = false;
+            assert_eq!(passing(&lab, &sink), expected, "{add}: {}", router.log());
+            let after = router.ask(Request::Stats);
+            let count =
+                |stats: &Value, what: &str| stats["ports"][0]["verdicts"][what].as_u64().unwrap();
+            let grown = |what: &str| count(&after, what) - count(&before, what);
+            assert_eq!(grown("left"), 3, "of that prefix alone: {after}");
+            assert_eq!(grown("forwarded") + grown("redirected"), 3, "the others: {after}");
+            assert_eq!(after["ports"][0]["state"], "up", "{after}");
+            lab.router.ip(remove).unwrap();
+            alone(false);
+            assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());
+        }
+    }
 }
 
 /// Sockets take no frame that is longer than a page. The kernel forwards those, and workers all

@@ -5,7 +5,7 @@ use super::succession::{self, Inherited};
 use super::xdp_forward::Forwarding;
 use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -53,6 +53,8 @@ struct Program {
     /// True where tunnels end.
     local: HashMap<IpAddr, bool>,
     vlans: HashSet<u16>,
+    /// Prefixes whose packets are left to the kernel.
+    left: BTreeSet<IpNet>,
     /// The longest IP packet that is taken over, and the MTU that was last warned of.
     longest: u16,
     warned_of: u32,
@@ -153,6 +155,7 @@ impl KernelSide {
             mac,
             local: HashMap::new(),
             vlans: HashSet::new(),
+            left: BTreeSet::new(),
             longest: u16::MAX,
             warned_of: 0,
         };
@@ -363,6 +366,16 @@ impl KernelSide {
         }
     }
 
+    /// Leaves packets of these prefixes to the kernel, by port, and takes over those of all others.
+    pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
+        let none = BTreeSet::new();
+        for (port, program) in &mut self.programs {
+            if let Err(error) = program.leave(of(*port).unwrap_or(&none)) {
+                tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+    }
+
     /// Asks for a neighbour that a worker has packets for.
     pub fn resolve(&mut self, rib: &Rib, request: NeighbourRequest) {
         let NeighbourRequest { port, vlan, address } = request;
@@ -468,6 +481,21 @@ impl Program {
             );
         }
         self.warned_of = mtu;
+    }
+
+    fn leave(&mut self, prefixes: &BTreeSet<IpNet>) -> Result<(), BpfError> {
+        if self.left == *prefixes {
+            return Ok(());
+        }
+        for prefix in self.left.difference(prefixes) {
+            self.program.remove_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        for prefix in prefixes.difference(&self.left) {
+            self.program.add_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        self.program.set_leaves(!prefixes.is_empty())?;
+        self.left.clone_from(prefixes);
+        Ok(())
     }
 
     fn tell(

@@ -232,6 +232,9 @@ impl Router {
         if !lookout.look(&self.config, &self.rib, now) {
             return;
         }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.leave_prefixes(|port| lookout.left_prefixes(port));
+        }
         for (number, settings) in (0..).zip(&self.config.ports) {
             let judged = self.applications.iter().any(|it| it.judges(PortId(number)));
             if judged && lookout.left(PortId(number)).is_some() {
@@ -411,7 +414,8 @@ impl Router {
         for (number, port) in stats.ports.iter_mut().enumerate() {
             port.mode.clone_from(&self.modes[number]);
             if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
-                (port.state, port.reason) = (Some(state), reason);
+                (port.state, port.reason) =
+                    (Some(state), reason.or_else(|| self.left_alone(number)));
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),
@@ -445,6 +449,17 @@ impl Router {
             ..kernel.stats()
         });
         stats
+    }
+
+    /// Which packets of a port are left to the kernel, where those of some prefixes are.
+    fn left_alone(&self, port: usize) -> Option<String> {
+        let prefixes = self.lookout.as_ref()?.left_prefixes(PortId(port as u16))?;
+        let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
+        let more = match prefixes.len().saturating_sub(some.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more prefixes"),
+        };
+        Some(format!("the kernel forwards packets from and to {}{more}", some.join(", ")))
     }
 
     /// What is counted since counters were cleared.

@@ -110,7 +110,9 @@ impl Router {
         let checks = ports().filter_map(|port| {
             Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
         });
-        let mut lookout = has_interfaces.then(|| Lookout::new(guards, checks.collect()));
+        let guarded = || ports().filter(|port| guards || judged(port));
+        let mut lookout =
+            has_interfaces.then(|| Lookout::new(guards, checks.collect(), guarded().collect()));
         if let Some(lookout) = &mut lookout {
             lookout.look(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
@@ -127,7 +129,7 @@ impl Router {
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
             kernel.inherited = Inherited::take();
-            kernel.guard(ports().filter(|port| guards || judged(port)).collect());
+            kernel.guard(guarded().collect());
             for port in ports() {
                 let why = config.why_by_workers(usize::from(port.0));
                 if !why.is_empty() {
@@ -139,6 +141,7 @@ impl Router {
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
             kernel.inherited.give_up_rest();
+            kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
             if has_interfaces {

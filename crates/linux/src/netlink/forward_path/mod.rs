@@ -21,6 +21,7 @@ pub use rules::Rule;
 pub use watch::Watch;
 
 use super::xfrm::{PolicyDirection, XfrmFollower};
+use ipnet::IpNet;
 use std::io;
 use std::path::Path;
 
@@ -39,8 +40,8 @@ pub struct ForwardPath {
     pub masters: Vec<Master>,
     /// Interfaces that stand for several others.
     pub aggregates: Vec<Aggregate>,
-    /// IPsec policies for packets that are sent or forwarded.
-    pub ipsec_policies: usize,
+    /// Of IPsec policies for packets that are sent or forwarded, where these come from and go to.
+    pub ipsec_policies: Vec<[IpNet; 2]>,
     /// What could not be read, with the reason.
     pub unread: Vec<String>,
 }
@@ -80,15 +81,16 @@ pub fn read() -> ForwardPath {
     });
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);
-        0
+        Vec::new()
     });
     ForwardPath { rules, chains, legacy, queueing, masters, aggregates, ipsec_policies, unread }
 }
 
-fn ipsec_policies() -> io::Result<usize> {
+fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
     let snapshot = XfrmFollower::new()?.poll()?;
     let policies = snapshot.map(|it| it.policies).unwrap_or_default();
-    Ok(policies.iter().filter(|policy| policy.direction != PolicyDirection::In).count())
+    let sent = policies.iter().filter(|policy| policy.direction != PolicyDirection::In);
+    Ok(sent.map(|policy| [policy.source, policy.destination]).collect())
 }
 
 /// The reverse-path filter in force on an interface: 0 none, 1 strict, 2 loose
