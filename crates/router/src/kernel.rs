@@ -136,12 +136,16 @@ impl KernelSide {
         let forward = forwarding.map(Forwarding::forward);
         let anew = || XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward);
         let program = match self.inherited.of(link.index) {
-            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward).or_else(|error| {
-                tracing::warn!(
-                    "port {name}: it cannot be taken over from the last router: {error}"
-                );
-                anew()
-            }),
+            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward)
+                .inspect(|_| {
+                    tracing::info!("port {name}: taken over from the last router");
+                })
+                .or_else(|error| {
+                    tracing::warn!(
+                        "port {name}: it cannot be taken over from the last router: {error}"
+                    );
+                    anew()
+                }),
             None => anew(),
         };
         let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
